@@ -1,0 +1,159 @@
+//! What members say to each other, in our own words and our own bytes.
+//!
+//! raft-rs has message types of its own; they are translated at the edge of `raft/` and never
+//! parsed from the network (its protobuf does not guard against hostile bytes).
+
+use bytes::Bytes;
+use tenure_api::{MemberId, Term};
+
+use crate::{
+    codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_u64},
+    log::{Entry, LogIndex, SnapshotMark},
+};
+
+/// One message between members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Raft's own.
+    Raft(RaftMessage),
+    /// A batch of commands for the raft leader to propose.
+    Forward(Bytes),
+}
+
+/// A raft message. Which fields mean something depends on the kind, as in the paper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RaftMessage {
+    /// What it asks or tells.
+    pub kind: RaftKind,
+    /// Who sends it.
+    pub from: MemberId,
+    /// Who shall get it.
+    pub to: MemberId,
+    /// The sender's term; 0 for local kinds.
+    pub term: Term,
+    /// The term of the entry at `index`.
+    pub log_term: Term,
+    /// A place in the log.
+    pub index: LogIndex,
+    /// The sender's commit index.
+    pub commit: LogIndex,
+    /// The term of the entry at `commit`.
+    pub commit_term: Term,
+    /// Whether an append or vote was refused.
+    pub reject: bool,
+    /// Where the refusing log ends.
+    pub reject_hint: LogIndex,
+    /// The snapshot the sender asks for.
+    pub request_snapshot: LogIndex,
+    /// An election's priority.
+    pub priority: i64,
+    /// Entries to append.
+    pub entries: Vec<Entry>,
+    /// Marks a read round.
+    pub context: Bytes,
+    /// The snapshot to install; its content travels outside this message.
+    pub snapshot: Option<SnapshotMark>,
+}
+
+macro_rules! kinds {
+    ($($name:ident = $tag:literal),* $(,)?) => {
+        /// The kinds of raft message that travel between members.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum RaftKind { $($name = $tag),* }
+
+        impl RaftKind {
+            fn from_tag(tag: u8) -> Option<RaftKind> {
+                match tag { $($tag => Some(RaftKind::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+kinds! {
+    Append = 1,
+    AppendResponse = 2,
+    RequestVote = 3,
+    RequestVoteResponse = 4,
+    Snapshot = 5,
+    Heartbeat = 6,
+    HeartbeatResponse = 7,
+    TransferLeader = 8,
+    TimeoutNow = 9,
+    ReadIndex = 10,
+    ReadIndexResponse = 11,
+    RequestPreVote = 12,
+    RequestPreVoteResponse = 13,
+}
+
+impl Codec for Message {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Message::Raft(message) => {
+                out.push(1);
+                message.encode(out);
+            }
+            Message::Forward(batch) => {
+                out.push(2);
+                put_bytes(out, batch);
+            }
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Message, DecodeError> {
+        match input.u8()? {
+            1 => RaftMessage::decode(input).map(Message::Raft),
+            2 => input.bytes().map(Message::Forward),
+            tag => Err(DecodeError::UnknownTag { what: "message", tag }),
+        }
+    }
+}
+
+impl Codec for RaftMessage {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.kind as u8);
+        for number in [
+            self.from.0,
+            self.to.0,
+            self.term.0,
+            self.log_term.0,
+            self.index,
+            self.commit,
+            self.commit_term.0,
+        ] {
+            put_u64(out, number);
+        }
+        put_bool(out, self.reject);
+        put_u64(out, self.reject_hint);
+        put_u64(out, self.request_snapshot);
+        crate::codec::put_i64(out, self.priority);
+        put_u64(out, self.entries.len() as u64);
+        for entry in &self.entries {
+            entry.encode(out);
+        }
+        put_bytes(out, &self.context);
+        crate::codec::put_option(out, self.snapshot.as_ref(), |out, mark| mark.encode(out));
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<RaftMessage, DecodeError> {
+        let tag = input.u8()?;
+        Ok(RaftMessage {
+            kind: RaftKind::from_tag(tag)
+                .ok_or(DecodeError::UnknownTag { what: "raft message", tag })?,
+            from: MemberId(input.u64()?),
+            to: MemberId(input.u64()?),
+            term: Term(input.u64()?),
+            log_term: Term(input.u64()?),
+            index: input.u64()?,
+            commit: input.u64()?,
+            commit_term: Term(input.u64()?),
+            reject: input.bool()?,
+            reject_hint: input.u64()?,
+            request_snapshot: input.u64()?,
+            priority: input.i64()?,
+            entries: (0..input.count()?).map(|_| Entry::decode(input)).collect::<Result<_, _>>()?,
+            context: input.bytes()?,
+            snapshot: input.option(SnapshotMark::decode)?,
+        })
+    }
+}

@@ -6,9 +6,29 @@
 //! here, which is why the server and the lab can both be its house.
 
 pub mod codec;
+pub mod command;
+pub mod input;
+pub mod lease;
 pub mod log;
 pub mod message;
+pub mod moment;
 pub mod mvcc;
+mod proposals;
+mod raft;
+mod reads;
+pub mod replica;
+pub mod snapshot;
+pub mod state;
+pub mod watch;
+mod writes;
 
+pub use input::{
+    Answer, Consistency, Effects, Fatal, Input, Notice, Read, Reply, Request, RequestId,
+};
 pub use log::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 pub use message::{Message, RaftKind, RaftMessage};
+pub use moment::Moment;
+pub use raft::Role;
+pub use replica::{Config, Recovered, Replica, Status};
+pub use snapshot::{Frozen, Thaw};
+pub use state::{Outcome, State};

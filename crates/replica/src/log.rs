@@ -66,8 +66,6 @@ pub struct Persist {
     pub snapshot: Option<SnapshotMark>,
     /// Entries to append. The first may lie at or before the log's end: it and what follows is replaced.
     pub entries: Vec<Entry>,
-    /// Only a commit index changed: it may be written without a flush.
-    pub lazy: bool,
 }
 
 impl Codec for Entry {

@@ -1,0 +1,32 @@
+//! Generates the messages of the etcd v3 API from `proto/`, when the feature `wire` is on.
+//!
+//! Messages only: the client and the server generate their own halves of the services, over the
+//! types made here, so that this crate needs neither of their transports.
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    #[cfg(feature = "wire")]
+    messages()?;
+    Ok(())
+}
+
+#[cfg(feature = "wire")]
+fn messages() -> Result<(), Box<dyn std::error::Error>> {
+    let files = protox::compile(
+        [
+            "etcdserverpb/rpc.proto",
+            "v3electionpb/v3election.proto",
+            "v3lockpb/v3lock.proto",
+            "grpc/health/v1/health.proto",
+        ],
+        ["proto"],
+    )?;
+    // `Bytes` for every bytes field: a key or value is then a share of the request's buffer, and
+    // goes from the socket into the store and out to every watcher without a copy.
+    tonic_prost_build::configure()
+        .build_client(false)
+        .build_server(false)
+        .bytes(".")
+        .compile_fds(files)?;
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! The etcd v3 API as it goes over the wire, and its translation from and to the shared words.
+//!
+//! The modules named after protobuf packages are generated from `proto/`; names and numbers there
+//! are the contract with every etcd client. [`convert`] is the one door between these types and the
+//! words: what has passed it satisfies every rule that etcd checks before it looks at the store.
+
+pub mod convert;
+
+/// Keys, watches, leases, members, maintenance and users: the services of etcd itself.
+#[allow(missing_docs, clippy::all)]
+pub mod etcdserverpb {
+    include!(concat!(env!("OUT_DIR"), "/etcdserverpb.rs"));
+}
+
+/// Keys with their history numbers, and events.
+#[allow(missing_docs, clippy::all)]
+pub mod mvccpb {
+    include!(concat!(env!("OUT_DIR"), "/mvccpb.rs"));
+}
+
+/// Users, roles and permissions.
+#[allow(missing_docs, clippy::all)]
+pub mod authpb {
+    include!(concat!(env!("OUT_DIR"), "/authpb.rs"));
+}
+
+/// Elections decided by the server.
+#[allow(missing_docs, clippy::all)]
+pub mod v3electionpb {
+    include!(concat!(env!("OUT_DIR"), "/v3electionpb.rs"));
+}
+
+/// Locks decided by the server.
+#[allow(missing_docs, clippy::all)]
+pub mod v3lockpb {
+    include!(concat!(env!("OUT_DIR"), "/v3lockpb.rs"));
+}
+
+/// gRPC's health check.
+#[allow(missing_docs, clippy::all)]
+pub mod health {
+    include!(concat!(env!("OUT_DIR"), "/grpc.health.v1.rs"));
+}

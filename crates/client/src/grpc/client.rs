@@ -1,0 +1,207 @@
+//! The client itself: connections, the member in use, and one request from start to end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+use super::auth::{Credentials, Token};
+use super::retry::{Attempts, Kind, Next, PAUSE};
+use super::{ClientError, Cluster, Endpoint, Kv, Lease, Maintenance, Watch};
+
+/// A ping on an idle connection notices a member that vanished without a word. Stock etcd closes
+/// connections that ping more often than every 5 s.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// How a client behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long to wait for one connection.
+    pub dial_timeout: Duration,
+    /// How long a request may take, with all its attempts. Streams are not limited.
+    pub request_timeout: Duration,
+    /// Who to be, where the cluster wants to know.
+    pub credentials: Option<Credentials>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            dial_timeout: Duration::from_secs(2),
+            request_timeout: Duration::from_secs(5),
+            credentials: None,
+        }
+    }
+}
+
+/// A client of one cluster. Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    members: Arc<Vec<Member>>,
+    /// The member in use, counted up with every move.
+    current: Arc<AtomicUsize>,
+    token: Token,
+    options: Arc<Options>,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    endpoint: Endpoint,
+    channel: Channel,
+}
+
+impl Client {
+    /// A client of the members at these endpoints. Connects when first used, so it must be made
+    /// inside a tokio runtime.
+    ///
+    /// # Panics
+    /// If there is no endpoint.
+    pub fn new(endpoints: Vec<Endpoint>, options: Options) -> Client {
+        assert!(!endpoints.is_empty(), "a client needs an endpoint");
+        let members = endpoints
+            .into_iter()
+            .map(|endpoint| {
+                let channel = Channel::builder(endpoint.uri().clone())
+                    .connect_timeout(options.dial_timeout)
+                    .http2_keep_alive_interval(PING_INTERVAL)
+                    .keep_alive_timeout(PING_TIMEOUT)
+                    .connect_lazy();
+                Member { endpoint, channel }
+            })
+            .collect();
+        Client {
+            members: Arc::new(members),
+            current: Arc::new(AtomicUsize::new(0)),
+            token: Token::new(options.credentials.clone()),
+            options: Arc::new(options),
+        }
+    }
+
+    /// Keys.
+    pub fn kv(&self) -> Kv<'_> {
+        Kv::new(self)
+    }
+
+    /// Watches.
+    pub fn watch(&self) -> Watch<'_> {
+        Watch::new(self)
+    }
+
+    /// Leases.
+    pub fn lease(&self) -> Lease<'_> {
+        Lease::new(self)
+    }
+
+    /// Members.
+    pub fn cluster(&self) -> Cluster<'_> {
+        Cluster::new(self)
+    }
+
+    /// State and upkeep.
+    pub fn maintenance(&self) -> Maintenance<'_> {
+        Maintenance::new(self)
+    }
+
+    /// One client for each endpoint, over the same connections: for what must be asked of every
+    /// member, not of any.
+    pub fn each_member(&self) -> impl Iterator<Item = (Endpoint, Client)> + '_ {
+        self.members.iter().map(|member| {
+            let alone = Client {
+                members: Arc::new(vec![member.clone()]),
+                current: Arc::new(AtomicUsize::new(0)),
+                token: self.token.clone(),
+                options: Arc::clone(&self.options),
+            };
+            (member.endpoint.clone(), alone)
+        })
+    }
+
+    /// The connection to the member in use, for the generated [`stubs`](super::stubs).
+    pub fn channel(&self) -> Channel {
+        self.at(self.current.load(Ordering::Relaxed)).channel.clone()
+    }
+
+    /// The endpoint of the member in use.
+    pub fn endpoint(&self) -> Endpoint {
+        self.at(self.current.load(Ordering::Relaxed)).endpoint.clone()
+    }
+
+    /// Makes one request: adds the token, retries as its kind allows, keeps the time.
+    pub(super) async fn call<Req, Res, Sent>(
+        &self,
+        kind: Kind,
+        request: Req,
+        send: impl Fn(Channel, Request<Req>) -> Sent,
+    ) -> Result<Res, ClientError>
+    where
+        Req: Clone,
+        Sent: Future<Output = Result<Response<Res>, Status>>,
+    {
+        let after = self.options.request_timeout;
+        match tokio::time::timeout(after, self.attempts(kind, request, send)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ClientError::TimedOut { after, outcome_unknown: kind == Kind::Mutation }),
+        }
+    }
+
+    /// The same without a limit of time, for the opening of streams: they last.
+    pub(super) async fn attempts<Req, Res, Sent>(
+        &self,
+        kind: Kind,
+        request: Req,
+        send: impl Fn(Channel, Request<Req>) -> Sent,
+    ) -> Result<Res, ClientError>
+    where
+        Req: Clone,
+        Sent: Future<Output = Result<Response<Res>, Status>>,
+    {
+        let mut attempts = Attempts::new(kind);
+        loop {
+            let turn = self.current.load(Ordering::Relaxed);
+            let channel = self.at(turn).channel.clone();
+            let sent = async {
+                let request = self.token.stamp(&channel, Request::new(request.clone())).await?;
+                send(channel, request).await
+            };
+            let status = match sent.await {
+                Ok(response) => return Ok(response.into_inner()),
+                Err(status) => status,
+            };
+            match attempts.failed(&status, &self.addresses()) {
+                Next::GiveUp(error) => return Err(error),
+                Next::Authenticate => self.token.forget(),
+                Next::Elsewhere => {
+                    self.leave(turn);
+                    if attempts.round_is_over(self.members.len()) {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves on from a member that failed, unless another request has done so already.
+    pub(super) fn leave(&self, turn: usize) {
+        let _ = self.current.compare_exchange(
+            turn,
+            turn.wrapping_add(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+    }
+
+    pub(super) fn turn(&self) -> usize {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    fn at(&self, turn: usize) -> &Member {
+        &self.members[turn % self.members.len()]
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.endpoint.to_string()).collect()
+    }
+}

@@ -1,0 +1,128 @@
+//! Why a request has no answer, and what a caller may do about it.
+
+use std::time::Duration;
+
+use tonic::{Code, ConnectError, Status};
+
+/// Why a request was not answered with a result.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// What was given as an address is none.
+    #[error("endpoint {written:?}: {rule}")]
+    Endpoint {
+        /// As it was written.
+        written: String,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// No member could be reached. Nothing was sent.
+    #[error("no member reachable at {endpoints}: {cause}")]
+    Unreachable {
+        /// All that were tried.
+        endpoints: String,
+        /// Why the last of them could not be reached.
+        cause: String,
+    },
+    /// A member answered, and the answer is no. Asking again changes nothing by itself.
+    #[error("{text}")]
+    Refused {
+        /// The gRPC code.
+        code: Code,
+        /// The member's text, to the letter.
+        text: String,
+    },
+    /// No member could answer now, and nothing was changed: ask again later.
+    #[error("{text}")]
+    Unavailable {
+        /// The gRPC code.
+        code: Code,
+        /// The member's text, or the transport's.
+        text: String,
+    },
+    /// A change was sent and not confirmed. It may have happened: read back before sending it again.
+    #[error("{text} (the change may or may not have happened)")]
+    OutcomeUnknown {
+        /// The gRPC code.
+        code: Code,
+        /// The member's text, or the transport's.
+        text: String,
+    },
+    /// No answer within the time allowed for a request.
+    #[error("no answer within {after:?}{}", if *.outcome_unknown { " (the change may or may not have happened)" } else { "" })]
+    TimedOut {
+        /// The time allowed.
+        after: Duration,
+        /// It was a change, and it may have happened.
+        outcome_unknown: bool,
+    },
+}
+
+impl ClientError {
+    /// The gRPC code, where there is one.
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            ClientError::Refused { code, .. }
+            | ClientError::Unavailable { code, .. }
+            | ClientError::OutcomeUnknown { code, .. } => Some(*code),
+            ClientError::Unreachable { .. } => Some(Code::Unavailable),
+            ClientError::TimedOut { .. } => Some(Code::DeadlineExceeded),
+            ClientError::Endpoint { .. } => None,
+        }
+    }
+
+    /// Whether the change that was asked for may have happened all the same.
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(
+            self,
+            ClientError::OutcomeUnknown { .. }
+                | ClientError::TimedOut { outcome_unknown: true, .. }
+        )
+    }
+}
+
+/// What became of one attempt, as far as the transport can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The connection was never made, so nothing was sent.
+    Unsent,
+    /// The connection broke, or the member said that it cannot serve.
+    Unavailable,
+    /// The member does not accept our token any more.
+    TokenExpired,
+    /// The member answered.
+    Answered,
+}
+
+impl Fate {
+    pub(super) fn of(status: &Status) -> Fate {
+        let mut source = std::error::Error::source(status);
+        // Only the transport attaches a source; a status that a member sent has none.
+        let from_transport = source.is_some();
+        while let Some(error) = source {
+            if error.is::<ConnectError>() {
+                return Fate::Unsent;
+            }
+            source = error.source();
+        }
+        match status.code() {
+            _ if from_transport => Fate::Unavailable,
+            Code::Unavailable => Fate::Unavailable,
+            Code::Unauthenticated if status.message().ends_with("invalid auth token") => {
+                Fate::TokenExpired
+            }
+            _ => Fate::Answered,
+        }
+    }
+}
+
+/// The innermost reason, which is the one that tells something ("connection refused").
+pub(super) fn root_cause(status: &Status) -> String {
+    let mut error: &dyn std::error::Error = status;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    match std::error::Error::source(status) {
+        Some(_) => error.to_string(),
+        None => status.message().to_owned(),
+    }
+}

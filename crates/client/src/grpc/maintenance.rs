@@ -1,0 +1,54 @@
+//! State and upkeep of members.
+
+use tenure_api::wire::etcdserverpb as pb;
+
+use super::retry::Kind;
+use super::stubs::MaintenanceClient;
+use super::{Client, ClientError};
+
+/// The service for looking after members. Most of it is about one of them: see
+/// [`Client::each_member`].
+#[derive(Debug)]
+pub struct Maintenance<'a> {
+    client: &'a Client,
+}
+
+impl<'a> Maintenance<'a> {
+    pub(super) fn new(client: &'a Client) -> Maintenance<'a> {
+        Maintenance { client }
+    }
+
+    /// How a member is, and whom it follows.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn status(&self) -> Result<pb::StatusResponse, ClientError> {
+        let send = async |channel, request| MaintenanceClient::new(channel).status(request).await;
+        self.client.call(Kind::Repeatable, pb::StatusRequest {}, send).await
+    }
+
+    /// A checksum of a member's keys.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn hash_kv(
+        &self,
+        request: pb::HashKvRequest,
+    ) -> Result<pb::HashKvResponse, ClientError> {
+        let send = async |channel, request| MaintenanceClient::new(channel).hash_kv(request).await;
+        self.client.call(Kind::Repeatable, request, send).await
+    }
+
+    /// Makes another member the raft leader. Only the present one can do it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn move_leader(
+        &self,
+        request: pb::MoveLeaderRequest,
+    ) -> Result<pb::MoveLeaderResponse, ClientError> {
+        let send =
+            async |channel, request| MaintenanceClient::new(channel).move_leader(request).await;
+        self.client.call(Kind::Repeatable, request, send).await
+    }
+}

@@ -1,0 +1,153 @@
+//! Which failed attempts may be made again.
+//!
+//! etcd's own client has the same rule: what only reads is repeated whenever a member was
+//! unavailable, what changes something only if nothing of it was sent. A change that was sent and
+//! not confirmed may have happened; repeating it could do it twice.
+
+use std::time::Duration;
+
+use tonic::Status;
+
+use super::error::{ClientError, Fate, root_cause};
+
+/// How often a request is made in all, before the last failure is reported.
+const ATTEMPTS_MAX: usize = 100;
+
+/// Pause before asking again when every member has been asked in vain.
+pub(super) const PAUSE: Duration = Duration::from_millis(25);
+
+/// What a request does, as far as repeating it is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Reads, or does what may be done twice.
+    Repeatable,
+    /// Changes something.
+    Mutation,
+}
+
+/// What to do after a failed attempt.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Ask another member at once.
+    Elsewhere,
+    /// Get a new token, then ask the same member again.
+    Authenticate,
+    /// Tell the caller.
+    GiveUp(ClientError),
+}
+
+/// The failed attempts of one request so far.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    kind: Kind,
+    made: usize,
+    /// Attempts in a row that did not even reach a member.
+    unsent: usize,
+    authenticated: bool,
+}
+
+impl Attempts {
+    pub(super) fn new(kind: Kind) -> Attempts {
+        Attempts { kind, made: 0, unsent: 0, authenticated: false }
+    }
+
+    /// Judges one more failure. `endpoints` lists where the request can go.
+    pub(super) fn failed(&mut self, status: &Status, endpoints: &[String]) -> Next {
+        self.made += 1;
+        let fate = Fate::of(status);
+        self.unsent = if fate == Fate::Unsent { self.unsent + 1 } else { 0 };
+        let (code, text) = (status.code(), root_cause(status));
+        match (fate, self.kind) {
+            // Every member was tried and none was there: people want to hear that now.
+            (Fate::Unsent, _) if self.unsent >= endpoints.len() => {
+                let endpoints = endpoints.join(", ");
+                Next::GiveUp(ClientError::Unreachable { endpoints, cause: text })
+            }
+            (Fate::Unsent, _) => Next::Elsewhere,
+            (Fate::TokenExpired, _) if !self.authenticated => {
+                self.authenticated = true;
+                Next::Authenticate
+            }
+            (Fate::Unavailable, Kind::Repeatable) if self.made < ATTEMPTS_MAX => Next::Elsewhere,
+            (Fate::Unavailable, Kind::Repeatable) => {
+                Next::GiveUp(ClientError::Unavailable { code, text })
+            }
+            (Fate::Unavailable, Kind::Mutation) => {
+                Next::GiveUp(ClientError::OutcomeUnknown { code, text })
+            }
+            (Fate::TokenExpired | Fate::Answered, _) => {
+                Next::GiveUp(ClientError::Refused { code, text })
+            }
+        }
+    }
+
+    /// Whether every member has been asked since the last pause.
+    pub(super) fn round_is_over(&self, endpoints: usize) -> bool {
+        self.made.is_multiple_of(endpoints)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::ConnectError;
+
+    fn two() -> Vec<String> {
+        vec!["a:1".into(), "b:1".into()]
+    }
+
+    fn refused_connection() -> Status {
+        Status::from_error(Box::new(ConnectError("connection refused".into())))
+    }
+
+    fn broken_connection() -> Status {
+        Status::from_error("broken pipe".into())
+    }
+
+    #[test]
+    fn a_change_goes_elsewhere_only_if_nothing_was_sent() {
+        let mut attempts = Attempts::new(Kind::Mutation);
+        assert!(matches!(attempts.failed(&refused_connection(), &two()), Next::Elsewhere));
+        let Next::GiveUp(error) = attempts.failed(&broken_connection(), &two()) else {
+            panic!("a change that was sent must not be repeated");
+        };
+        assert!(error.outcome_unknown());
+    }
+
+    #[test]
+    fn a_read_is_repeated_until_the_limit() {
+        let mut attempts = Attempts::new(Kind::Repeatable);
+        let no_leader = Status::unavailable("etcdserver: no leader");
+        for _ in 1..ATTEMPTS_MAX {
+            assert!(matches!(attempts.failed(&no_leader, &two()), Next::Elsewhere));
+        }
+        let Next::GiveUp(error) = attempts.failed(&no_leader, &two()) else { panic!() };
+        assert_eq!(error.to_string(), "etcdserver: no leader");
+        assert!(!error.outcome_unknown());
+    }
+
+    #[test]
+    fn nobody_there_is_told_after_one_round() {
+        let mut attempts = Attempts::new(Kind::Repeatable);
+        assert!(matches!(attempts.failed(&refused_connection(), &two()), Next::Elsewhere));
+        let Next::GiveUp(error) = attempts.failed(&refused_connection(), &two()) else { panic!() };
+        assert_eq!(error.to_string(), "no member reachable at a:1, b:1: connection refused");
+    }
+
+    #[test]
+    fn an_answer_is_final_and_keeps_code_and_text() {
+        let status = Status::not_found("etcdserver: requested lease not found");
+        let next = Attempts::new(Kind::Repeatable).failed(&status, &two());
+        let Next::GiveUp(error) = next else { panic!() };
+        assert_eq!(error.code(), Some(tonic::Code::NotFound));
+        assert_eq!(error.to_string(), "etcdserver: requested lease not found");
+    }
+
+    #[test]
+    fn a_stale_token_is_renewed_once() {
+        let status = Status::unauthenticated("etcdserver: invalid auth token");
+        let mut attempts = Attempts::new(Kind::Mutation);
+        assert!(matches!(attempts.failed(&status, &two()), Next::Authenticate));
+        assert!(matches!(attempts.failed(&status, &two()), Next::GiveUp(_)));
+    }
+}

@@ -1,0 +1,87 @@
+//! Batches: how commands travel, and why none is ever done twice.
+
+use bytes::Bytes;
+use tenure_api::MemberId;
+
+use super::Command;
+use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_u64};
+
+/// A batch of commands from one member, applied at most once.
+///
+/// Members number their batches. The state remembers the last number applied for each member, and
+/// applies only the one that follows. So a member may send a batch again, to this raft leader or the
+/// next, until it sees it applied: a request survives a change of the raft leader without ever being
+/// done twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// The member that took the requests.
+    pub origin: MemberId,
+    /// Which life of that member: numbers start again at 1 in each.
+    pub boot: u64,
+    /// The batch's number in that life.
+    pub sequence: u64,
+    /// The commands, in order.
+    pub commands: Vec<Command>,
+}
+
+impl Codec for Batch {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_batch_head(out, self.origin, self.boot, self.sequence, self.commands.len());
+        for command in &self.commands {
+            command.encode(out);
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Batch, DecodeError> {
+        Ok(Batch {
+            origin: MemberId(input.u64()?),
+            boot: input.u64()?,
+            sequence: input.u64()?,
+            commands: (0..input.count()?)
+                .map(|_| Command::decode(input))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Appends what stands before a batch's commands.
+pub(crate) fn encode_batch_head(
+    out: &mut Vec<u8>,
+    origin: MemberId,
+    boot: u64,
+    sequence: u64,
+    commands: usize,
+) {
+    put_u64(out, origin.0);
+    put_u64(out, boot);
+    put_u64(out, sequence);
+    put_u64(out, commands as u64);
+}
+
+/// The content of one log entry: batches of any members, in the order the raft leader chose.
+pub(crate) fn encode_entry(batches: &[Bytes]) -> Vec<u8> {
+    let size: usize = batches.iter().map(|batch| batch.len() + 5).sum();
+    let mut out = Vec::with_capacity(size + 4);
+    out.push(ENTRY_FORMAT);
+    put_u64(&mut out, batches.len() as u64);
+    for batch in batches {
+        put_bytes(&mut out, batch);
+    }
+    out
+}
+
+/// Reads what [`encode_entry`] wrote.
+pub(crate) fn decode_entry(data: &[u8]) -> Result<Vec<Batch>, DecodeError> {
+    let mut input = Reader::new(data);
+    match input.u8()? {
+        ENTRY_FORMAT => {}
+        tag => return Err(DecodeError::UnknownTag { what: "entry format", tag }),
+    }
+    let batches =
+        (0..input.count()?).map(|_| Batch::from_bytes(input.slice()?)).collect::<Result<_, _>>()?;
+    input.finish()?;
+    Ok(batches)
+}
+
+/// The first byte of every entry that carries commands.
+const ENTRY_FORMAT: u8 = 1;

@@ -1,0 +1,90 @@
+//! Commands as bytes. A tag, once given, is never reused.
+
+use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Txn};
+
+use super::{Command, Expiry};
+use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_i64, put_u64};
+
+impl Codec for Command {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Command::Put(put) => {
+                out.push(1);
+                put.encode(out);
+            }
+            Command::DeleteRange(delete) => {
+                out.push(2);
+                delete.encode(out);
+            }
+            Command::Txn(txn) => {
+                out.push(3);
+                txn.encode(out);
+            }
+            Command::Compact(revision) => {
+                out.push(4);
+                put_i64(out, revision.0);
+            }
+            Command::LeaseGrant { id, ttl_secs } => {
+                out.push(5);
+                put_i64(out, id.0);
+                put_i64(out, *ttl_secs);
+            }
+            Command::LeaseRevoke(id) => {
+                out.push(6);
+                put_i64(out, id.0);
+            }
+            Command::LeaseRenew(id) => {
+                out.push(7);
+                put_i64(out, id.0);
+            }
+            Command::LeaseExpire(leases) => {
+                out.push(8);
+                put_u64(out, leases.len() as u64);
+                for expiry in leases {
+                    expiry.encode(out);
+                }
+            }
+            Command::Publish { member, name, client_urls, command_version } => {
+                out.push(9);
+                put_u64(out, member.0);
+                put_bytes(out, name.as_bytes());
+                put_u64(out, client_urls.len() as u64);
+                for url in client_urls {
+                    put_bytes(out, url.as_bytes());
+                }
+                put_u64(out, u64::from(*command_version));
+            }
+            Command::ClusterVersion(version) => {
+                out.push(10);
+                put_u64(out, u64::from(*version));
+            }
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Command, DecodeError> {
+        Ok(match input.u8()? {
+            1 => Command::Put(Put::decode(input)?),
+            2 => Command::DeleteRange(DeleteRange::decode(input)?),
+            3 => Command::Txn(Txn::decode(input)?),
+            4 => Command::Compact(Revision(input.i64()?)),
+            5 => Command::LeaseGrant { id: LeaseId(input.i64()?), ttl_secs: input.i64()? },
+            6 => Command::LeaseRevoke(LeaseId(input.i64()?)),
+            7 => Command::LeaseRenew(LeaseId(input.i64()?)),
+            8 => Command::LeaseExpire(
+                (0..input.count()?).map(|_| Expiry::decode(input)).collect::<Result<_, _>>()?,
+            ),
+            9 => Command::Publish {
+                member: MemberId(input.u64()?),
+                name: input.text()?,
+                client_urls: (0..input.count()?).map(|_| input.text()).collect::<Result<_, _>>()?,
+                command_version: version(input)?,
+            },
+            10 => Command::ClusterVersion(version(input)?),
+            tag => return Err(DecodeError::UnknownTag { what: "command", tag }),
+        })
+    }
+}
+
+fn version(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
+    u32::try_from(input.u64()?).map_err(|_| DecodeError::Overflow)
+}

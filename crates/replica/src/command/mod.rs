@@ -1,0 +1,88 @@
+//! Commands: the only things that change replicated state.
+//!
+//! A command is data. What it does is decided by [`State::apply`](crate::state::State::apply), the
+//! same on every member. Each kind belongs to a *command version*; a raft leader proposes a kind
+//! only once every member has said that it knows that version (the cluster version), so that no
+//! member ever meets a command it cannot read.
+
+mod batch;
+mod bytes;
+mod ops;
+
+use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Txn};
+
+pub use self::batch::Batch;
+pub(crate) use self::batch::{decode_entry, encode_batch_head, encode_entry};
+use crate::log::LogIndex;
+
+/// The newest command version that this build can apply.
+pub const COMMAND_VERSION: u32 = 1;
+
+/// A change to replicated state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Write a key.
+    Put(Put),
+    /// Delete keys.
+    DeleteRange(DeleteRange),
+    /// A transaction that may write.
+    Txn(Txn),
+    /// Forget what was overwritten or deleted before a revision.
+    Compact(Revision),
+    /// Create a lease.
+    LeaseGrant {
+        /// Its id, chosen before proposing so that apply stays a pure function.
+        id: LeaseId,
+        /// How long it lives without renewal.
+        ttl_secs: i64,
+    },
+    /// End a lease because its owner says so. Unconditional.
+    LeaseRevoke(LeaseId),
+    /// A sign of life from a lease's owner. Takes no revision.
+    LeaseRenew(LeaseId),
+    /// End leases that ran out on the raft leader's clock.
+    LeaseExpire(Vec<Expiry>),
+    /// A member says who it is and what it can do.
+    Publish {
+        /// Which member.
+        member: MemberId,
+        /// Its human name.
+        name: String,
+        /// Where clients reach it.
+        client_urls: Vec<String>,
+        /// The newest command version it can apply.
+        command_version: u32,
+    },
+    /// Every member can apply commands of this version.
+    ClusterVersion(u32),
+}
+
+/// A lease found dead, and what its judge knew.
+///
+/// Apply refuses the expiry if the lease was renewed since: a raft leader that stood still must not
+/// revoke leases on the strength of an old view (etcd once lost every lease of a cluster that way).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The lease.
+    pub id: LeaseId,
+    /// The log index of the last renewal (or the grant) that the judge had applied.
+    pub renewed_at: LogIndex,
+}
+
+impl Command {
+    /// The command version that brought this kind.
+    pub fn since_version(&self) -> u32 {
+        match self {
+            Command::Put(_)
+            | Command::DeleteRange(_)
+            | Command::Txn(_)
+            | Command::Compact(_)
+            | Command::LeaseGrant { .. }
+            | Command::LeaseRevoke(_)
+            | Command::LeaseRenew(_)
+            | Command::LeaseExpire(_)
+            | Command::Publish { .. }
+            | Command::ClusterVersion(_) => 1,
+        }
+    }
+}

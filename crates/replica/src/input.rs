@@ -1,0 +1,190 @@
+//! What a replica is told and what it asks its house to do.
+
+use tenure_api::{
+    Failure, LeaseId, LeaseStatus, Member, MemberId, Range, RangeResult, Revision, Term, Txn,
+    TxnResult,
+};
+
+use crate::{
+    command::Command,
+    log::{LogIndex, Persist, SnapshotMark},
+    message::{Message, RaftMessage},
+    moment::Moment,
+    mvcc::Store,
+    snapshot::Frozen,
+    state::{Outcome, State},
+    watch::{WatchInput, WatchNews},
+};
+
+/// A request, numbered by the house. Every number gets exactly one answer.
+pub type RequestId = u64;
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Input {
+    /// Nothing but time.
+    Wake,
+    /// A client asks.
+    Request(RequestId, Request),
+    /// A watch stream asks.
+    Watch(WatchInput),
+    /// A peer speaks.
+    Message(MemberId, Message),
+    /// The disk has every write up to this number.
+    Persisted(u64),
+    /// The snapshot asked for by [`Effects::freeze`] is durable.
+    SnapshotSaved(SnapshotMark),
+    /// It could not be written; the log stays as it is.
+    SnapshotFailed,
+    /// A snapshot came from the raft leader, and its file is durable.
+    SnapshotArrived(RaftMessage, Box<State>),
+    /// A snapshot sent to a member has arrived, or not.
+    SnapshotSent(MemberId, bool),
+    /// A connection to a member stands.
+    Connected(MemberId),
+    /// A member's connection ended by EOF or reset: its process is most likely gone.
+    Lost(MemberId),
+    /// This member will stop soon: somebody else shall lead.
+    HandOver,
+}
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Change the state.
+    Write(Command),
+    /// Compact, and answer only when the room is really free.
+    CompactPhysically(Revision),
+    /// Read the state: the newest that any member has acknowledged, or what this member has.
+    Read(Read, Consistency),
+    /// Make another member the raft leader.
+    MoveLeader(MemberId),
+}
+
+/// How fresh a read must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consistency {
+    /// Not older than anything acknowledged before the read began.
+    Linearizable,
+    /// Whatever this member has.
+    Serializable,
+}
+
+/// What to read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Read {
+    /// Keys.
+    Range(Range),
+    /// A transaction that cannot write.
+    Txn(Txn),
+    /// One lease, with its keys if asked for.
+    Lease(LeaseId, bool),
+    /// All leases.
+    Leases,
+    /// The members.
+    Members,
+    /// Nothing: the answer only proves that this member is up to date.
+    Freshness,
+    /// The whole store, frozen, for work that takes longer than the core loop may.
+    Store,
+}
+
+/// An answer to a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// Which request.
+    pub to: RequestId,
+    /// The result, or why there is none.
+    pub result: Result<Reply, Failure>,
+    /// The store's revision at that time.
+    pub revision: Revision,
+    /// The raft term at that time.
+    pub term: Term,
+}
+
+/// What a request found or did.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// A write's outcome.
+    Wrote(Outcome),
+    /// A range.
+    Range(RangeResult),
+    /// A range over so large a store that it should be read beside the core loop.
+    LargeRange(Store, Range),
+    /// A transaction that only read.
+    Txn(TxnResult),
+    /// A lease as it stands; none if there is no such lease.
+    Lease(Option<LeaseStatus>),
+    /// All leases.
+    Leases(Vec<LeaseId>),
+    /// The members.
+    Members(Vec<Member>),
+    /// Done, or up to date, with nothing to tell.
+    Done,
+    /// The whole store, frozen.
+    Store(Store),
+}
+
+/// What the house must do now.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Write these, in order, durably; then hand in [`Input::Persisted`].
+    pub persist: Vec<Persist>,
+    /// Send these.
+    pub messages: Vec<(MemberId, Message)>,
+    /// Send the newest saved snapshot with this message; then hand in [`Input::SnapshotSent`].
+    pub send_snapshots: Vec<RaftMessage>,
+    /// Give these answers.
+    pub answers: Vec<Answer>,
+    /// Tell the watchers.
+    pub watch: Vec<WatchNews>,
+    /// Write this as a snapshot, beside the core loop; then hand in [`Input::SnapshotSaved`].
+    pub freeze: Option<Frozen>,
+    /// Drop this beside the core loop: it may be large.
+    pub discard: Option<Box<State>>,
+    /// What an operator may want to read.
+    pub notices: Vec<Notice>,
+    /// This member must stop at once.
+    pub fatal: Option<Fatal>,
+    /// Call again at this moment at the latest.
+    pub wake_at: Moment,
+}
+
+/// Something worth a line in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Another raft leader, or none.
+    Leader {
+        /// Who.
+        leader: Option<MemberId>,
+        /// Since which term.
+        term: Term,
+    },
+    /// The raft leader's connection broke; an election begins without waiting for the timeout.
+    LeaderLost(MemberId),
+    /// This member leads and its disk stands still: it hands over.
+    DiskStalled,
+    /// Leases ran out.
+    LeasesExpired(usize),
+    /// The process did not run for a while; no lease is cut for it.
+    Paused(std::time::Duration),
+    /// A snapshot from the raft leader replaced the state.
+    SnapshotInstalled(LogIndex),
+    /// Every member can apply commands of this version now.
+    ClusterVersion(u32),
+}
+
+/// Why a member cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fatal {
+    /// The log holds something that this build cannot read.
+    #[error(
+        "log entry {index} cannot be read ({cause}): the log is damaged or was written by a newer version"
+    )]
+    UnreadableEntry {
+        /// Where.
+        index: LogIndex,
+        /// How.
+        cause: crate::codec::DecodeError,
+    },
+}

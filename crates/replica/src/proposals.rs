@@ -1,0 +1,87 @@
+//! The raft leader's own queue: batches of all members on their way into the log.
+//!
+//! As with [`Writes`](crate::writes::Writes), one entry is under way at a time while the cluster is
+//! fast; whatever arrives meanwhile goes into the next entry.
+
+use std::{collections::VecDeque, time::Duration};
+
+use bytes::Bytes;
+
+use crate::{command::encode_entry, log::LogIndex, moment::Moment};
+
+/// Entries that may be uncommitted at once.
+const IN_FLIGHT_MAX: usize = 64;
+/// An entry uncommitted for so long lets the next one follow.
+const PIPELINE_AFTER: Duration = Duration::from_millis(2);
+/// An entry takes no more batches once it has so many bytes.
+const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of batches that may wait; more are dropped, and sent again by their members.
+const QUEUED_BYTES_MAX: usize = 256 << 20;
+
+#[derive(Debug, Default)]
+pub(crate) struct Proposals {
+    queue: VecDeque<Bytes>,
+    queued_bytes: usize,
+    in_flight: VecDeque<(LogIndex, Moment)>,
+}
+
+impl Proposals {
+    pub(crate) fn push(&mut self, batch: Bytes) {
+        if self.queued_bytes + batch.len() <= QUEUED_BYTES_MAX {
+            self.queued_bytes += batch.len();
+            self.queue.push_back(batch);
+        }
+    }
+
+    /// Hands the next entry to `propose` if one may go; it answers the entry's place, or none if
+    /// raft does not take it now.
+    pub(crate) fn propose_next(
+        &mut self,
+        now: Moment,
+        propose: impl FnOnce(Vec<u8>) -> Option<LogIndex>,
+    ) -> bool {
+        if self.queue.is_empty() || !self.may_propose(now) {
+            return false;
+        }
+        let mut bytes = 0;
+        let fits = |batch: &&Bytes| {
+            bytes += batch.len();
+            bytes <= ENTRY_BYTES_MAX
+        };
+        let count = self.queue.iter().take_while(fits).count().max(1);
+        let batches: Vec<Bytes> = self.queue.range(..count).cloned().collect();
+        let Some(index) = propose(encode_entry(&batches)) else { return false };
+        for batch in self.queue.drain(..count) {
+            self.queued_bytes -= batch.len();
+        }
+        self.in_flight.push_back((index, now));
+        true
+    }
+
+    fn may_propose(&self, now: Moment) -> bool {
+        match self.in_flight.back() {
+            None => true,
+            Some((_, since)) => {
+                self.in_flight.len() < IN_FLIGHT_MAX && now.since(*since) >= PIPELINE_AFTER
+            }
+        }
+    }
+
+    pub(crate) fn applied(&mut self, index: LogIndex) {
+        while self.in_flight.front().is_some_and(|(at, _)| *at <= index) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// This member does not lead any more: the members will send their batches to whoever does.
+    pub(crate) fn clear(&mut self) {
+        *self = Proposals::default();
+    }
+
+    pub(crate) fn next_propose(&self) -> Option<Moment> {
+        if self.queue.is_empty() {
+            return None;
+        }
+        self.in_flight.back().map(|(_, since)| *since + PIPELINE_AFTER)
+    }
+}

@@ -1,0 +1,403 @@
+//! Consensus: tikv's raft-rs, driven without IO, and the only place that knows it.
+//!
+//! The drive loop of one round: hand in ticks, messages and proposals; then take a [`Progress`] again
+//! and again until there is none. What it says to persist goes to the disk; when the disk has it,
+//! [`Consensus::persisted`] releases the messages that had to wait for it. Two rules of raft-rs are
+//! kept here so that nobody else needs to know them:
+//!
+//! - Telling it that write *n* is durable tells it the same of all writes before. So writes are
+//!   acknowledged strictly in order, and a round without a write joins the one before it.
+//! - It lets all messages of a follower wait for the disk. Heartbeat answers must not, or a member
+//!   with a slow disk looks dead; they may leave unless a term or vote is being written.
+//!
+//! Its election timeout is random. To make a run repeatable it is set anew after each reset, as a
+//! function of (seed, member, number of resets).
+
+mod tail;
+mod translate;
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use raft::{Config as RaftConfig, ReadOnlyOption, StateRole};
+use tenure_api::{MemberId, Term};
+
+use self::{
+    tail::LogTail,
+    translate::{entry_in, entry_out, hard_state_in, hard_state_out, mark_of, message_in},
+};
+use crate::{
+    log::{Entry, HardState, LogIndex, Persist, SnapshotMark},
+    message::{RaftKind, RaftMessage},
+};
+
+/// How raft is set up. Durations are counted in ticks.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) me: MemberId,
+    pub(crate) seed: u64,
+    pub(crate) heartbeat_ticks: usize,
+    pub(crate) election_ticks: usize,
+    pub(crate) pre_vote: bool,
+}
+
+/// What this member is at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Follows the raft leader, if it knows one.
+    Follower,
+    /// Asks whether an election could be won, or for votes.
+    Candidate,
+    /// Leads the log.
+    Leader,
+}
+
+/// What one round of raft asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) persist: Option<Persist>,
+    /// May leave at once.
+    pub(crate) messages: Vec<RaftMessage>,
+    pub(crate) committed: Vec<Entry>,
+    /// Read rounds that are confirmed: context and the index to wait for.
+    pub(crate) reads: Vec<(Bytes, LogIndex)>,
+    /// Replace the state by this snapshot before applying anything.
+    pub(crate) installed: Option<SnapshotMark>,
+}
+
+/// One member's share in the consensus.
+pub(crate) struct Consensus {
+    node: raft::RawNode<LogTail>,
+    setup: Setup,
+    resets: u64,
+    /// Term and vote as last handed to the disk.
+    promised: (Term, Option<MemberId>),
+    waiting: VecDeque<Waiting>,
+}
+
+/// A round whose write, or an earlier one's, is not durable yet.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    needs_disk: bool,
+    changes_vote: bool,
+    installed: Option<LogIndex>,
+    messages: Vec<RaftMessage>,
+}
+
+/// The raft leader's share of the log that may be sent in one message.
+const APPEND_BYTES_MAX: u64 = 1 << 20;
+/// Append messages on their way to one follower before it must answer.
+const APPENDS_IN_FLIGHT_MAX: usize = 256;
+/// Committed entries handed out in one round.
+const COMMITTED_BYTES_MAX: u64 = 1 << 20;
+/// Proposed but not yet committed bytes at the raft leader.
+const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
+
+impl Consensus {
+    pub(crate) fn new(
+        setup: Setup,
+        start: &SnapshotMark,
+        hard_state: HardState,
+        entries: Vec<Entry>,
+    ) -> Consensus {
+        let last = entries.last().map_or(start.index, |entry| entry.index);
+        // The commit index is written only along with other things, so it may be an old one.
+        let commit = hard_state.commit.clamp(start.index, last);
+        let mut tail = LogTail::new(start, hard_state_in(HardState { commit, ..hard_state }));
+        tail.append(entries.into_iter().map(entry_in).collect());
+        let config = RaftConfig {
+            id: setup.me.0,
+            election_tick: setup.election_ticks,
+            heartbeat_tick: setup.heartbeat_ticks,
+            applied: start.index,
+            max_size_per_msg: APPEND_BYTES_MAX,
+            max_inflight_msgs: APPENDS_IN_FLIGHT_MAX,
+            check_quorum: true,
+            pre_vote: setup.pre_vote,
+            // A range of one value: raft-rs's own dice always fall on it, and a timeout that stands
+            // there tells us that it was reset.
+            min_election_tick: setup.election_ticks,
+            max_election_tick: setup.election_ticks + 1,
+            read_only_option: ReadOnlyOption::Safe,
+            max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
+            max_committed_size_per_ready: COMMITTED_BYTES_MAX,
+            ..RaftConfig::default()
+        };
+        let quiet = slog::Logger::root(slog::Discard, slog::o!());
+        let node = raft::RawNode::new(&config, tail, &quiet)
+            .expect("settings and recovered log were checked before");
+        let promised = (hard_state.term, hard_state.vote);
+        let mut consensus =
+            Consensus { node, setup, resets: 0, promised, waiting: VecDeque::new() };
+        consensus.set_timeout();
+        consensus
+    }
+
+    pub(crate) fn tick(&mut self) {
+        self.node.tick();
+        self.set_timeout();
+    }
+
+    /// Hands in a peer's message. One that does not fit the situation is dropped, as raft allows.
+    pub(crate) fn step(&mut self, message: RaftMessage) {
+        let _ = self.node.step(message_in(message));
+        self.set_timeout();
+    }
+
+    /// Appends to the log. False if raft does not take it now (no leader any more, a hand-over is
+    /// under way, too much uncommitted): keep it and try again.
+    pub(crate) fn propose(&mut self, data: Vec<u8>) -> bool {
+        debug_assert!(self.role() == Role::Leader, "a follower would forward on its own");
+        self.node.propose(vec![], data).is_ok()
+    }
+
+    /// Starts a read round. Dropped silently if there is no leader or it has not committed in its
+    /// term yet: the caller must try again.
+    pub(crate) fn read_index(&mut self, context: Vec<u8>) {
+        self.node.read_index(context);
+    }
+
+    pub(crate) fn campaign(&mut self) {
+        let _ = self.node.campaign();
+        self.set_timeout();
+    }
+
+    /// Stops believing in the raft leader without waiting for the timeout. With check-quorum a member
+    /// that still believes in one ignores whoever asks for its vote.
+    pub(crate) fn forget_leader(&mut self) {
+        let term = self.node.raft.term;
+        self.node.raft.become_follower(term, raft::INVALID_ID);
+        self.set_timeout();
+    }
+
+    pub(crate) fn transfer(&mut self, to: MemberId) {
+        self.node.transfer_leader(to.0);
+    }
+
+    pub(crate) fn is_transferring(&self) -> bool {
+        self.node.raft.lead_transferee.is_some()
+    }
+
+    pub(crate) fn report_unreachable(&mut self, member: MemberId) {
+        self.node.report_unreachable(member.0);
+    }
+
+    pub(crate) fn report_snapshot(&mut self, to: MemberId, arrived: bool) {
+        let status =
+            if arrived { raft::SnapshotStatus::Finish } else { raft::SnapshotStatus::Failure };
+        self.node.report_snapshot(to.0, status);
+    }
+
+    /// What raft asks for next; none if it is at rest.
+    pub(crate) fn progress(&mut self) -> Option<Progress> {
+        if !self.node.has_ready() {
+            return None;
+        }
+        let hard_state = hard_state_out(&self.node.raft.hard_state());
+        let mut ready = self.node.ready();
+        let mut progress = Progress::default();
+        let number = ready.number();
+
+        let changes_vote = (hard_state.term, hard_state.vote) != self.promised;
+        self.promised = (hard_state.term, hard_state.vote);
+        if !ready.snapshot().is_empty() {
+            let mark = mark_of(ready.snapshot());
+            self.node.raft.mut_store().restart(&mark);
+            progress.installed = Some(mark);
+        }
+        let entries = ready.take_entries();
+        let persist = Persist {
+            number,
+            hard_state: ready.must_sync().then_some(hard_state),
+            snapshot: progress.installed.clone(),
+            entries: entries.iter().map(entry_out).collect(),
+        };
+        self.node.raft.mut_store().append(entries);
+
+        for read in ready.take_read_states() {
+            progress.reads.push((read.request_ctx.into(), read.index));
+        }
+        progress.committed = ready.take_committed_entries().iter().map(entry_out).collect();
+        progress.messages.extend(outgoing(ready.take_messages()));
+        let mut after = outgoing(ready.take_persisted_messages());
+        let needs_disk = ready.must_sync();
+        self.node.advance_append_async(ready);
+
+        let vote_waits = changes_vote || self.waiting.iter().any(|waiting| waiting.changes_vote);
+        if !vote_waits {
+            let (urgent, rest) = after.into_iter().partition(|message| needs_no_disk(message.kind));
+            progress.messages.extend::<Vec<_>>(urgent);
+            after = rest;
+        }
+        let installed = progress.installed.as_ref().map(|mark| mark.index);
+        let messages = after;
+        self.waiting.push_back(Waiting { number, needs_disk, changes_vote, installed, messages });
+        if needs_disk {
+            progress.persist = Some(persist);
+        }
+        progress.messages.extend(self.settle(0));
+        self.set_timeout();
+        Some(progress)
+    }
+
+    /// The disk has everything up to write `number`. Answers the messages that waited for it.
+    pub(crate) fn persisted(&mut self, number: u64) -> Vec<RaftMessage> {
+        let messages = self.settle(number);
+        self.set_timeout();
+        messages
+    }
+
+    /// Ends the rounds whose writes are durable and, behind them, those that wrote nothing.
+    fn settle(&mut self, durable: u64) -> Vec<RaftMessage> {
+        let mut messages = Vec::new();
+        let mut settled = None;
+        let mut installed = None;
+        while let Some(first) = self.waiting.front() {
+            if first.needs_disk && first.number > durable {
+                break;
+            }
+            if let Some(waiting) = self.waiting.pop_front() {
+                settled = Some(waiting.number);
+                installed = waiting.installed.or(installed);
+                messages.extend(waiting.messages);
+            }
+        }
+        if let Some(number) = settled {
+            self.node.on_persist_ready(number);
+        }
+        if let Some(index) = installed {
+            self.node.advance_apply_to(index);
+        }
+        messages
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        match self.node.raft.state {
+            StateRole::Follower => Role::Follower,
+            StateRole::PreCandidate | StateRole::Candidate => Role::Candidate,
+            StateRole::Leader => Role::Leader,
+        }
+    }
+
+    pub(crate) fn term(&self) -> Term {
+        Term(self.node.raft.term)
+    }
+
+    pub(crate) fn leader(&self) -> Option<MemberId> {
+        let leader = self.node.raft.leader_id;
+        (leader != raft::INVALID_ID).then_some(MemberId(leader))
+    }
+
+    pub(crate) fn committed(&self) -> LogIndex {
+        self.node.raft.raft_log.committed
+    }
+
+    pub(crate) fn last_index(&self) -> LogIndex {
+        self.node.raft.raft_log.last_index()
+    }
+
+    /// Who votes, in order of their ids.
+    pub(crate) fn voters(&self) -> Vec<MemberId> {
+        let mut voters: Vec<_> =
+            self.node.store().conf_state().voters.iter().map(|id| MemberId(*id)).collect();
+        voters.sort_unstable();
+        voters
+    }
+
+    /// Where a snapshot of the state at `index` would stand.
+    pub(crate) fn mark_at(&self, index: LogIndex, term: Term) -> SnapshotMark {
+        let conf = self.node.store().conf_state();
+        let members = |ids: &[u64]| ids.iter().map(|id| MemberId(*id)).collect();
+        SnapshotMark {
+            index,
+            term,
+            voters: members(&conf.voters),
+            learners: members(&conf.learners),
+        }
+    }
+
+    /// The follower that is furthest along and has been heard of lately: the best next leader.
+    pub(crate) fn best_successor(&self) -> Option<MemberId> {
+        let me = self.setup.me.0;
+        self.node
+            .raft
+            .prs()
+            .iter()
+            .filter(|(id, progress)| **id != me && progress.recent_active)
+            .filter(|(id, _)| self.node.raft.prs().conf().voters().contains(**id))
+            .max_by_key(|(id, progress)| (progress.matched, std::cmp::Reverse(**id)))
+            .map(|(id, _)| MemberId(*id))
+    }
+
+    /// Up to where every follower has the log, as far as the raft leader knows.
+    pub(crate) fn matched_by_all(&self) -> LogIndex {
+        self.node.raft.prs().iter().map(|(_, progress)| progress.matched).min().unwrap_or(0)
+    }
+
+    pub(crate) fn applied(&mut self, index: LogIndex) {
+        self.node.advance_apply_to(index);
+        self.set_timeout();
+    }
+
+    pub(crate) fn snapshot_saved(&mut self, mark: SnapshotMark) {
+        self.node.raft.mut_store().saved(mark);
+    }
+
+    /// Whether a follower needs a snapshot that does not exist yet.
+    pub(crate) fn take_snapshot_wanted(&self) -> bool {
+        self.node.store().take_snapshot_wanted()
+    }
+
+    pub(crate) fn trim_log(&mut self, index: LogIndex, bytes_max: usize, applied: LogIndex) {
+        self.node.raft.mut_store().trim(index, bytes_max, applied);
+    }
+
+    pub(crate) fn log_bytes(&self) -> usize {
+        self.node.store().bytes()
+    }
+
+    pub(crate) fn first_index(&self) -> LogIndex {
+        self.node.store().first()
+    }
+
+    /// Whether some write has not been confirmed by the disk yet.
+    pub(crate) fn awaits_disk(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.needs_disk)
+    }
+
+    fn set_timeout(&mut self) {
+        let election = self.setup.election_ticks;
+        if self.node.raft.randomized_election_timeout() != election {
+            return;
+        }
+        self.resets += 1;
+        let dice = mix(self.setup.seed ^ mix(self.setup.me.0 ^ mix(self.resets)));
+        let spread = 1 + dice as usize % election;
+        self.node.raft.set_randomized_election_timeout(election + spread);
+    }
+}
+
+/// What a follower may say although an earlier write of its is not durable: none of these promises
+/// anything about the log or a vote.
+fn needs_no_disk(kind: RaftKind) -> bool {
+    matches!(
+        kind,
+        RaftKind::HeartbeatResponse
+            | RaftKind::ReadIndex
+            | RaftKind::RequestPreVote
+            | RaftKind::RequestPreVoteResponse
+    )
+}
+
+fn outgoing(messages: Vec<raft::eraftpb::Message>) -> Vec<RaftMessage> {
+    messages.into_iter().filter_map(translate::message_out).collect()
+}
+
+/// A number that looks random and is not (the finisher of splitmix64).
+pub(crate) fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,172 @@
+//! The part of the raft log that is held in memory, as raft-rs wants to read it.
+//!
+//! Everything here is also in the WAL or on its way there. The front is cut off as entries become
+//! useless: applied here and known to every follower, or too many bytes for a follower that lags,
+//! who then gets a snapshot instead.
+
+use std::{cell::Cell, collections::VecDeque};
+
+use raft::{
+    Error, GetEntriesContext, RaftState, Result, Storage, StorageError,
+    eraftpb::{ConfState, Entry, HardState, Snapshot},
+};
+
+use super::translate::snapshot_of;
+use crate::log::{LogIndex, SnapshotMark};
+
+/// The newest entries of the log.
+#[derive(Debug, Default)]
+pub(super) struct LogTail {
+    /// The entry just before the first one held, and its term.
+    before: (LogIndex, u64),
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    hard_state: HardState,
+    conf_state: ConfState,
+    /// The newest snapshot that can be sent.
+    saved: Option<SnapshotMark>,
+    /// Raft asked for a snapshot that is newer than the one saved.
+    snapshot_wanted: Cell<bool>,
+}
+
+impl LogTail {
+    pub(super) fn new(start: &SnapshotMark, hard_state: HardState) -> LogTail {
+        LogTail {
+            before: (start.index, start.term.0),
+            hard_state,
+            conf_state: super::translate::conf_state(start),
+            saved: (start.index > 0).then(|| start.clone()),
+            ..LogTail::default()
+        }
+    }
+
+    /// Appends entries; those at or after the first one's place are replaced.
+    pub(super) fn append(&mut self, entries: Vec<Entry>) {
+        let Some(first) = entries.first().map(|entry| entry.index) else { return };
+        assert!(first > self.before.0 && first <= self.last() + 1, "the log has no gaps");
+        while self.last() >= first {
+            if let Some(replaced) = self.entries.pop_back() {
+                self.bytes -= weight(&replaced);
+            }
+        }
+        self.bytes += entries.iter().map(weight).sum::<usize>();
+        self.entries.extend(entries);
+    }
+
+    /// A snapshot was installed: the log starts anew after it.
+    pub(super) fn restart(&mut self, mark: &SnapshotMark) {
+        self.before = (mark.index, mark.term.0);
+        self.entries.clear();
+        self.bytes = 0;
+        self.conf_state = super::translate::conf_state(mark);
+        self.saved = Some(mark.clone());
+    }
+
+    /// A snapshot is durable and can be sent.
+    pub(super) fn saved(&mut self, mark: SnapshotMark) {
+        self.saved = Some(mark);
+    }
+
+    /// Drops entries up to `index`, and beyond it from the front while they weigh more than
+    /// `bytes_max`, but never past `applied`.
+    pub(super) fn trim(&mut self, index: LogIndex, bytes_max: usize, applied: LogIndex) {
+        while let Some(first) = self.entries.front() {
+            let useless = first.index <= index || self.bytes > bytes_max;
+            if !useless || first.index > applied {
+                break;
+            }
+            self.bytes -= weight(first);
+            self.before = (first.index, first.term);
+            self.entries.pop_front();
+        }
+    }
+
+    pub(super) fn take_snapshot_wanted(&self) -> bool {
+        self.snapshot_wanted.take()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn conf_state(&self) -> &ConfState {
+        &self.conf_state
+    }
+
+    pub(super) fn last(&self) -> LogIndex {
+        self.before.0 + self.entries.len() as u64
+    }
+
+    pub(super) fn first(&self) -> LogIndex {
+        self.before.0 + 1
+    }
+}
+
+/// What an entry counts for in the limits.
+fn weight(entry: &Entry) -> usize {
+    entry.data.len() + 64
+}
+
+impl Storage for LogTail {
+    fn initial_state(&self) -> Result<RaftState> {
+        Ok(RaftState { hard_state: self.hard_state.clone(), conf_state: self.conf_state.clone() })
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        max_size: impl Into<Option<u64>>,
+        _context: GetEntriesContext,
+    ) -> Result<Vec<Entry>> {
+        if low < self.first() {
+            return Err(Error::Store(StorageError::Compacted));
+        }
+        let max_size = max_size.into().unwrap_or(u64::MAX);
+        let from = (low - self.first()) as usize;
+        let until = (high - self.first()) as usize;
+        let mut size = 0;
+        let mut entries = Vec::new();
+        for entry in self.entries.range(from..until) {
+            size += weight(entry) as u64;
+            if size > max_size && !entries.is_empty() {
+                break;
+            }
+            entries.push(entry.clone());
+        }
+        Ok(entries)
+    }
+
+    fn term(&self, index: u64) -> Result<u64> {
+        if index == self.before.0 {
+            return Ok(self.before.1);
+        }
+        if index < self.before.0 {
+            return Err(Error::Store(StorageError::Compacted));
+        }
+        match self.entries.get((index - self.first()) as usize) {
+            Some(entry) => Ok(entry.term),
+            None => Err(Error::Store(StorageError::Unavailable)),
+        }
+    }
+
+    fn first_index(&self) -> Result<u64> {
+        Ok(self.first())
+    }
+
+    fn last_index(&self) -> Result<u64> {
+        Ok(self.last())
+    }
+
+    fn snapshot(&self, request_index: u64, _to: u64) -> Result<Snapshot> {
+        match &self.saved {
+            Some(mark) if mark.index >= self.before.0 && mark.index >= request_index => {
+                Ok(snapshot_of(mark))
+            }
+            _ => {
+                self.snapshot_wanted.set(true);
+                Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable))
+            }
+        }
+    }
+}

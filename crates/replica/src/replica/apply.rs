@@ -1,0 +1,127 @@
+//! Committed entries become state, answers and news.
+
+use std::time::Duration;
+
+use tenure_api::GrantedLease;
+
+use super::Replica;
+use crate::{
+    command::{Batch, decode_entry},
+    input::{Fatal, Notice, Reply},
+    log::{Entry, EntryKind, LogIndex, SnapshotMark},
+    moment::Moment,
+    state::Traces,
+};
+
+impl Replica {
+    /// Applies entries in order; answers how many bytes they were.
+    pub(super) fn apply(&mut self, now: Moment, entries: Vec<Entry>) -> usize {
+        let Some(last) = entries.last().map(|entry| (entry.index, entry.term)) else { return 0 };
+        let mut bytes = 0;
+        let mut traces = Traces::default();
+        for entry in &entries {
+            if entry.term > self.applied.1 {
+                self.first_entry_of_term(now);
+            }
+            bytes += entry.data.len();
+            self.upkeep.applied(entry);
+            let applied = self.apply_entry(entry, &mut traces);
+            self.applied = (entry.index, entry.term);
+            if let Err(fatal) = applied {
+                self.effects.fatal = Some(fatal);
+                return bytes;
+            }
+        }
+        self.raft.applied(last.0);
+        self.proposals.applied(last.0);
+        self.follow(now, traces);
+        bytes
+    }
+
+    fn apply_entry(&mut self, entry: &Entry, traces: &mut Traces) -> Result<(), Fatal> {
+        // A new raft leader's first entry is empty. Membership entries are not proposed yet.
+        if entry.data.is_empty() || entry.kind == EntryKind::Membership {
+            return Ok(());
+        }
+        let unreadable = |cause| Fatal::UnreadableEntry { index: entry.index, cause };
+        for batch in decode_entry(&entry.data).map_err(unreadable)? {
+            self.apply_batch(entry.index, batch, traces);
+        }
+        Ok(())
+    }
+
+    fn apply_batch(&mut self, index: LogIndex, batch: Batch, traces: &mut Traces) {
+        if !self.state.admits(&batch) {
+            return;
+        }
+        let ours = batch.origin == self.config.me;
+        let waiters =
+            if ours { self.writes.applied(batch.boot, batch.sequence) } else { Vec::new() };
+        let mut waiters = waiters.into_iter();
+        for command in &batch.commands {
+            let outcome = self.state.apply(index, command, traces);
+            if let Some(id) = waiters.next().flatten() {
+                if self.upkeep.wait_for_sweep(id, outcome.is_ok()) {
+                    continue;
+                }
+                self.answer(id, outcome.map(Reply::Wrote));
+            }
+        }
+    }
+
+    /// This member's own bookkeeping after a change.
+    fn follow(&mut self, now: Moment, traces: Traces) {
+        for lease in &traces.restarted {
+            self.restart_deadline(now, *lease);
+        }
+        for lease in &traces.ended {
+            self.deadlines.forget(*lease);
+            self.upkeep.expiry_settled(*lease);
+        }
+        for lease in &traces.refused_expiries {
+            if self.upkeep.expiry_settled(*lease) {
+                self.deadlines.put_back(*lease, now);
+            }
+        }
+        self.watchers.observe(now, &traces.changes, &self.state.store);
+    }
+
+    fn restart_deadline(&mut self, now: Moment, lease: GrantedLease) {
+        let ttl = Duration::from_secs(lease.ttl_secs.max(1) as u64);
+        self.deadlines.restart(lease.id, ttl, now);
+    }
+
+    /// A member that has just come up cannot know how old its leases are: each gets its whole TTL.
+    pub(super) fn restart_deadlines(&mut self, now: Moment) {
+        let leases: Vec<_> = self
+            .state
+            .leases
+            .iter()
+            .map(|(id, lease)| GrantedLease { id, ttl_secs: lease.ttl_secs })
+            .collect();
+        self.deadlines = Default::default();
+        for lease in leases {
+            self.restart_deadline(now, lease);
+        }
+    }
+
+    /// Takes over the state that came with a snapshot.
+    pub(super) fn install(&mut self, now: Moment, mark: SnapshotMark) {
+        let (_, state) = self
+            .arrived
+            .take_if(|(arrived, _)| *arrived == mark)
+            .expect("raft installs only the snapshot that was just handed in");
+        let told_up_to = self.state.store.revision();
+        let old = std::mem::replace(&mut self.state, *state);
+        self.effects.discard = Some(Box::new(old));
+        self.applied = (mark.index, mark.term);
+        self.restart_deadlines(now);
+        self.watchers.fall_behind(told_up_to);
+        self.upkeep.installed(mark.index);
+        if let Some(origin) = self.state.origins.get(&self.config.me).copied() {
+            let unseen = self.writes.applied_unseen(origin.boot, origin.sequence);
+            self.fail_all(unseen, tenure_api::Failure::TimedOut);
+        }
+        self.notice(Notice::SnapshotInstalled(mark.index));
+    }
+}

@@ -1,0 +1,88 @@
+//! How a member is set up.
+
+use std::time::Duration;
+
+use tenure_api::{Member, MemberId, Term};
+
+use crate::{log::SnapshotMark, watch::WatchLimits};
+
+/// A member's settings.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This member.
+    pub me: MemberId,
+    /// The members the cluster starts with; the same on all of them.
+    pub members: Vec<Member>,
+    /// Its human name, to be published.
+    pub name: String,
+    /// Where clients reach it, to be published.
+    pub client_urls: Vec<String>,
+    /// Makes its dice repeatable.
+    pub seed: u64,
+    /// Raft's unit of time.
+    pub tick: Duration,
+    /// How often the raft leader shows itself.
+    pub heartbeat: Duration,
+    /// How long a silent raft leader is believed in, at least.
+    pub election_timeout: Duration,
+    /// Ask whether an election could be won before starting one.
+    pub pre_vote: bool,
+    /// How long a request may take before its outcome counts as unknown.
+    pub request_timeout: Duration,
+    /// Log entries after which a snapshot is taken, whatever their size.
+    pub snapshot_entries: u64,
+    /// Log bytes after which a snapshot is taken, if the state is not larger than that.
+    pub snapshot_bytes_min: u64,
+    /// Bounds on watching.
+    pub watch: WatchLimits,
+    /// The newest command version this member says it can apply.
+    pub command_version: u32,
+}
+
+impl Config {
+    /// The usual settings for a member of a cluster.
+    pub fn new(me: MemberId, members: Vec<Member>) -> Config {
+        let election_timeout = Duration::from_millis(500);
+        Config {
+            me,
+            members,
+            name: String::new(),
+            client_urls: vec![],
+            seed: 0,
+            tick: Duration::from_millis(10),
+            heartbeat: Duration::from_millis(50),
+            election_timeout,
+            pre_vote: true,
+            request_timeout: Duration::from_secs(5) + 2 * election_timeout,
+            snapshot_entries: 100_000,
+            snapshot_bytes_min: 32 << 20,
+            watch: WatchLimits::default(),
+            command_version: crate::command::COMMAND_VERSION,
+        }
+    }
+
+    pub(super) fn heartbeat_ticks(&self) -> usize {
+        ticks(self.heartbeat, self.tick)
+    }
+
+    pub(super) fn election_ticks(&self) -> usize {
+        ticks(self.election_timeout, self.tick).max(self.heartbeat_ticks() + 1)
+    }
+
+    /// How long requests are held while nobody leads; longer than an election should take.
+    pub(super) fn leaderless_patience(&self) -> Duration {
+        2 * self.election_timeout + Duration::from_millis(300)
+    }
+
+    /// Where the log of a new cluster starts.
+    pub(super) fn first_mark(&self) -> SnapshotMark {
+        let mut voters: Vec<_> =
+            self.members.iter().filter(|member| !member.is_learner).map(|m| m.id).collect();
+        voters.sort_unstable();
+        SnapshotMark { index: 0, term: Term(0), voters, learners: vec![] }
+    }
+}
+
+fn ticks(duration: Duration, tick: Duration) -> usize {
+    (duration.as_micros() / tick.as_micros().max(1)).max(1) as usize
+}

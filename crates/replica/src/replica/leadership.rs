@@ -1,0 +1,240 @@
+//! Who leads the log, since when nobody does, and what this member does about it.
+//!
+//! A dead leader is noticed by its closed connection, long before its silence lasts an election
+//! timeout. A member that notices first stops believing in it (else it would ignore whoever asks for
+//! its vote), then campaigns after a stagger by rank, and again a bounded number of times until
+//! somebody leads. Pre-vote keeps all this from disturbing a leader that is alive after all.
+
+use std::time::Duration;
+
+use tenure_api::{Failure, MemberId};
+
+use super::Replica;
+use crate::{
+    input::{Notice, Reply, RequestId},
+    moment::Moment,
+};
+
+/// Members campaign so far apart, and repeat after so long.
+const CAMPAIGN_STAGGER: Duration = Duration::from_millis(30);
+/// How often an early campaign is repeated before raft's own timeout is left to do it.
+const CAMPAIGN_TRIES_MAX: u32 = 10;
+
+#[derive(Debug)]
+pub(super) struct Leadership {
+    /// The raft leader and term as last noticed.
+    known: (Option<MemberId>, tenure_api::Term),
+    /// When the raft leader last showed itself.
+    heard: Moment,
+    /// Since when there has been no raft leader.
+    vacant_since: Option<Moment>,
+    /// Since when nobody could renew a lease, until an entry of a new term is applied.
+    unrenewable_since: Option<Moment>,
+    campaign: Option<Campaign>,
+    handing_over: bool,
+    moving: Option<Moving>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Campaign {
+    at: Moment,
+    tries_left: u32,
+}
+
+/// A client's request to move the leadership.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    request: RequestId,
+    to: MemberId,
+    until: Moment,
+}
+
+impl Leadership {
+    pub(super) fn new(now: Moment) -> Leadership {
+        Leadership {
+            known: (None, tenure_api::Term(0)),
+            heard: now,
+            vacant_since: Some(now),
+            unrenewable_since: Some(now),
+            campaign: None,
+            handing_over: false,
+            moving: None,
+        }
+    }
+
+    pub(super) fn heard(&mut self, now: Moment) {
+        self.heard = now;
+    }
+
+    pub(super) fn hand_over(&mut self) {
+        self.handing_over = true;
+    }
+
+    pub(super) fn vacant_since(&self) -> Option<Moment> {
+        self.vacant_since
+    }
+
+    pub(super) fn next_campaign(&self) -> Option<Moment> {
+        self.campaign.map(|campaign| campaign.at)
+    }
+
+    /// Time that already counts as a pause must not count as leaderless time too.
+    pub(super) fn paused(&mut self, pause: Duration) {
+        self.heard = self.heard + pause;
+        self.unrenewable_since = self.unrenewable_since.map(|since| since + pause);
+        self.vacant_since = self.vacant_since.map(|since| since + pause);
+    }
+
+    fn campaign_at(&mut self, at: Moment) {
+        self.campaign = Some(Campaign { at, tries_left: CAMPAIGN_TRIES_MAX });
+    }
+}
+
+impl Replica {
+    pub(super) fn peer_lost(&mut self, now: Moment, member: MemberId) {
+        self.raft.report_unreachable(member);
+        if self.raft.leader() != Some(member) {
+            return;
+        }
+        self.notice(Notice::LeaderLost(member));
+        self.raft.forget_leader();
+        let rank = self.rank_without(Some(member));
+        self.leadership.campaign_at(now + CAMPAIGN_STAGGER * rank);
+    }
+
+    /// While the cluster comes up: as soon as a majority is there, somebody campaigns, the lowest id
+    /// first.
+    pub(super) fn peer_connected(&mut self, now: Moment, member: MemberId) {
+        if self.raft.leader() == Some(member) {
+            self.resend_batches(now);
+        }
+        let coming_up = self.leadership.known.0.is_none() && self.applied.1 != self.raft.term();
+        let voters = self.raft.voters().len();
+        if coming_up && self.raft.leader().is_none() && 2 * (self.connected.len() + 1) > voters {
+            let rank = self.rank_without(None);
+            self.leadership.campaign_at(now + CAMPAIGN_STAGGER * rank);
+        }
+    }
+
+    /// How many voters with a lower id there are.
+    fn rank_without(&self, dead: Option<MemberId>) -> u32 {
+        let voters = self.raft.voters();
+        let before = |voter: &&MemberId| **voter < self.config.me && Some(**voter) != dead;
+        voters.iter().filter(before).count() as u32
+    }
+
+    pub(super) fn campaign_if_due(&mut self, now: Moment) {
+        if self.raft.leader().is_some() || self.disk_is_stalled(now) {
+            self.leadership.campaign = None;
+            return;
+        }
+        let alone = self.raft.voters() == [self.config.me];
+        if alone && self.leadership.campaign.is_none() {
+            self.leadership.campaign_at(now);
+        }
+        let Some(campaign) = self.leadership.campaign.filter(|campaign| campaign.at <= now) else {
+            return;
+        };
+        self.raft.campaign();
+        self.leadership.campaign = (campaign.tries_left > 0)
+            .then(|| Campaign { at: now + CAMPAIGN_STAGGER, tries_left: campaign.tries_left - 1 });
+    }
+
+    /// Notices another raft leader, or none, and does what follows from it.
+    pub(super) fn follow_leader_changes(&mut self, now: Moment) {
+        if self.is_leader() {
+            self.leadership.heard = now;
+        }
+        let current = (self.raft.leader(), self.raft.term());
+        let before = self.leadership.known;
+        if current == before {
+            return;
+        }
+        self.leadership.known = current;
+        if before.0 == Some(self.config.me) {
+            // Whoever is deposed may have been cut off for as long as check-quorum allows.
+            self.leadership.heard = self.leadership.heard - self.config.election_timeout;
+            self.proposals.clear();
+            self.take_back_expiries(now);
+        }
+        let heard = self.leadership.heard;
+        self.leadership.unrenewable_since.get_or_insert(heard);
+        match current.0 {
+            None => {
+                self.leadership.vacant_since.get_or_insert(now);
+            }
+            Some(_) => {
+                self.leadership.vacant_since = None;
+                self.leadership.campaign = None;
+                self.leadership.heard = now;
+                self.reads.abandon_round();
+                self.resend_batches(now);
+            }
+        }
+        self.notice(Notice::Leader { leader: current.0, term: current.1 });
+    }
+
+    /// A new raft leader's first entry is applied: from here on leases can be renewed again, and the
+    /// time in between is given back to all of them.
+    pub(super) fn first_entry_of_term(&mut self, now: Moment) {
+        if let Some(since) = self.leadership.unrenewable_since.take() {
+            self.deadlines.hold_back(now.since(since));
+        }
+    }
+
+    /// Gives the leadership away if this member is stopping or its disk stands still.
+    pub(super) fn hand_over_if_needed(&mut self, now: Moment) {
+        if !self.is_leader() || self.raft.voters().len() < 2 {
+            return;
+        }
+        let stalled = self.disk_is_stalled(now);
+        if !stalled && !self.leadership.handing_over {
+            return;
+        }
+        if stalled && self.disk_stalled_for(now) > 2 * self.config.election_timeout {
+            self.notice(Notice::DiskStalled);
+            self.raft.forget_leader();
+            return;
+        }
+        if !self.raft.is_transferring() {
+            if stalled {
+                self.notice(Notice::DiskStalled);
+            }
+            if let Some(successor) = self.raft.best_successor() {
+                self.raft.transfer(successor);
+            }
+        }
+    }
+
+    pub(super) fn move_leader(&mut self, now: Moment, request: RequestId, to: MemberId) {
+        let refusal = if !self.is_leader() {
+            Some(Failure::NotLeader)
+        } else if !self.raft.voters().contains(&to) {
+            Some(Failure::BadLeaderTransferee)
+        } else if self.leadership.moving.is_some() {
+            Some(Failure::TooManyRequests)
+        } else {
+            None
+        };
+        if let Some(failure) = refusal {
+            return self.answer(request, Err(failure));
+        }
+        if to == self.config.me {
+            return self.answer(request, Ok(Reply::Done));
+        }
+        self.raft.transfer(to);
+        let until = now + self.config.election_timeout;
+        self.leadership.moving = Some(Moving { request, to, until });
+    }
+
+    pub(super) fn follow_move(&mut self, now: Moment) {
+        let Some(moving) = self.leadership.moving else { return };
+        let result = match self.raft.leader() {
+            Some(leader) if leader == moving.to => Ok(Reply::Done),
+            _ if now >= moving.until => Err(Failure::TimedOutLeaderTransfer),
+            _ => return,
+        };
+        self.leadership.moving = None;
+        self.answer(moving.request, result);
+    }
+}

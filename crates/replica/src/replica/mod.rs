@@ -1,0 +1,257 @@
+//! The machine itself: everything else in this crate, put together.
+//!
+//! [`Replica::handle`] is the whole interface. It takes what has happened since the last call and
+//! answers what must be done now. Inside, one call goes through the same stages every time: take
+//! the inputs in; let time pass (ticks, elections, leases that ran out, requests given up on); pump
+//! raft until it rests, applying what is committed; serve reads and watchers; say when to be called
+//! again.
+
+mod apply;
+mod config;
+mod leadership;
+mod requests;
+mod status;
+mod upkeep;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use tenure_api::{MemberId, Term};
+
+pub use self::{config::Config, status::Status};
+use crate::{
+    input::{Answer, Effects, Input, Notice, RequestId},
+    lease::Deadlines,
+    log::{Entry, HardState, LogIndex, SnapshotMark},
+    message::{Message, RaftKind, RaftMessage},
+    moment::Moment,
+    proposals::Proposals,
+    raft::{Consensus, Role, Setup},
+    reads::Reads,
+    state::State,
+    watch::Watchers,
+    writes::Writes,
+};
+
+/// What a member finds on its disk when it starts.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// How many lives it had, this one included.
+    pub boot: u64,
+    /// The newest snapshot.
+    pub snapshot: Option<(SnapshotMark, State)>,
+    /// Term and vote.
+    pub hard_state: HardState,
+    /// The log after the snapshot.
+    pub entries: Vec<Entry>,
+}
+
+/// One member of the cluster.
+pub struct Replica {
+    config: Config,
+    raft: Consensus,
+    state: State,
+    applied: (LogIndex, Term),
+    deadlines: Deadlines,
+    watchers: Watchers,
+    writes: Writes,
+    proposals: Proposals,
+    reads: Reads,
+    /// A state that came with a snapshot, until raft says to take it.
+    arrived: Option<(SnapshotMark, Box<State>)>,
+    upkeep: upkeep::Upkeep,
+    leadership: leadership::Leadership,
+    connected: BTreeSet<MemberId>,
+    last_call: Moment,
+    next_tick: Moment,
+    effects: Effects,
+}
+
+/// A call later than this after the one before means that the process did not run.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Bytes of committed entries applied in one call; the rest follows in the next.
+const APPLY_BYTES_MAX: usize = 4 << 20;
+
+impl Replica {
+    /// A member as it comes up.
+    pub fn new(now: Moment, config: Config, recovered: Recovered) -> Replica {
+        let (start, state) = match recovered.snapshot {
+            Some((mark, state)) => (mark, state),
+            None => (config.first_mark(), State::new(config.members.clone())),
+        };
+        let setup = Setup {
+            me: config.me,
+            seed: config.seed ^ recovered.boot,
+            heartbeat_ticks: config.heartbeat_ticks(),
+            election_ticks: config.election_ticks(),
+            pre_vote: config.pre_vote,
+        };
+        let raft = Consensus::new(setup, &start, recovered.hard_state, recovered.entries);
+        let mut replica = Replica {
+            raft,
+            applied: (start.index, start.term),
+            deadlines: Deadlines::default(),
+            watchers: Watchers::new(config.watch),
+            writes: Writes::new(config.me, recovered.boot),
+            proposals: Proposals::default(),
+            reads: Reads::new(config.me.0, recovered.boot),
+            arrived: None,
+            upkeep: upkeep::Upkeep::new(start.index),
+            leadership: leadership::Leadership::new(now),
+            connected: BTreeSet::new(),
+            last_call: now,
+            next_tick: now + config.tick,
+            effects: Effects::default(),
+            state,
+            config,
+        };
+        replica.restart_deadlines(now);
+        replica
+    }
+
+    /// Takes in what has happened and answers what to do.
+    pub fn handle(&mut self, now: Moment, inputs: impl IntoIterator<Item = Input>) -> Effects {
+        self.notice_pause(now);
+        for input in inputs {
+            self.take(now, input);
+        }
+        self.pass_time(now);
+        let mut more = self.pump(now);
+        self.answer_reads(now);
+        more |= self.watchers.catch_up(now, &self.state.store);
+        self.watchers.progress(now, &self.state.store);
+        more |= self.keep_house(now);
+        self.effects.watch = self.watchers.take_news();
+        self.effects.wake_at = if more { now } else { self.next_wake() };
+        std::mem::take(&mut self.effects)
+    }
+
+    fn take(&mut self, now: Moment, input: Input) {
+        match input {
+            Input::Wake => {}
+            Input::Request(id, request) => self.request(now, id, request),
+            Input::Watch(input) => self.watchers.handle(now, input, &self.state.store),
+            Input::Message(from, message) => self.message(now, from, message),
+            Input::Persisted(number) => {
+                let messages = self.raft.persisted(number);
+                self.send(messages);
+                self.disk_answered(now);
+            }
+            Input::SnapshotSaved(mark) => self.snapshot_saved(mark),
+            Input::SnapshotFailed => self.snapshot_failed(),
+            Input::SnapshotArrived(message, state) => {
+                if let Some(mark) = message.snapshot.clone() {
+                    self.arrived = Some((mark, state));
+                    self.raft.step(message);
+                }
+            }
+            Input::SnapshotSent(to, arrived) => self.raft.report_snapshot(to, arrived),
+            Input::Connected(member) => {
+                self.connected.insert(member);
+                self.peer_connected(now, member);
+            }
+            Input::Lost(member) => {
+                self.connected.remove(&member);
+                self.peer_lost(now, member);
+            }
+            Input::HandOver => self.leadership.hand_over(),
+        }
+    }
+
+    fn message(&mut self, now: Moment, from: MemberId, message: Message) {
+        match message {
+            Message::Raft(message) if message.from == from => {
+                let from_leader = matches!(message.kind, RaftKind::Append | RaftKind::Heartbeat);
+                self.raft.step(message);
+                if from_leader && self.raft.leader() == Some(from) {
+                    self.leadership.heard(now);
+                }
+            }
+            // A member may speak for itself only.
+            Message::Raft(_) => {}
+            Message::Forward(batch) => self.forwarded(from, batch),
+        }
+    }
+
+    /// Lets raft run until it rests, or until enough was applied for one call. True if there is more.
+    fn pump(&mut self, now: Moment) -> bool {
+        let mut applied_bytes = 0;
+        loop {
+            self.follow_leader_changes(now);
+            self.send_batches(now);
+            if let Some(context) = self.reads_to_start(now) {
+                self.raft.read_index(context);
+            }
+            let Some(progress) = self.raft.progress() else { return false };
+            self.send(progress.messages);
+            if let Some(mark) = progress.installed {
+                self.install(now, mark);
+            }
+            if let Some(persist) = progress.persist {
+                self.upkeep.disk_asked(now);
+                self.effects.persist.push(persist);
+            }
+            for (context, index) in progress.reads {
+                self.reads.confirm(&context, index);
+            }
+            applied_bytes += self.apply(now, progress.committed);
+            if self.effects.fatal.is_some() {
+                return false;
+            }
+            if applied_bytes > APPLY_BYTES_MAX {
+                return true;
+            }
+        }
+    }
+
+    /// Hands messages to the house; a snapshot's content travels beside them.
+    fn send(&mut self, messages: Vec<RaftMessage>) {
+        for message in messages {
+            if message.kind == RaftKind::Snapshot {
+                self.effects.send_snapshots.push(message);
+            } else {
+                self.effects.messages.push((message.to, Message::Raft(message)));
+            }
+        }
+    }
+
+    fn answer(&mut self, to: RequestId, result: Result<crate::Reply, tenure_api::Failure>) {
+        self.effects.answers.push(Answer {
+            to,
+            result,
+            revision: self.state.store.revision(),
+            term: self.raft.term(),
+        });
+    }
+
+    fn is_leader(&self) -> bool {
+        self.raft.role() == Role::Leader
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.effects.notices.push(notice);
+    }
+
+    /// If this process stood still nobody could renew here, and what it knows may be old.
+    fn notice_pause(&mut self, now: Moment) {
+        let pause = now.since(self.last_call);
+        self.last_call = now;
+        if pause > PAUSE_MIN {
+            self.deadlines.hold_back(pause);
+            self.leadership.paused(pause);
+            self.notice(Notice::Paused(pause));
+        }
+    }
+
+    fn next_wake(&self) -> Moment {
+        [
+            self.writes.next_send(),
+            self.proposals.next_propose(),
+            self.leadership.next_campaign(),
+            self.deadlines.next_check().filter(|_| self.is_leader()),
+            self.watchers.next_progress(),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(self.next_tick, Moment::min)
+    }
+}

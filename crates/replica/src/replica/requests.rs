@@ -1,0 +1,187 @@
+//! Requests: from arrival to their one answer.
+
+use bytes::Bytes;
+use tenure_api::{Failure, LeaseStatus, MemberId, Range, Span};
+
+use super::Replica;
+use crate::{
+    codec::Codec,
+    command::{Batch, Command},
+    input::{Consistency, Read, Reply, Request, RequestId},
+    message::Message,
+    moment::Moment,
+    reads::PendingRead,
+};
+
+/// From so many keys on, a range over more than one key is not read in the core loop.
+const LARGE_STORE_KEYS: usize = 10_000;
+
+impl Replica {
+    pub(super) fn request(&mut self, now: Moment, id: RequestId, request: Request) {
+        match request {
+            Request::Write(command) => self.write(now, id, command),
+            Request::CompactPhysically(revision) => {
+                self.upkeep.answer_when_swept(id);
+                self.write(now, id, Command::Compact(revision));
+            }
+            Request::Read(read, Consistency::Serializable) => {
+                let result = self.read(now, read);
+                self.answer(id, result);
+            }
+            Request::Read(read, Consistency::Linearizable) => {
+                if self.is_given_up_on(now) {
+                    return self.answer(id, Err(Failure::NoLeader));
+                }
+                self.reads.push(PendingRead { id, read, since: now });
+            }
+            Request::MoveLeader(to) => self.move_leader(now, id, to),
+        }
+    }
+
+    fn write(&mut self, now: Moment, id: RequestId, command: Command) {
+        let accepted = if self.is_given_up_on(now) {
+            Err(Failure::NoLeader)
+        } else if command.since_version() > self.state.cluster_version {
+            Err(Failure::NotCapable)
+        } else {
+            self.writes.push(now, Some(id), &command)
+        };
+        if let Err(failure) = accepted {
+            self.upkeep.forget_sweep_waiter(id);
+            self.answer(id, Err(failure));
+        }
+    }
+
+    /// Whether nobody has led for so long that waiting for a leader makes no sense.
+    fn is_given_up_on(&self, now: Moment) -> bool {
+        self.leadership
+            .vacant_since()
+            .is_some_and(|since| now.since(since) > self.config.leaderless_patience())
+    }
+
+    /// Batches of this member go to whoever leads.
+    pub(super) fn send_batches(&mut self, now: Moment) {
+        let Some(leader) = self.raft.leader() else { return };
+        let stuck = self.writes.oldest_sent_at();
+        if stuck.is_some_and(|sent_at| now.since(sent_at) > self.config.election_timeout) {
+            self.resend_batches(now);
+        }
+        while let Some(batch) = self.writes.next_batch(now) {
+            self.send_batch(leader, batch);
+        }
+        if self.is_leader() {
+            let raft = &mut self.raft;
+            self.proposals.propose_next(now, |data| raft.propose(data).then(|| raft.last_index()));
+        }
+    }
+
+    /// A new raft leader may not have seen what was sent to the old one.
+    pub(super) fn resend_batches(&mut self, now: Moment) {
+        let Some(leader) = self.raft.leader() else { return };
+        for batch in self.writes.resend(now) {
+            self.send_batch(leader, batch);
+        }
+    }
+
+    fn send_batch(&mut self, leader: MemberId, batch: Bytes) {
+        if leader == self.config.me {
+            self.proposals.push(batch);
+        } else {
+            self.effects.messages.push((leader, Message::Forward(batch)));
+        }
+    }
+
+    /// A member sent a batch because it believes that we lead. What does not decode must never reach
+    /// the log: every member would stop at it.
+    pub(super) fn forwarded(&mut self, from: MemberId, bytes: Bytes) {
+        if !self.is_leader() {
+            return;
+        }
+        match Batch::from_bytes(&bytes) {
+            Ok(batch) if batch.origin == from => self.proposals.push(bytes),
+            _ => {}
+        }
+    }
+
+    pub(super) fn reads_to_start(&mut self, now: Moment) -> Option<Vec<u8>> {
+        self.raft.leader()?;
+        let lost = |started: Moment| now.since(started) > 4 * self.config.heartbeat;
+        if self.reads.round_started().is_some_and(lost) {
+            self.reads.abandon_round();
+        }
+        self.reads.start_round(now)
+    }
+
+    pub(super) fn answer_reads(&mut self, now: Moment) {
+        for pending in self.reads.take_ready(self.applied.0) {
+            let result = self.read(now, pending.read);
+            self.answer(pending.id, result);
+        }
+    }
+
+    fn read(&self, now: Moment, read: Read) -> Result<Reply, Failure> {
+        let state = &self.state;
+        Ok(match read {
+            Read::Range(range) if self.is_large(&range) => {
+                Reply::LargeRange(state.store.clone(), range)
+            }
+            Read::Range(range) => Reply::Range(state.store.range(&range)?),
+            Read::Txn(txn) => Reply::Txn(state.store.read_txn(&txn)?),
+            Read::Lease(id, keys) => Reply::Lease(self.lease_status(now, id, keys)),
+            Read::Leases => Reply::Leases(state.leases.iter().map(|(id, _)| id).collect()),
+            Read::Members => Reply::Members(state.members.values().cloned().collect()),
+            Read::Freshness => Reply::Done,
+            Read::Store => Reply::Store(state.store.clone()),
+        })
+    }
+
+    fn is_large(&self, range: &Range) -> bool {
+        !matches!(range.span, Span::One(_)) && self.state.store.len() > LARGE_STORE_KEYS
+    }
+
+    fn lease_status(
+        &self,
+        now: Moment,
+        id: tenure_api::LeaseId,
+        with_keys: bool,
+    ) -> Option<LeaseStatus> {
+        let lease = self.state.leases.get(id)?;
+        let remaining = self.deadlines.remaining(id, now)?;
+        Some(LeaseStatus {
+            id,
+            remaining_secs: remaining.as_secs() as i64,
+            granted_secs: lease.ttl_secs,
+            keys: if with_keys { lease.keys.iter().cloned().collect() } else { vec![] },
+        })
+    }
+
+    /// Answers what has waited too long, or waits for a raft leader that does not come.
+    pub(super) fn give_up_requests(&mut self, now: Moment) {
+        if self.writes.is_idle() && self.reads.is_idle() {
+            return;
+        }
+        if self.is_given_up_on(now) {
+            let open = self.writes.give_up_open(now);
+            self.fail_all(open, Failure::NoLeader);
+            let sent = self.writes.give_up_sent(now);
+            self.fail_all(sent, Failure::TimedOutLeaderFailure);
+            let reads = self.reads.give_up(now);
+            self.fail_all(reads, Failure::NoLeader);
+        }
+        let Some(before) = now.since_start().checked_sub(self.config.request_timeout) else {
+            return;
+        };
+        let before = Moment::after_start(before);
+        let mut late = self.writes.give_up_open(before);
+        late.extend(self.writes.give_up_sent(before));
+        late.extend(self.reads.give_up(before));
+        self.fail_all(late, Failure::TimedOut);
+    }
+
+    pub(super) fn fail_all(&mut self, requests: Vec<RequestId>, failure: Failure) {
+        for id in requests {
+            self.upkeep.forget_sweep_waiter(id);
+            self.answer(id, Err(failure));
+        }
+    }
+}

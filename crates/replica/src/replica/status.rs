@@ -1,0 +1,72 @@
+//! What can be told about a member without asking anybody.
+
+use tenure_api::{MemberId, Revision, Term};
+
+use super::Replica;
+use crate::{log::LogIndex, raft::Role, state::State};
+
+/// A member as it stands.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Its id.
+    pub me: MemberId,
+    /// Follower, candidate or leader.
+    pub role: Role,
+    /// The raft leader it knows.
+    pub leader: Option<MemberId>,
+    /// The raft term.
+    pub term: Term,
+    /// Up to where the log is committed.
+    pub committed: LogIndex,
+    /// Up to where it is applied here.
+    pub applied: LogIndex,
+    /// The end of the log.
+    pub last_index: LogIndex,
+    /// The first entry still in memory.
+    pub first_index: LogIndex,
+    /// The log's tail in memory, in bytes.
+    pub log_bytes: usize,
+    /// The store's revision.
+    pub revision: Revision,
+    /// The store's size in bytes.
+    pub store_bytes: u64,
+    /// Live keys.
+    pub keys: usize,
+    /// Live leases.
+    pub leases: usize,
+    /// Watchers, and how many of them are behind.
+    pub watchers: (usize, usize),
+    /// The command version in force.
+    pub cluster_version: u32,
+    /// Whether every request has been answered.
+    pub is_idle: bool,
+}
+
+impl Replica {
+    /// How this member stands.
+    pub fn status(&self) -> Status {
+        Status {
+            me: self.config.me,
+            role: self.raft.role(),
+            leader: self.raft.leader(),
+            term: self.raft.term(),
+            committed: self.raft.committed(),
+            applied: self.applied.0,
+            last_index: self.raft.last_index(),
+            first_index: self.raft.first_index(),
+            log_bytes: self.raft.log_bytes(),
+            revision: self.state.store.revision(),
+            store_bytes: self.state.store.size_bytes(),
+            keys: self.state.store.len(),
+            leases: self.state.leases.len(),
+            watchers: self.watchers.counts(),
+            cluster_version: self.state.cluster_version,
+            is_idle: self.writes.is_idle() && self.reads.is_idle(),
+        }
+    }
+
+    /// The replicated state, for those who check invariants.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+}

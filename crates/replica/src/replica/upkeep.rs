@@ -1,0 +1,298 @@
+//! What must be done from time to time: ticks, leases that ran out, sweeping, snapshots, the log's
+//! tail, this member's own announcements.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use tenure_api::LeaseId;
+
+use super::Replica;
+use crate::{
+    command::{Command, Expiry},
+    input::{Notice, Reply, RequestId},
+    log::{Entry, LogIndex, SnapshotMark},
+    moment::Moment,
+    snapshot::Frozen,
+    state::Outcome,
+};
+
+/// Leases in one expiry command: a hundred thousand that end together must not hold up the loop.
+const EXPIRIES_PER_COMMAND: usize = 256;
+/// Expiries that may be under way at once.
+const EXPIRIES_UNDER_WAY_MAX: usize = 1024;
+/// Versions freed in one call after a compaction.
+const SWEEP_STEPS: usize = 512;
+/// The log's tail in memory: at the raft leader, for followers that lag.
+const TAIL_BYTES_LEADER: usize = 64 << 20;
+/// And elsewhere.
+const TAIL_BYTES_FOLLOWER: usize = 16 << 20;
+/// Entries kept although every follower has them.
+const TAIL_ENTRIES_KEPT: u64 = 64;
+/// How often a member that is not known as it should be says so again.
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
+/// Ticks made up for when a call comes late. More would end in an election after every pause.
+const LATE_TICKS_MAX: u32 = 2;
+
+#[derive(Debug)]
+pub(super) struct Upkeep {
+    /// Since when the disk has owed an answer.
+    disk_asked: Option<Moment>,
+    /// Leases whose expiry is proposed but not applied.
+    expiring: BTreeSet<LeaseId>,
+    /// Compactions that are answered when their room is free.
+    sweep_waiters: BTreeMap<RequestId, Swept>,
+    snapshot_under_way: bool,
+    snapshot_wanted: bool,
+    last_snapshot: LogIndex,
+    bytes_since_snapshot: u64,
+    published_at: Option<Moment>,
+    announced_version: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Swept {
+    NotApplied,
+    Sweeping,
+}
+
+impl Upkeep {
+    pub(super) fn new(last_snapshot: LogIndex) -> Upkeep {
+        Upkeep {
+            disk_asked: None,
+            expiring: BTreeSet::new(),
+            sweep_waiters: BTreeMap::new(),
+            snapshot_under_way: false,
+            snapshot_wanted: false,
+            last_snapshot,
+            bytes_since_snapshot: 0,
+            published_at: None,
+            announced_version: 0,
+        }
+    }
+
+    pub(super) fn disk_asked(&mut self, now: Moment) {
+        self.disk_asked.get_or_insert(now);
+    }
+
+    pub(super) fn applied(&mut self, entry: &Entry) {
+        self.bytes_since_snapshot += entry.data.len() as u64;
+    }
+
+    pub(super) fn installed(&mut self, index: LogIndex) {
+        self.last_snapshot = index;
+        self.bytes_since_snapshot = 0;
+    }
+
+    /// True if an expiry of this lease was under way.
+    pub(super) fn expiry_settled(&mut self, lease: LeaseId) -> bool {
+        self.expiring.remove(&lease)
+    }
+
+    pub(super) fn answer_when_swept(&mut self, id: RequestId) {
+        self.sweep_waiters.insert(id, Swept::NotApplied);
+    }
+
+    pub(super) fn forget_sweep_waiter(&mut self, id: RequestId) {
+        self.sweep_waiters.remove(&id);
+    }
+
+    /// True if the answer to this compaction must wait until its room is free.
+    pub(super) fn wait_for_sweep(&mut self, id: RequestId, compacted: bool) -> bool {
+        if !compacted {
+            self.sweep_waiters.remove(&id);
+            return false;
+        }
+        match self.sweep_waiters.get_mut(&id) {
+            Some(swept) => {
+                *swept = Swept::Sweeping;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Replica {
+    pub(super) fn pass_time(&mut self, now: Moment) {
+        let mut ticks = 0;
+        while now >= self.next_tick && ticks < LATE_TICKS_MAX {
+            self.tick(now);
+            self.next_tick = self.next_tick + self.config.tick;
+            ticks += 1;
+        }
+        if now >= self.next_tick {
+            self.next_tick = now + self.config.tick;
+        }
+        if ticks > 0 {
+            self.hand_over_if_needed(now);
+            self.give_up_requests(now);
+            self.publish(now);
+        }
+        self.campaign_if_due(now);
+        self.follow_move(now);
+        self.expire_leases(now);
+    }
+
+    fn tick(&mut self, now: Moment) {
+        // With a disk that stands still this member could not even vote for itself.
+        if self.is_leader() || !self.disk_is_stalled(now) {
+            self.raft.tick();
+        }
+    }
+
+    pub(super) fn disk_answered(&mut self, now: Moment) {
+        self.upkeep.disk_asked = self.raft.awaits_disk().then_some(now);
+    }
+
+    pub(super) fn disk_stalled_for(&self, now: Moment) -> Duration {
+        self.upkeep.disk_asked.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    pub(super) fn disk_is_stalled(&self, now: Moment) -> bool {
+        self.disk_stalled_for(now) > self.config.election_timeout
+    }
+
+    /// The raft leader proposes the end of leases that ran out on its clock.
+    ///
+    /// Not before an entry of its own term is applied: until then it may not know every renewal that
+    /// was acknowledged.
+    fn expire_leases(&mut self, now: Moment) {
+        if !self.is_leader() || self.applied.1 != self.raft.term() {
+            return;
+        }
+        let room = EXPIRIES_UNDER_WAY_MAX.saturating_sub(self.upkeep.expiring.len());
+        let due = self.deadlines.take_due(now, room.min(EXPIRIES_PER_COMMAND));
+        let expiries: Vec<_> = due
+            .into_iter()
+            .filter_map(|id| {
+                let renewed_at = self.state.leases.get(id)?.renewed_at;
+                Some(Expiry { id, renewed_at })
+            })
+            .collect();
+        if expiries.is_empty() {
+            return;
+        }
+        self.notice(Notice::LeasesExpired(expiries.len()));
+        self.upkeep.expiring.extend(expiries.iter().map(|expiry| expiry.id));
+        let refused = self.writes.push(now, None, &Command::LeaseExpire(expiries)).is_err();
+        if refused {
+            self.take_back_expiries(now + self.config.heartbeat);
+        }
+    }
+
+    /// Expiries under way may be lost: the leases are looked at again.
+    pub(super) fn take_back_expiries(&mut self, not_before: Moment) {
+        for lease in std::mem::take(&mut self.upkeep.expiring) {
+            self.deadlines.put_back(lease, not_before);
+        }
+    }
+
+    /// Tells the cluster this member's name, addresses and abilities until the state says the same;
+    /// the raft leader raises the cluster version when everybody can follow.
+    fn publish(&mut self, now: Moment) {
+        if self.raft.leader().is_none() {
+            return;
+        }
+        let due = self.upkeep.published_at.is_none_or(|at| now.since(at) >= PUBLISH_INTERVAL);
+        if due && !self.is_published() {
+            self.upkeep.published_at = Some(now);
+            let command = Command::Publish {
+                member: self.config.me,
+                name: self.config.name.clone(),
+                client_urls: self.config.client_urls.clone(),
+                command_version: self.config.command_version,
+            };
+            let _ = self.writes.push(now, None, &command);
+        }
+        let version = self.state.cluster_version;
+        if version > self.upkeep.announced_version {
+            self.upkeep.announced_version = version;
+            self.notice(Notice::ClusterVersion(version));
+        }
+        if self.is_leader() && self.state.common_version().is_some_and(|common| common > version) {
+            let common = self.state.common_version().unwrap_or(version);
+            let _ = self.writes.push(now, None, &Command::ClusterVersion(common));
+        }
+    }
+
+    fn is_published(&self) -> bool {
+        let me = &self.config.me;
+        let known = self.state.members.get(me);
+        known.is_some_and(|known| {
+            known.name == self.config.name && known.client_urls == self.config.client_urls
+        }) && self.state.command_versions.get(me) == Some(&self.config.command_version)
+    }
+
+    /// Work that can wait, in small portions. True if there is more of it.
+    pub(super) fn keep_house(&mut self, _now: Moment) -> bool {
+        // What raft did not take is of no use to anybody.
+        if let Some((_, state)) = self.arrived.take() {
+            self.effects.discard.get_or_insert(state);
+        }
+        self.take_snapshot_if_due();
+        self.trim_log();
+        let more = self.state.store.sweep(SWEEP_STEPS);
+        if !more {
+            self.answer_swept();
+        }
+        more
+    }
+
+    fn answer_swept(&mut self) {
+        if self.upkeep.sweep_waiters.is_empty() {
+            return;
+        }
+        let swept = |swept: &Swept| *swept == Swept::Sweeping;
+        let done: Vec<_> = self
+            .upkeep
+            .sweep_waiters
+            .iter()
+            .filter(|(_, state)| swept(state))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in done {
+            self.upkeep.sweep_waiters.remove(&id);
+            self.answer(id, Ok(Reply::Wrote(Outcome::Done)));
+        }
+    }
+
+    fn take_snapshot_if_due(&mut self) {
+        self.upkeep.snapshot_wanted |= self.raft.take_snapshot_wanted();
+        let entries = self.applied.0 - self.upkeep.last_snapshot;
+        let bytes_max = self.config.snapshot_bytes_min.max(self.state.store.size_bytes());
+        let due = self.upkeep.snapshot_wanted
+            || entries >= self.config.snapshot_entries
+            || self.upkeep.bytes_since_snapshot >= bytes_max;
+        if !due || entries == 0 || self.upkeep.snapshot_under_way {
+            return;
+        }
+        self.upkeep.snapshot_under_way = true;
+        self.upkeep.snapshot_wanted = false;
+        self.upkeep.bytes_since_snapshot = 0;
+        let mark = self.raft.mark_at(self.applied.0, self.applied.1);
+        self.upkeep.last_snapshot = mark.index;
+        self.effects.freeze = Some(Frozen { mark, state: self.state.clone() });
+    }
+
+    pub(super) fn snapshot_saved(&mut self, mark: SnapshotMark) {
+        self.upkeep.snapshot_under_way = false;
+        self.raft.snapshot_saved(mark);
+    }
+
+    pub(super) fn snapshot_failed(&mut self) {
+        self.upkeep.snapshot_under_way = false;
+    }
+
+    fn trim_log(&mut self) {
+        let applied = self.applied.0;
+        let (useless, bytes_max) = if self.is_leader() {
+            let everywhere = self.raft.matched_by_all().min(applied);
+            (everywhere.saturating_sub(TAIL_ENTRIES_KEPT), TAIL_BYTES_LEADER)
+        } else {
+            (0, TAIL_BYTES_FOLLOWER)
+        };
+        self.raft.trim_log(useless, bytes_max, applied);
+    }
+}

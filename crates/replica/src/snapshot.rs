@@ -1,0 +1,153 @@
+//! The whole replicated state as a stream of chunks, and back.
+//!
+//! A chunk begins with a byte that says what it holds; no record spans two chunks. The order is:
+//! one *roll* chunk (members, versions, origins), any number of *lease* chunks, the store's chunks.
+
+use tenure_api::{Member, MemberId};
+
+use crate::{
+    codec::{DecodeError, Reader, put_bool, put_bytes, put_u64},
+    lease::Leases,
+    log::SnapshotMark,
+    mvcc,
+    state::{Origin, State},
+};
+
+/// The state at one place of the log, held still.
+#[derive(Clone, Debug)]
+pub struct Frozen {
+    /// The place.
+    pub mark: SnapshotMark,
+    /// The state there.
+    pub state: State,
+}
+
+const ROLL: u8 = 1;
+const LEASES: u8 = 2;
+const STORE: u8 = 3;
+const ROLL_FORMAT: u64 = 1;
+const CHUNK_BYTES: usize = 256 << 10;
+
+impl Frozen {
+    /// Everything that [`Thaw`] needs. Takes time in proportion to the state: not for the core loop.
+    pub fn chunks(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let store = self.state.store.chunks().map(|chunk| {
+            let mut out = Vec::with_capacity(chunk.len() + 1);
+            out.push(STORE);
+            out.extend_from_slice(&chunk);
+            out
+        });
+        std::iter::once(roll(&self.state)).chain(lease_chunks(&self.state.leases)).chain(store)
+    }
+}
+
+/// Makes a state from the chunks of a frozen one.
+#[derive(Debug, Default)]
+pub struct Thaw {
+    state: Option<State>,
+    store: mvcc::Restore,
+}
+
+impl Thaw {
+    /// Before the first chunk.
+    pub fn new() -> Thaw {
+        Thaw::default()
+    }
+
+    /// Takes the next chunk.
+    pub fn chunk(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
+        let mut input = Reader::new(chunk);
+        match (input.u8()?, &mut self.state) {
+            (ROLL, state @ None) => *state = Some(read_roll(&mut input)?),
+            (LEASES, Some(state)) => {
+                while input.remaining() > 0 {
+                    state.leases.decode_one(&mut input)?;
+                }
+            }
+            (STORE, Some(_)) => return self.store.chunk(&chunk[1..]),
+            (tag, _) => return Err(DecodeError::UnknownTag { what: "state chunk", tag }),
+        }
+        input.finish()
+    }
+
+    /// After the last chunk.
+    pub fn finish(self) -> Result<State, DecodeError> {
+        let mut state = self.state.ok_or(DecodeError::Truncated)?;
+        state.store = self.store.finish()?;
+        Ok(state)
+    }
+}
+
+fn roll(state: &State) -> Vec<u8> {
+    let mut out = vec![ROLL];
+    put_u64(&mut out, ROLL_FORMAT);
+    put_u64(&mut out, u64::from(state.cluster_version));
+    put_u64(&mut out, state.members.len() as u64);
+    for member in state.members.values() {
+        put_u64(&mut out, member.id.0);
+        put_bytes(&mut out, member.name.as_bytes());
+        for urls in [&member.peer_urls, &member.client_urls] {
+            put_u64(&mut out, urls.len() as u64);
+            for url in urls {
+                put_bytes(&mut out, url.as_bytes());
+            }
+        }
+        put_bool(&mut out, member.is_learner);
+    }
+    put_u64(&mut out, state.command_versions.len() as u64);
+    for (member, version) in &state.command_versions {
+        put_u64(&mut out, member.0);
+        put_u64(&mut out, u64::from(*version));
+    }
+    put_u64(&mut out, state.origins.len() as u64);
+    for (member, origin) in &state.origins {
+        put_u64(&mut out, member.0);
+        put_u64(&mut out, origin.boot);
+        put_u64(&mut out, origin.sequence);
+    }
+    out
+}
+
+fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
+    let format = input.u64()?;
+    if format != ROLL_FORMAT {
+        return Err(DecodeError::UnknownTag { what: "snapshot format", tag: format as u8 });
+    }
+    let version =
+        |input: &mut Reader<'_>| u32::try_from(input.u64()?).map_err(|_| DecodeError::Overflow);
+    let texts = |input: &mut Reader<'_>| -> Result<Vec<String>, DecodeError> {
+        (0..input.count()?).map(|_| input.text()).collect()
+    };
+    let mut state = State { cluster_version: version(input)?, ..State::default() };
+    for _ in 0..input.count()? {
+        let member = Member {
+            id: MemberId(input.u64()?),
+            name: input.text()?,
+            peer_urls: texts(input)?,
+            client_urls: texts(input)?,
+            is_learner: input.bool()?,
+        };
+        state.members.insert(member.id, member);
+    }
+    for _ in 0..input.count()? {
+        state.command_versions.insert(MemberId(input.u64()?), version(input)?);
+    }
+    for _ in 0..input.count()? {
+        let member = MemberId(input.u64()?);
+        state.origins.insert(member, Origin { boot: input.u64()?, sequence: input.u64()? });
+    }
+    Ok(state)
+}
+
+fn lease_chunks(leases: &Leases) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let mut left = leases.iter().peekable();
+    std::iter::from_fn(move || {
+        left.peek()?;
+        let mut out = vec![LEASES];
+        while out.len() < CHUNK_BYTES {
+            let Some((id, lease)) = left.next() else { break };
+            Leases::encode_one(id, lease, &mut out);
+        }
+        Some(out)
+    })
+}

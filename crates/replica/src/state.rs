@@ -1,0 +1,215 @@
+//! The replicated state, and the one function that changes it.
+//!
+//! `apply` is a function of (state, log index, command): it reads no clock, draws no chance, and
+//! does the same on every member. What a member must do beside it (watchers to tell, deadlines to
+//! restart) is handed out as [`Traces`].
+
+use bytes::Bytes;
+use imbl::OrdMap;
+use tenure_api::{
+    DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId, PutResult,
+    TxnResult,
+};
+
+use crate::{
+    command::{Batch, Command, Expiry},
+    lease::Leases,
+    log::LogIndex,
+    mvcc::{Change, Store},
+};
+
+/// Everything that all members agree on. Cloning is O(1): a clone is a frozen picture that can be
+/// written out elsewhere while the original goes on.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Keys and their history.
+    pub store: Store,
+    /// Leases and the keys on them.
+    pub leases: Leases,
+    /// The members as clients see them. Who votes is raft's business.
+    pub members: OrdMap<MemberId, Member>,
+    /// What each member said it can apply.
+    pub command_versions: OrdMap<MemberId, u32>,
+    /// The command version every member can apply.
+    pub cluster_version: u32,
+    /// The last batch applied of each member's newest life.
+    pub origins: OrdMap<MemberId, Origin>,
+}
+
+/// Up to where a member's batches were applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The member's life.
+    pub boot: u64,
+    /// The last batch of it.
+    pub sequence: u64,
+}
+
+/// What a command answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A put.
+    Put(PutResult),
+    /// A deletion.
+    DeleteRange(DeleteRangeResult),
+    /// A transaction.
+    Txn(TxnResult),
+    /// A lease granted or renewed.
+    Lease(GrantedLease),
+    /// Done, with nothing to tell.
+    Done,
+}
+
+/// What happened beside the answers, for this member's own bookkeeping.
+#[derive(Debug, Default)]
+pub struct Traces {
+    /// Changes of the store, in order, for the watchers.
+    pub changes: Vec<Change>,
+    /// Leases that were granted or renewed: their TTL starts anew, here and now.
+    pub restarted: Vec<GrantedLease>,
+    /// Leases that are gone.
+    pub ended: Vec<LeaseId>,
+    /// Expiries that were refused because the lease was renewed since.
+    pub refused_expiries: Vec<LeaseId>,
+}
+
+impl State {
+    /// The state of a cluster that has done nothing yet.
+    pub fn new(members: impl IntoIterator<Item = Member>) -> State {
+        State {
+            store: Store::new(),
+            members: members.into_iter().map(|member| (member.id, member)).collect(),
+            cluster_version: 1,
+            ..State::default()
+        }
+    }
+
+    /// Whether this batch is the next of its origin. Anything else was applied before, or overtook
+    /// one that must come first and will be sent again.
+    pub fn admits(&mut self, batch: &Batch) -> bool {
+        let next = match self.origins.get(&batch.origin) {
+            Some(last) if last.boot == batch.boot => last.sequence + 1,
+            Some(last) if last.boot > batch.boot => return false,
+            _ => 1,
+        };
+        if batch.sequence != next {
+            return false;
+        }
+        let origin = Origin { boot: batch.boot, sequence: batch.sequence };
+        self.origins.insert(batch.origin, origin);
+        true
+    }
+
+    /// Does one command.
+    pub fn apply(
+        &mut self,
+        index: LogIndex,
+        command: &Command,
+        traces: &mut Traces,
+    ) -> Result<Outcome, Failure> {
+        match command {
+            Command::Put(put) => {
+                let leases = &self.leases;
+                let (result, change) = self.store.put(put, &|lease| leases.contains(lease))?;
+                self.record(change, traces);
+                Ok(Outcome::Put(result))
+            }
+            Command::DeleteRange(delete) => {
+                let (result, change) = self.store.delete_range(delete);
+                self.record(change, traces);
+                Ok(Outcome::DeleteRange(result))
+            }
+            Command::Txn(txn) => {
+                let leases = &self.leases;
+                let (result, change) = self.store.txn(txn, &|lease| leases.contains(lease))?;
+                self.record(change, traces);
+                Ok(Outcome::Txn(result))
+            }
+            Command::Compact(revision) => {
+                self.store.compact(*revision)?;
+                Ok(Outcome::Done)
+            }
+            Command::LeaseGrant { id, ttl_secs } => {
+                let ttl_secs = self.leases.grant(*id, *ttl_secs, index)?;
+                Ok(restart(GrantedLease { id: *id, ttl_secs }, traces))
+            }
+            Command::LeaseRenew(id) => {
+                let ttl_secs = self.leases.renew(*id, index)?;
+                Ok(restart(GrantedLease { id: *id, ttl_secs }, traces))
+            }
+            Command::LeaseRevoke(id) => {
+                let keys = self.leases.revoke(*id)?;
+                self.end_lease(*id, &keys, traces);
+                Ok(Outcome::Done)
+            }
+            Command::LeaseExpire(expiries) => {
+                for expiry in expiries {
+                    self.expire(*expiry, traces);
+                }
+                Ok(Outcome::Done)
+            }
+            Command::Publish { member, name, client_urls, command_version } => {
+                if let Some(known) = self.members.get_mut(member) {
+                    known.name.clone_from(name);
+                    known.client_urls.clone_from(client_urls);
+                    self.command_versions.insert(*member, *command_version);
+                }
+                Ok(Outcome::Done)
+            }
+            Command::ClusterVersion(version) => {
+                self.cluster_version = self.cluster_version.max(*version);
+                Ok(Outcome::Done)
+            }
+        }
+    }
+
+    /// The command version that every member has said it can apply; none while one has not spoken.
+    pub fn common_version(&self) -> Option<u32> {
+        let versions: Option<Vec<u32>> =
+            self.members.keys().map(|member| self.command_versions.get(member).copied()).collect();
+        versions?.into_iter().min()
+    }
+
+    fn expire(&mut self, expiry: Expiry, traces: &mut Traces) {
+        if !self.leases.confirms(expiry) {
+            traces.refused_expiries.push(expiry.id);
+            return;
+        }
+        if let Ok(keys) = self.leases.revoke(expiry.id) {
+            self.end_lease(expiry.id, &keys, traces);
+        }
+    }
+
+    fn end_lease(&mut self, id: LeaseId, keys: &[Bytes], traces: &mut Traces) {
+        traces.changes.extend(self.store.delete_keys(keys));
+        traces.ended.push(id);
+    }
+
+    /// Keeps the leases' lists of keys in step with a change, and notes it for the watchers.
+    fn record(&mut self, change: impl Into<Option<Change>>, traces: &mut Traces) {
+        let Some(change) = change.into() else { return };
+        for event in change.events.iter() {
+            self.follow_lease(event);
+        }
+        traces.changes.push(change);
+    }
+
+    fn follow_lease(&mut self, event: &Event) {
+        let before = event.prev.as_ref().and_then(|prev| prev.lease);
+        let after = event.kv.lease;
+        if before == after {
+            return;
+        }
+        if let Some(lease) = before {
+            self.leases.detach(lease, &event.kv.key);
+        }
+        if let Some(lease) = after {
+            self.leases.attach(lease, event.kv.key.clone());
+        }
+    }
+}
+
+fn restart(lease: GrantedLease, traces: &mut Traces) -> Outcome {
+    traces.restarted.push(lease);
+    Outcome::Lease(lease)
+}

@@ -1,0 +1,399 @@
+//! All watchers of one member.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tenure_api::{Event, Revision};
+
+use super::{
+    Interest, Told, WatchCreate, WatchId, WatchInput, WatchNews, WatchRefusal, WatchStream,
+    index::Index,
+};
+use crate::{
+    moment::Moment,
+    mvcc::{Change, Store},
+};
+
+/// Bounds on what watching may take.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchLimits {
+    /// How much told but not yet drained a stream may have before its watchers fall behind.
+    pub stream_bytes_max: usize,
+    /// How many revisions of history one round may read for those behind.
+    pub catch_up_changes_max: usize,
+    /// How often a quiet watcher that asked for it is told the revision.
+    pub progress_interval: Duration,
+}
+
+impl Default for WatchLimits {
+    fn default() -> WatchLimits {
+        WatchLimits {
+            stream_bytes_max: 4 << 20,
+            catch_up_changes_max: 4096,
+            progress_interval: Duration::from_secs(600),
+        }
+    }
+}
+
+/// All watchers of one member.
+#[derive(Debug, Default)]
+pub struct Watchers {
+    limits: WatchLimits,
+    streams: BTreeMap<WatchStream, Stream>,
+    in_step: Index,
+    behind: BTreeSet<Told>,
+    future: BTreeMap<Revision, Vec<Told>>,
+    progress_due: BTreeSet<(Moment, Told)>,
+    news: Vec<WatchNews>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    watchers: BTreeMap<WatchId, Watcher>,
+    next_id: WatchId,
+    undrained: usize,
+    progress_wanted: bool,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    interest: Interest,
+    place: Place,
+    progress_notify: bool,
+    told_at: Moment,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    InStep,
+    /// Told of everything below this revision.
+    Behind(Revision),
+    Future(Revision),
+}
+
+impl Watchers {
+    /// No watchers yet.
+    pub fn new(limits: WatchLimits) -> Watchers {
+        Watchers { limits, ..Watchers::default() }
+    }
+
+    /// Does what a stream asks.
+    pub fn handle(&mut self, now: Moment, input: WatchInput, store: &Store) {
+        match input {
+            WatchInput::Create(stream, create) => self.create(now, stream, create, store),
+            WatchInput::Cancel(stream, id) => {
+                let told = Told { stream, id };
+                if self.remove(told).is_some() {
+                    let revision = store.revision();
+                    self.news.push(WatchNews::Cancelled { to: told, compacted: None, revision });
+                }
+            }
+            WatchInput::Progress(stream) => {
+                self.streams.entry(stream).or_default().progress_wanted = true;
+                self.answer_progress(stream, store.revision());
+            }
+            WatchInput::Drained(stream, bytes) => {
+                if let Some(stream) = self.streams.get_mut(&stream) {
+                    stream.undrained = stream.undrained.saturating_sub(bytes);
+                }
+            }
+            WatchInput::Closed(stream) => {
+                let ids = self.streams.get(&stream).map(|s| s.watchers.keys().copied().collect());
+                for id in ids.unwrap_or_default() {
+                    self.remove(Told { stream, id });
+                }
+                self.streams.remove(&stream);
+            }
+        }
+    }
+
+    /// Tells those in step of changes that were just applied.
+    pub fn observe(&mut self, now: Moment, changes: &[Change], store: &Store) {
+        let Some(first) = changes.first() else { return };
+        for event in changes.iter().flat_map(|change| change.events.iter()) {
+            self.in_step.gather(event);
+        }
+        for group in self.in_step.take_touched() {
+            self.tell_group(now, group, first.revision, store.revision());
+        }
+        self.call_up_future(store.revision());
+    }
+
+    /// The store was replaced by a snapshot of a later state: nobody is in step any more.
+    pub fn fall_behind(&mut self, told_up_to: Revision) {
+        let mut fallen = Vec::new();
+        for (stream, known) in &mut self.streams {
+            for (id, watcher) in &mut known.watchers {
+                if watcher.place == Place::InStep {
+                    watcher.place = Place::Behind(told_up_to.next());
+                    fallen.push((Told { stream: *stream, id: *id }, watcher.interest.clone()));
+                }
+            }
+        }
+        for (told, interest) in fallen {
+            self.in_step.remove(&interest, told);
+            self.behind.insert(told);
+        }
+    }
+
+    /// Serves those behind from history. True if there is more to do right away.
+    pub fn catch_up(&mut self, now: Moment, store: &Store) -> bool {
+        self.call_up_future(store.revision());
+        let mut budget = self.limits.catch_up_changes_max;
+        let waiting: Vec<Told> = self.behind.iter().copied().collect();
+        let mut more = false;
+        for told in waiting {
+            if budget == 0 {
+                more = true;
+                break;
+            }
+            more |= self.catch_up_one(now, told, store, &mut budget);
+        }
+        more
+    }
+
+    /// Tells quiet watchers the revision, as they asked.
+    pub fn progress(&mut self, now: Moment, store: &Store) {
+        while let Some((at, told)) = self.progress_due.first().copied() {
+            if at > now {
+                break;
+            }
+            self.progress_due.pop_first();
+            let Some(watcher) = self.watcher_mut(told) else { continue };
+            let quiet_since = watcher.told_at;
+            let next = if watcher.place == Place::InStep
+                && now.since(quiet_since) >= self.limits.progress_interval
+            {
+                let id = Some(told.id);
+                let revision = store.revision();
+                self.news.push(WatchNews::Progress { stream: told.stream, id, revision });
+                now + self.limits.progress_interval
+            } else {
+                (quiet_since + self.limits.progress_interval).max(now + Duration::from_millis(100))
+            };
+            self.progress_due.insert((next, told));
+        }
+    }
+
+    /// What is to be told, in order.
+    pub fn take_news(&mut self) -> Vec<WatchNews> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// When [`Self::progress`] should be asked next.
+    pub fn next_progress(&self) -> Option<Moment> {
+        self.progress_due.first().map(|(at, _)| *at)
+    }
+
+    /// How many watchers there are, and how many of them are behind.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.streams.values().map(|stream| stream.watchers.len()).sum(), self.behind.len())
+    }
+
+    fn create(&mut self, now: Moment, stream: WatchStream, create: WatchCreate, store: &Store) {
+        let revision = store.revision();
+        if let Err(why) = self.check(stream, &create) {
+            self.news.push(WatchNews::Refused { stream, why, revision });
+            return;
+        }
+        let room = self.streams.entry(stream).or_default();
+        let id = create.id.unwrap_or_else(|| {
+            while room.watchers.contains_key(&room.next_id) {
+                room.next_id += 1;
+            }
+            room.next_id
+        });
+        let to = Told { stream, id };
+        self.news.push(WatchNews::Created { to, revision });
+        let place = match create.start {
+            Some(start) if start <= revision => Place::Behind(start),
+            Some(start) if start > revision.next() => Place::Future(start),
+            _ => Place::InStep,
+        };
+        match place {
+            Place::InStep => self.in_step.insert(&create.interest, to),
+            Place::Behind(_) => {
+                self.behind.insert(to);
+            }
+            Place::Future(start) => self.future.entry(start).or_default().push(to),
+        }
+        if create.progress_notify {
+            self.progress_due.insert((now + self.limits.progress_interval, to));
+        }
+        let watcher = Watcher {
+            interest: create.interest,
+            place,
+            progress_notify: create.progress_notify,
+            told_at: now,
+        };
+        self.streams.entry(stream).or_default().watchers.insert(id, watcher);
+    }
+
+    fn check(&self, stream: WatchStream, create: &WatchCreate) -> Result<(), WatchRefusal> {
+        if create.interest.span.is_empty() {
+            return Err(WatchRefusal::EmptyRange);
+        }
+        if create.start.is_some_and(|start| start < Revision(0)) {
+            return Err(WatchRefusal::Compacted);
+        }
+        let taken = |id| self.streams.get(&stream).is_some_and(|s| s.watchers.contains_key(&id));
+        if create.id.is_some_and(taken) {
+            return Err(WatchRefusal::DuplicateId);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, told: Told) -> Option<Watcher> {
+        let watcher = self.streams.get_mut(&told.stream)?.watchers.remove(&told.id)?;
+        match watcher.place {
+            Place::InStep => self.in_step.remove(&watcher.interest, told),
+            Place::Behind(_) => {
+                self.behind.remove(&told);
+            }
+            Place::Future(start) => {
+                if let Some(waiting) = self.future.get_mut(&start) {
+                    waiting.retain(|known| *known != told);
+                }
+            }
+        }
+        if watcher.progress_notify {
+            self.progress_due.retain(|(_, known)| *known != told);
+        }
+        Some(watcher)
+    }
+
+    fn tell_group(&mut self, now: Moment, group: usize, from: Revision, revision: Revision) {
+        let group = self.in_step.group_mut(group);
+        let events: Arc<[Event]> = std::mem::take(&mut group.gathered).into();
+        let interest = group.interest.clone();
+        let mut to = group.watchers.clone();
+        let cost = cost(&events, interest.prev_kv);
+        let mut fallen = Vec::new();
+        to.retain(|told| {
+            let Some(stream) = self.streams.get_mut(&told.stream) else { return false };
+            let Some(watcher) = stream.watchers.get_mut(&told.id) else { return false };
+            if stream.undrained >= self.limits.stream_bytes_max {
+                watcher.place = Place::Behind(from);
+                fallen.push(*told);
+                return false;
+            }
+            stream.undrained += cost;
+            watcher.told_at = now;
+            true
+        });
+        for told in fallen {
+            self.in_step.remove(&interest, told);
+            self.behind.insert(told);
+        }
+        if !to.is_empty() {
+            let prev_kv = interest.prev_kv;
+            self.news.push(WatchNews::Events { to, events, prev_kv, revision, cost });
+        }
+    }
+
+    /// True if this watcher has more to read and room to be told.
+    fn catch_up_one(&mut self, now: Moment, to: Told, store: &Store, budget: &mut usize) -> bool {
+        let room = self.limits.stream_bytes_max;
+        let Some(stream) = self.streams.get_mut(&to.stream) else { return false };
+        if stream.undrained >= room {
+            return false;
+        }
+        let Some(watcher) = stream.watchers.get_mut(&to.id) else { return false };
+        let Place::Behind(next) = watcher.place else { return false };
+        let revision = store.revision();
+        if next < store.compacted() {
+            let compacted = Some(store.compacted());
+            self.remove(to);
+            self.news.push(WatchNews::Cancelled { to, compacted, revision });
+            return false;
+        }
+        let (events, read_up_to) = gather_history(store, &watcher.interest, next, budget);
+        let in_step = read_up_to >= revision;
+        watcher.place = if in_step { Place::InStep } else { Place::Behind(read_up_to.next()) };
+        if !events.is_empty() {
+            let cost = cost(&events, watcher.interest.prev_kv);
+            let prev_kv = watcher.interest.prev_kv;
+            stream.undrained += cost;
+            watcher.told_at = now;
+            let events = events.into();
+            self.news.push(WatchNews::Events { to: vec![to], events, prev_kv, revision, cost });
+        }
+        if in_step {
+            let interest = watcher.interest.clone();
+            self.behind.remove(&to);
+            self.in_step.insert(&interest, to);
+            self.answer_progress(to.stream, revision);
+        }
+        !in_step
+    }
+
+    /// Watchers whose start has come are behind by as much as they have missed since.
+    fn call_up_future(&mut self, revision: Revision) {
+        while let Some(entry) = self.future.first_entry() {
+            let start = *entry.key();
+            if start > revision.next() {
+                break;
+            }
+            for told in entry.remove() {
+                if let Some(watcher) = self.watcher_mut(told) {
+                    watcher.place = Place::Behind(start);
+                    self.behind.insert(told);
+                }
+            }
+        }
+    }
+
+    /// Progress may be told only when every watcher of the stream is in step: it promises that
+    /// nothing up to that revision is still to come.
+    fn answer_progress(&mut self, id: WatchStream, revision: Revision) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let in_step = stream.watchers.values().all(|w| !matches!(w.place, Place::Behind(_)));
+        if stream.progress_wanted && in_step {
+            stream.progress_wanted = false;
+            self.news.push(WatchNews::Progress { stream: id, id: None, revision });
+        }
+    }
+
+    fn watcher_mut(&mut self, told: Told) -> Option<&mut Watcher> {
+        self.streams.get_mut(&told.stream)?.watchers.get_mut(&told.id)
+    }
+}
+
+/// How many events one answer to a watcher behind may carry before it is sent off.
+const CATCH_UP_EVENTS_MAX: usize = 1024;
+
+/// Reads history from `next` on, as far as budget and answer size allow; answers what is of interest
+/// and up to which revision it read.
+fn gather_history(
+    store: &Store,
+    interest: &Interest,
+    next: Revision,
+    budget: &mut usize,
+) -> (Vec<Event>, Revision) {
+    let mut events = Vec::new();
+    let mut read_up_to = Revision(next.0 - 1);
+    for change in store.changes_since(next) {
+        if *budget == 0 || events.len() >= CATCH_UP_EVENTS_MAX {
+            return (events, read_up_to);
+        }
+        *budget -= 1;
+        events.extend(change.events.iter().filter(|event| interest.admits(event)).cloned());
+        read_up_to = change.revision;
+    }
+    (events, read_up_to.max(store.revision()))
+}
+
+fn cost(events: &[Event], prev_kv: bool) -> usize {
+    const PER_EVENT: usize = 32;
+    events
+        .iter()
+        .map(|event| {
+            let prev = event.prev.as_ref().filter(|_| prev_kv);
+            let prev = prev.map_or(0, |kv| kv.key.len() + kv.value.len() + PER_EVENT);
+            event.kv.key.len() + event.kv.value.len() + PER_EVENT + prev
+        })
+        .sum()
+}

@@ -1,0 +1,252 @@
+//! The data directory as a whole: opening it, repairing a tear, handing it to the log thread.
+
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
+};
+
+use rustix::fs::FlockOperation;
+use tenure_replica::{Entry, HardState};
+
+use super::{
+    DiskError, Identity, SavedSnapshot, Writer, WriterEvent,
+    durable::{create_directory, remove_unfinished, rename_durably, unfinished},
+    history::Fitted,
+    label::Boot,
+    replay::{Replay, replay},
+    segment::{list_segments, prepare_segment, segment_path},
+    snapshot::newest_snapshot,
+    wal::Wal,
+};
+
+/// How large the log's files are.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskConfig {
+    /// The first segment of a new directory. Small, because the member waits for its zeros.
+    pub first_segment_bytes: u64,
+    /// All later segments.
+    pub segment_bytes: u64,
+}
+
+impl Default for DiskConfig {
+    fn default() -> DiskConfig {
+        DiskConfig { first_segment_bytes: 8 << 20, segment_bytes: 64 << 20 }
+    }
+}
+
+/// What a member knew when it last ran.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Who this member is, unless the directory is new.
+    pub identity: Option<Identity>,
+    /// How often this directory was opened, this time included. It grows at every opening and
+    /// tells a member's lives apart.
+    pub boot: u64,
+    /// The vote.
+    pub hard_state: HardState,
+    /// The log after the snapshot.
+    pub entries: Vec<Entry>,
+    /// The newest snapshot; it was read to its end and is sound.
+    pub snapshot: Option<SavedSnapshot>,
+    /// What a crash had left half written, now cut off.
+    pub torn: Option<Torn>,
+}
+
+/// A batch that was not written to its end, of which nobody was told that it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// In this file,
+    pub file: PathBuf,
+    /// from here on,
+    pub offset: u64,
+    /// so many bytes were cut off.
+    pub bytes: u64,
+}
+
+/// An open data directory. It stays locked until it, and the [`Writer`] made of it, are dropped.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    locks: Vec<File>,
+    identity: Option<Identity>,
+    pub(super) wal: Wal,
+    replayed_bytes: u64,
+}
+
+impl DataDir {
+    /// Opens a directory, creates it if it is missing, and reads everything in it.
+    ///
+    /// The log lies in `wal/` inside it unless another place is given.
+    pub fn open(
+        path: &Path,
+        wal_dir: Option<&Path>,
+    ) -> Result<(DataDir, Recovered), DiskError> {
+        DataDir::open_with(path, wal_dir, DiskConfig::default())
+    }
+
+    /// The same with other sizes.
+    pub fn open_with(
+        path: &Path,
+        wal_dir: Option<&Path>,
+        config: DiskConfig,
+    ) -> Result<(DataDir, Recovered), DiskError> {
+        let wal_folder = wal_dir.map_or_else(|| path.join("wal"), Path::to_owned);
+        let snapshots = snapshot_folder(path);
+        create_directory(path)?;
+        let mut locks = vec![lock(path)?];
+        for folder in [&wal_folder, &snapshots] {
+            create_directory(folder)?;
+        }
+        if wal_dir.is_some() {
+            locks.push(lock(&wal_folder)?);
+        }
+        for folder in [path, &wal_folder, &snapshots] {
+            remove_unfinished(folder)?;
+        }
+
+        let identity = Identity::read(&identity_file(path))?;
+        let boot = count_boot(path, &wal_folder, identity)?;
+        let mut segments = list_segments(&wal_folder)?;
+        if segments.is_empty() {
+            segments = vec![create_first_segment(&wal_folder, boot.directory, config)?];
+        }
+        let snapshot = newest_snapshot(&snapshots)?;
+        let mut log = replay(segments, boot.directory)?;
+        let torn = repair(&log)?;
+
+        let history = std::mem::take(&mut log.history);
+        let logged_until = history.last_index();
+        let Fitted { hard_state, entries, starts_anew } = history
+            .fit(snapshot.as_ref().map(|saved| &saved.mark))
+            .map_err(|what| DiskError::Inconsistent { directory: path.to_owned(), what })?;
+        let mark = snapshot.as_ref().map(|saved| saved.mark.clone()).filter(|_| starts_anew);
+        let replayed_bytes = entries.iter().map(|entry| entry.data.len() as u64).sum();
+        let wal = Wal::resume(
+            wal_folder,
+            boot.directory,
+            config.segment_bytes,
+            log,
+            logged_until,
+            hard_state,
+            mark,
+        );
+        let recovered =
+            Recovered { identity, boot: boot.count, hard_state, entries, snapshot, torn };
+        Ok((DataDir { path: path.to_owned(), locks, identity, wal, replayed_bytes }, recovered))
+    }
+
+    /// Makes the directory belong to a member, for ever.
+    pub fn claim(&mut self, identity: Identity) -> Result<(), DiskError> {
+        let file = identity_file(&self.path);
+        match self.identity {
+            Some(known) if known == identity => Ok(()),
+            Some(_) => Err(DiskError::Claimed { file }),
+            None => {
+                identity.write(&file)?;
+                self.identity = Some(identity);
+                Ok(())
+            }
+        }
+    }
+
+    /// Where snapshots are saved.
+    pub fn snapshots(&self) -> PathBuf {
+        snapshot_folder(&self.path)
+    }
+
+    /// Starts the log thread. `on_event` is called on that thread and must not block.
+    pub fn start_writer(self, on_event: impl Fn(WriterEvent) + Send + 'static) -> Writer {
+        Writer::start(self.wal, self.locks, self.replayed_bytes, on_event)
+    }
+}
+
+fn snapshot_folder(path: &Path) -> PathBuf {
+    path.join("snap")
+}
+
+fn identity_file(path: &Path) -> PathBuf {
+    path.join("identity")
+}
+
+fn lock(folder: &Path) -> Result<File, DiskError> {
+    let path = folder.join("lock");
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(DiskError::io("open lock file", &path))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(DiskError::InUse { file: path }),
+        Err(errno) => Err(DiskError::io("lock", &path)(errno.into())),
+    }
+}
+
+/// Counts this opening, durably, before anything else can follow from it.
+///
+/// A directory that has a past must have all of it: a member that forgot its vote could vote
+/// twice in a term.
+fn count_boot(
+    path: &Path,
+    wal_folder: &Path,
+    identity: Option<Identity>,
+) -> Result<Boot, DiskError> {
+    let file = path.join("boot");
+    let known = Boot::read(&file)?;
+    let segments = list_segments(wal_folder)?;
+    if identity.is_some() && segments.is_empty() {
+        return Err(DiskError::Missing {
+            file: wal_folder.to_owned(),
+            why: "the directory belongs to a member, but there is no log".into(),
+        });
+    }
+    if known.is_none() && (identity.is_some() || !segments.is_empty()) {
+        let why = "the directory was used before, but not counted".into();
+        return Err(DiskError::Missing { file, why });
+    }
+    let known = known.unwrap_or_else(Boot::fresh);
+    let boot = Boot { count: known.count + 1, ..known };
+    boot.write(&file)?;
+    Ok(boot)
+}
+
+fn create_first_segment(
+    folder: &Path,
+    directory: u64,
+    config: DiskConfig,
+) -> Result<(u64, PathBuf), DiskError> {
+    let sequence = 1;
+    let path = segment_path(folder, sequence);
+    let never = AtomicBool::new(false);
+    prepare_segment(folder, directory, sequence, config.first_segment_bytes, &never)?;
+    rename_durably(&unfinished(&path), &path)?;
+    Ok((sequence, path))
+}
+
+/// Makes durable what was read, and cuts off what was torn.
+///
+/// What we have read may lie in the page cache only: the member may have been killed between
+/// writing and flushing, or a flush may have failed, after which the kernel takes pages for clean
+/// that never reached the disk. So whatever no later batch vouches for is written again.
+fn repair(log: &Replay) -> Result<Option<Torn>, DiskError> {
+    let path = &log.segments.last().expect("a log has at least one segment").path;
+    let mut bytes = vec![0; (log.offset - log.unproven_from) as usize];
+    log.file
+        .read_exact_at(&mut bytes, log.unproven_from)
+        .map_err(DiskError::io("read segment", path))?;
+    // Bytes that were cut must not be there when a shorter batch is written over them.
+    bytes.resize(bytes.len() + log.torn_bytes as usize, 0);
+    log.file
+        .write_all_at(&bytes, log.unproven_from)
+        .and_then(|()| log.file.sync_data())
+        .map_err(DiskError::io("repair segment", path))?;
+    Ok((log.torn_bytes > 0).then(|| Torn {
+        file: path.clone(),
+        offset: log.offset,
+        bytes: log.torn_bytes,
+    }))
+}

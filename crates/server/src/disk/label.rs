@@ -1,0 +1,103 @@
+//! The two small files that say whose directory this is and how often it was opened.
+//!
+//! Both have the same shape: magic, version, two numbers, checksum. See `docs/FORMATS.md`.
+
+use std::{
+    fs,
+    hash::{BuildHasher, RandomState},
+    io,
+    path::Path,
+};
+
+use tenure_api::{ClusterId, MemberId};
+
+use super::{DiskError, durable::write_durably};
+
+const VERSION: u32 = 1;
+const LABEL_BYTES: usize = 32;
+const IDENTITY_MAGIC: &[u8; 8] = b"tenureid";
+const BOOT_MAGIC: &[u8; 8] = b"tenurebt";
+
+/// Which member of which cluster a directory belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// The member.
+    pub member_id: MemberId,
+}
+
+impl Identity {
+    pub(super) fn read(path: &Path) -> Result<Option<Identity>, DiskError> {
+        Ok(read(path, IDENTITY_MAGIC)?.map(|[cluster, member]| Identity {
+            cluster_id: ClusterId(cluster),
+            member_id: MemberId(member),
+        }))
+    }
+
+    pub(super) fn write(self, path: &Path) -> Result<(), DiskError> {
+        write(path, IDENTITY_MAGIC, [self.cluster_id.0, self.member_id.0])
+    }
+}
+
+/// The directory's own number, and how often it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Boot {
+    /// Drawn when the directory was made. Every segment of its log carries it, so that two
+    /// members' logs cannot be swapped, and no client can guess what a batch starts with.
+    pub(super) directory: u64,
+    pub(super) count: u64,
+}
+
+impl Boot {
+    /// Before the first opening of a new directory.
+    pub(super) fn fresh() -> Boot {
+        Boot { directory: RandomState::new().hash_one(std::process::id()), count: 0 }
+    }
+
+    pub(super) fn read(path: &Path) -> Result<Option<Boot>, DiskError> {
+        Ok(read(path, BOOT_MAGIC)?.map(|[directory, count]| Boot { directory, count }))
+    }
+
+    pub(super) fn write(self, path: &Path) -> Result<(), DiskError> {
+        write(path, BOOT_MAGIC, [self.directory, self.count])
+    }
+}
+
+fn write(path: &Path, magic: &[u8; 8], numbers: [u64; 2]) -> Result<(), DiskError> {
+    let mut label = Vec::with_capacity(LABEL_BYTES);
+    label.extend_from_slice(magic);
+    label.extend_from_slice(&VERSION.to_le_bytes());
+    for number in numbers {
+        label.extend_from_slice(&number.to_le_bytes());
+    }
+    label.extend_from_slice(&crc32fast::hash(&label).to_le_bytes());
+    write_durably(path, &label)
+}
+
+fn read(path: &Path, magic: &[u8; 8]) -> Result<Option<[u64; 2]>, DiskError> {
+    let label = match fs::read(path) {
+        Ok(label) => label,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(DiskError::io("read", path)(cause)),
+    };
+    let Ok(label) = <[u8; LABEL_BYTES]>::try_from(label) else {
+        return Err(DiskError::corrupt(path, 0, format!("it is not {LABEL_BYTES} bytes long")));
+    };
+    let word = |at: usize| u32::from_le_bytes(label[at..at + 4].try_into().expect("four bytes"));
+    let number = |at: usize| u64::from_le_bytes(label[at..at + 8].try_into().expect("eight bytes"));
+    if label[..8] != magic[..] {
+        return Err(DiskError::corrupt(path, 0, "it is not such a file"));
+    }
+    if word(28) != crc32fast::hash(&label[..28]) {
+        return Err(DiskError::corrupt(path, 0, "checksum mismatch"));
+    }
+    if word(8) != VERSION {
+        return Err(DiskError::UnknownVersion {
+            file: path.to_owned(),
+            found: word(8),
+            known: VERSION,
+        });
+    }
+    Ok(Some([number(12), number(20)]))
+}

@@ -1,0 +1,57 @@
+//! Which snapshots there are, and which are kept.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tenure_replica::SnapshotMark;
+
+use super::{super::durable::files_in, SavedSnapshot, SnapshotReader};
+use crate::disk::DiskError;
+
+const SUFFIX: &str = "snap";
+/// The one in use, and the one before it for a person who has to repair something.
+const SNAPSHOTS_KEPT: usize = 2;
+
+/// Where the snapshot of this mark lies. Names sort by index: that is what makes one newer.
+pub(crate) fn snapshot_path(folder: &Path, mark: &SnapshotMark) -> PathBuf {
+    folder.join(format!("{:016x}-{:016x}.{SUFFIX}", mark.index, mark.term.0))
+}
+
+/// Reads the newest snapshot to its end. If it is damaged that is an error, never a reason to
+/// take an older one: the log between the two may be gone.
+pub fn newest_snapshot(folder: &Path) -> Result<Option<SavedSnapshot>, DiskError> {
+    let Some(path) = list(folder)?.pop() else { return Ok(None) };
+    let mark = SnapshotReader::open(&path)?.verify()?;
+    if snapshot_path(folder, &mark) != path {
+        return Err(DiskError::Inconsistent {
+            directory: folder.to_owned(),
+            what: format!("{} holds the snapshot of index {}", path.display(), mark.index),
+        });
+    }
+    Ok(Some(SavedSnapshot { mark, path }))
+}
+
+/// Deletes all but the newest two.
+pub fn prune_snapshots(folder: &Path) -> Result<(), DiskError> {
+    let mut snapshots = list(folder)?;
+    snapshots.truncate(snapshots.len().saturating_sub(SNAPSHOTS_KEPT));
+    for path in snapshots {
+        match fs::remove_file(&path) {
+            // Two threads may prune at the same time.
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                return Err(DiskError::io("remove old snapshot", &path)(cause));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Oldest first.
+fn list(folder: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let mut files = files_in(folder)?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == SUFFIX));
+    Ok(files)
+}

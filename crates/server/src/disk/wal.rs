@@ -1,0 +1,240 @@
+//! Appending to the log.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use tenure_replica::{HardState, LogIndex, Persist, SnapshotMark};
+
+use super::{
+    DiskError,
+    batch::{BATCH_BYTES_MAX, BatchBuffer},
+    record::{put_persist, put_snapshot, put_start},
+    replay::{KnownSegment, Replay},
+    segment::SEGMENT_HEADER_BYTES,
+    supply::Supply,
+};
+
+/// The log, open at its end.
+#[derive(Debug)]
+pub(super) struct Wal {
+    folder: PathBuf,
+    directory: u64,
+    segment_bytes: u64,
+    /// Oldest first; the last is the running one.
+    segments: VecDeque<KnownSegment>,
+    file: File,
+    offset: u64,
+    capacity: u64,
+    /// The newest batch written, and the newest flushed.
+    number: u64,
+    durable: u64,
+    chain: u32,
+    hard_state: HardState,
+    next_index: LogIndex,
+    /// Written with the first batch if the log on disk does not lead up to the newest snapshot.
+    starts_anew: Option<SnapshotMark>,
+    buffer: BatchBuffer,
+    supply: Option<Supply>,
+}
+
+impl Wal {
+    /// Goes on where a replay ended, which must have been made durable.
+    pub(super) fn resume(
+        folder: PathBuf,
+        directory: u64,
+        segment_bytes: u64,
+        replay: Replay,
+        logged_until: LogIndex,
+        hard_state: HardState,
+        starts_anew: Option<SnapshotMark>,
+    ) -> Wal {
+        Wal {
+            folder,
+            directory,
+            segment_bytes,
+                next_index: logged_until + 1,
+            segments: replay.segments.into(),
+            file: replay.file,
+            offset: replay.offset,
+            capacity: replay.capacity,
+            number: replay.number,
+            durable: replay.number,
+            chain: replay.chain,
+            hard_state,
+            starts_anew,
+            buffer: BatchBuffer::default(),
+            supply: None,
+        }
+    }
+
+    /// Writes everything as one batch, and flushes it unless only a commit index changed. Answers
+    /// bytes written and how long the flush took.
+    pub(super) fn append(
+        &mut self,
+        persists: &[Persist],
+    ) -> Result<(u64, Option<Duration>), DiskError> {
+        self.encode(persists);
+        if self.offset + self.buffer.len() as u64 > self.capacity && !self.segment_is_fresh() {
+            self.roll()?;
+            self.encode(persists);
+        }
+        if self.buffer.len() > BATCH_BYTES_MAX {
+            let (bytes, max) = (self.buffer.len(), BATCH_BYTES_MAX);
+            return Err(DiskError::TooLarge { file: self.running().path.clone(), bytes, max });
+        }
+        // A segment's first batch is always flushed: it allows all earlier segments to go.
+        let lazy = !self.segment_is_fresh()
+            && self.starts_anew.is_none()
+            && !persists.iter().any(|persist| self.must_flush(persist));
+        let written = self.write()?;
+        for persist in persists {
+            self.note(persist);
+        }
+        let flushed_in = if lazy { None } else { Some(self.flush()?) };
+        if self.offset > self.capacity / 4 {
+            let next = self.running().sequence + 1;
+            self.supply()?.order(next);
+        }
+        Ok((written, flushed_in))
+    }
+
+    /// Writes and flushes an empty batch: it vouches for the one before it.
+    pub(super) fn seal(&mut self) -> Result<(), DiskError> {
+        self.flush()?;
+        if !self.segment_is_fresh() {
+            self.append(&[])?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the segments in which nothing lies beyond `index`.
+    pub(super) fn release(&mut self, index: LogIndex) -> Result<(), DiskError> {
+        if self.segment_is_fresh() {
+            // The vote still stands in an older segment only.
+            return Ok(());
+        }
+        let mut unneeded = Vec::new();
+        while self.segments.len() > 1
+            && let Some(oldest) = self.segments.pop_front_if(|oldest| oldest.last_index <= index)
+        {
+            unneeded.push(oldest.path);
+        }
+        if !unneeded.is_empty() {
+            self.supply()?.delete(unneeded);
+        }
+        Ok(())
+    }
+
+    /// A commit index may be forgotten: raft finds it again. Anything else may not.
+    fn must_flush(&self, persist: &Persist) -> bool {
+        let voted = |new: &HardState| {
+            (new.term, new.vote) != (self.hard_state.term, self.hard_state.vote)
+        };
+        !persist.entries.is_empty()
+            || persist.snapshot.is_some()
+            || persist.hard_state.as_ref().is_some_and(voted)
+    }
+
+    fn segment_is_fresh(&self) -> bool {
+        self.offset == SEGMENT_HEADER_BYTES
+    }
+
+    fn running(&mut self) -> &mut KnownSegment {
+        self.segments.back_mut().expect("there is always a running segment")
+    }
+
+    fn supply(&mut self) -> Result<&mut Supply, DiskError> {
+        if self.supply.is_none() {
+            let folder = self.folder.clone();
+            self.supply = Some(Supply::start(folder, self.directory, self.segment_bytes)?);
+        }
+        Ok(self.supply.as_mut().expect("it was just started"))
+    }
+
+    fn encode(&mut self, persists: &[Persist]) {
+        let fresh = self.segment_is_fresh();
+        let out = self.buffer.start();
+        if fresh {
+            put_start(out, self.next_index, &self.hard_state);
+        }
+        if let Some(mark) = &self.starts_anew {
+            put_snapshot(out, mark);
+        }
+        for persist in persists {
+            put_persist(out, persist);
+        }
+    }
+
+    fn write(&mut self) -> Result<u64, DiskError> {
+        let mark = self.directory as u32;
+        let (bytes, crc) = self.buffer.seal(mark, self.number + 1, self.durable, self.chain);
+        if let Err(cause) = self.file.write_all_at(bytes, self.offset) {
+            return Err(self.failed("write", cause));
+        }
+        let written = bytes.len() as u64;
+        self.offset += written;
+        self.number += 1;
+        self.chain = crc;
+        if let Some(mark) = self.starts_anew.take() {
+            self.next_index = mark.index + 1;
+            self.raise(mark.index);
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> Result<Duration, DiskError> {
+        let started = Instant::now();
+        if let Err(cause) = self.file.sync_data() {
+            return Err(self.failed("flush", cause));
+        }
+        self.durable = self.number;
+        Ok(started.elapsed())
+    }
+
+    /// Goes on in the next segment. Nothing in an earlier one may be left unflushed.
+    fn roll(&mut self) -> Result<(), DiskError> {
+        if self.durable < self.number {
+            self.flush()?;
+        }
+        let sequence = self.running().sequence + 1;
+        let (file, path) = self.supply()?.take(sequence)?;
+        self.file = file;
+        self.offset = SEGMENT_HEADER_BYTES;
+        self.capacity = self.segment_bytes;
+        self.segments.push_back(KnownSegment { sequence, path, last_index: 0 });
+        Ok(())
+    }
+
+    fn note(&mut self, persist: &Persist) {
+        if let Some(hard_state) = persist.hard_state {
+            self.hard_state = hard_state;
+        }
+        let marked = persist.snapshot.as_ref().map(|mark| mark.index);
+        let appended = persist.entries.last().map(|entry| entry.index);
+        for index in marked.into_iter().chain(appended) {
+            self.next_index = index + 1;
+            self.raise(index);
+        }
+    }
+
+    fn raise(&mut self, index: LogIndex) {
+        let running = self.running();
+        running.last_index = running.last_index.max(index);
+    }
+
+    fn failed(&mut self, action: &'static str, cause: std::io::Error) -> DiskError {
+        let path: &Path = &self.running().path;
+        DiskError::io(action, path)(cause)
+    }
+
+    /// Puts another file in the running segment's place, to see how its failures are handled.
+    #[cfg(test)]
+    pub(super) fn replace_file(&mut self, file: File) {
+        self.file = file;
+    }
+}

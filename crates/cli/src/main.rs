@@ -1,1 +1,33 @@
-fn main() {}
+//! The tenure command.
+//!
+//! `args` reads what was typed, `commands` has a file for each verb, `output` writes what came back
+//! in the format asked for, `exit` is the one table of exit codes, and `advice` says what to do next
+//! when something went wrong. Results go to stdout, talk to stderr.
+
+mod advice;
+mod args;
+mod commands;
+mod exit;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::exit::Exit;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = args::Cli::parse();
+    let Some(command) = cli.command else {
+        // Nothing asked for: show what can be. A closed pipe is no reason to complain.
+        let _ = args::Cli::command().print_help();
+        return Exit::Done.into();
+    };
+    match command.run(cli.client) {
+        Ok(exit) => exit.into(),
+        Err(error) => advice::report(&error).into(),
+    }
+}

@@ -99,6 +99,11 @@ fn roll(state: &State) -> Vec<u8> {
         put_u64(&mut out, member.0);
         put_u64(&mut out, u64::from(*version));
     }
+    put_u64(&mut out, state.directories.len() as u64);
+    for (member, directory) in &state.directories {
+        put_u64(&mut out, member.0);
+        put_u64(&mut out, *directory);
+    }
     put_u64(&mut out, state.origins.len() as u64);
     for (member, origin) in &state.origins {
         put_u64(&mut out, member.0);
@@ -131,6 +136,9 @@ fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
     }
     for _ in 0..input.count()? {
         state.command_versions.insert(MemberId(input.u64()?), version(input)?);
+    }
+    for _ in 0..input.count()? {
+        state.directories.insert(MemberId(input.u64()?), input.u64()?);
     }
     for _ in 0..input.count()? {
         let member = MemberId(input.u64()?);

@@ -30,6 +30,8 @@ pub struct State {
     pub members: OrdMap<MemberId, Member>,
     /// What each member said it can apply.
     pub command_versions: OrdMap<MemberId, u32>,
+    /// The number of each member's data directory.
+    pub directories: OrdMap<MemberId, u64>,
     /// The command version every member can apply.
     pub cluster_version: u32,
     /// The last batch applied of each member's newest life.
@@ -148,11 +150,12 @@ impl State {
                 }
                 Ok(Outcome::Done)
             }
-            Command::Publish { member, name, client_urls, command_version } => {
+            Command::Publish { member, name, client_urls, command_version, directory } => {
                 if let Some(known) = self.members.get_mut(member) {
                     known.name.clone_from(name);
                     known.client_urls.clone_from(client_urls);
                     self.command_versions.insert(*member, *command_version);
+                    self.directories.insert(*member, *directory);
                 }
                 Ok(Outcome::Done)
             }

@@ -1,3 +1,15 @@
-//! server
+//! The house around a replica: disk, peers, a clock, and the etcd v3 API as its front door.
+//!
+//! [`Server::start`] puts it together from a [`Config`]. It decides nothing that matters: what a
+//! member does is decided in `tenure-replica`, which this crate feeds and obeys.
 
+pub mod config;
 pub mod disk;
+pub mod grpc;
+pub mod http;
+pub mod node;
+pub mod peer;
+mod server;
+
+pub use config::Config;
+pub use server::{ListenError, Server, StartError};

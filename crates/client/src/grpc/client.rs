@@ -129,7 +129,8 @@ impl Client {
         self.at(self.current.load(Ordering::Relaxed)).endpoint.clone()
     }
 
-    /// Makes one request: adds the token, retries as its kind allows, keeps the time.
+    /// Makes one request: adds the token, retries as its kind allows, keeps the time. Of a stream,
+    /// only the opening is timed.
     pub(super) async fn call<Req, Res, Sent>(
         &self,
         kind: Kind,
@@ -147,8 +148,7 @@ impl Client {
         }
     }
 
-    /// The same without a limit of time, for the opening of streams: they last.
-    pub(super) async fn attempts<Req, Res, Sent>(
+    async fn attempts<Req, Res, Sent>(
         &self,
         kind: Kind,
         request: Req,

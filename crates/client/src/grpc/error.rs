@@ -70,6 +70,15 @@ impl ClientError {
         }
     }
 
+    /// Why a stream ended.
+    pub(super) fn of_stream(status: &Status) -> ClientError {
+        let (code, text) = (status.code(), root_cause(status));
+        match Fate::of(status) {
+            Fate::Answered | Fate::TokenExpired => ClientError::Refused { code, text },
+            Fate::Unsent | Fate::Unavailable => ClientError::Unavailable { code, text },
+        }
+    }
+
     /// Whether the change that was asked for may have happened all the same.
     pub fn outcome_unknown(&self) -> bool {
         matches!(

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Streaming};
 
-use super::retry::{Attempts, Kind, Next};
+use super::retry::Kind;
 use super::stubs::LeaseClient;
 use super::{Client, ClientError};
 
@@ -83,7 +83,7 @@ impl<'a> Lease<'a> {
             Ok(opened.map(|answers| (renew, answers)))
         };
         let (renew, answers) = self.client.call(Kind::Repeatable, id, open).await?;
-        Ok(Renewals { id, endpoints: self.client.endpoint().to_string(), renew, answers })
+        Ok(Renewals { id, renew, answers })
     }
 }
 
@@ -91,7 +91,6 @@ impl<'a> Lease<'a> {
 #[derive(Debug)]
 pub struct Renewals {
     id: i64,
-    endpoints: String,
     renew: mpsc::Sender<pb::LeaseKeepAliveRequest>,
     answers: Streaming<pb::LeaseKeepAliveResponse>,
 }
@@ -114,13 +113,7 @@ impl Renewals {
         match self.answers.message().await {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(ended()),
-            Err(status) => {
-                let endpoints = [std::mem::take(&mut self.endpoints)];
-                match Attempts::new(Kind::Mutation).failed(&status, &endpoints) {
-                    Next::GiveUp(error) => Err(error),
-                    Next::Elsewhere | Next::Authenticate => Err(ended()),
-                }
-            }
+            Err(status) => Err(ClientError::of_stream(&status)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The generated clients, one module for each service, as they come.
 
-#![allow(missing_docs, clippy::all)]
+#![allow(missing_docs, unreachable_pub, clippy::all)]
 
 pub use self::etcdserverpb::{
     auth_client::AuthClient, cluster_client::ClusterClient, kv_client::KvClient,

@@ -44,7 +44,7 @@ impl Codec for Command {
                     expiry.encode(out);
                 }
             }
-            Command::Publish { member, name, client_urls, command_version } => {
+            Command::Publish { member, name, client_urls, command_version, directory } => {
                 out.push(9);
                 put_u64(out, member.0);
                 put_bytes(out, name.as_bytes());
@@ -53,6 +53,7 @@ impl Codec for Command {
                     put_bytes(out, url.as_bytes());
                 }
                 put_u64(out, u64::from(*command_version));
+                put_u64(out, *directory);
             }
             Command::ClusterVersion(version) => {
                 out.push(10);
@@ -78,6 +79,7 @@ impl Codec for Command {
                 name: input.text()?,
                 client_urls: (0..input.count()?).map(|_| input.text()).collect::<Result<_, _>>()?,
                 command_version: version(input)?,
+                directory: input.u64()?,
             },
             10 => Command::ClusterVersion(version(input)?),
             tag => return Err(DecodeError::UnknownTag { what: "command", tag }),

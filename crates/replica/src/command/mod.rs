@@ -52,6 +52,9 @@ pub enum Command {
         client_urls: Vec<String>,
         /// The newest command version it can apply.
         command_version: u32,
+        /// The number of its data directory. A member that comes back with another one has forgotten
+        /// its votes, and nobody may talk to it.
+        directory: u64,
     },
     /// Every member can apply commands of this version.
     ClusterVersion(u32),

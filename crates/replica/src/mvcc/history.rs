@@ -52,7 +52,7 @@ impl History {
         }
     }
 
-    /// Forgets the oldest version if another remains; says whether it did.
+    /// Forgets the oldest version, unless it is the only one.
     pub(super) fn pop_oldest(&mut self) -> Option<Arc<KeyValue>> {
         let History::Many(versions) = self else { return None };
         let versions = Arc::make_mut(versions);

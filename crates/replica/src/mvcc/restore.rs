@@ -75,8 +75,7 @@ impl Restore {
         self.close_key();
         let swept_events = self.boundary.len();
         let changes = changes(compacted, self.boundary, self.events, self.order)?;
-        let Restore { keys, live, bytes, .. } =
-            Restore { boundary: Vec::new(), events: Vec::new(), order: BTreeMap::new(), ..self };
+        let (keys, live, bytes) = (self.keys, self.live, self.bytes);
         Ok(Store { revision, compacted, keys, changes, swept_events, live, bytes })
     }
 

@@ -86,8 +86,8 @@ impl Store {
         self.live == 0
     }
 
-    /// About how much memory the kept versions take, swept ones not counted. Two members that have
-    /// swept equally far give the same number.
+    /// About how much memory the kept versions take. Versions that compaction made unreachable count
+    /// until they are swept, so only members that have swept equally far give the same number.
     pub fn size_bytes(&self) -> u64 {
         self.bytes
     }

@@ -17,6 +17,8 @@ pub struct Config {
     pub name: String,
     /// Where clients reach it, to be published.
     pub client_urls: Vec<String>,
+    /// The number of its data directory, to be published.
+    pub directory: u64,
     /// Makes its dice repeatable.
     pub seed: u64,
     /// Raft's unit of time.
@@ -48,6 +50,7 @@ impl Config {
             members,
             name: String::new(),
             client_urls: vec![],
+            directory: 0,
             seed: 0,
             tick: Duration::from_millis(10),
             heartbeat: Duration::from_millis(50),

@@ -65,6 +65,11 @@ impl Replica {
         }
     }
 
+    /// The raft term.
+    pub fn term(&self) -> Term {
+        self.raft.term()
+    }
+
     /// The replicated state, for those who check invariants.
     pub fn state(&self) -> &State {
         &self.state

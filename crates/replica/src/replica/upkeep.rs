@@ -203,6 +203,7 @@ impl Replica {
                 name: self.config.name.clone(),
                 client_urls: self.config.client_urls.clone(),
                 command_version: self.config.command_version,
+                directory: self.config.directory,
             };
             let _ = self.writes.push(now, None, &command);
         }
@@ -223,6 +224,7 @@ impl Replica {
         known.is_some_and(|known| {
             known.name == self.config.name && known.client_urls == self.config.client_urls
         }) && self.state.command_versions.get(me) == Some(&self.config.command_version)
+            && self.state.directories.get(me) == Some(&self.config.directory)
     }
 
     /// Work that can wait, in small portions. True if there is more of it.

@@ -101,8 +101,9 @@ impl Watchers {
                 }
             }
             WatchInput::Closed(stream) => {
-                let ids = self.streams.get(&stream).map(|s| s.watchers.keys().copied().collect());
-                for id in ids.unwrap_or_default() {
+                let watchers = self.streams.get(&stream).map(|known| known.watchers.keys());
+                let ids: Vec<WatchId> = watchers.into_iter().flatten().copied().collect();
+                for id in ids {
                     self.remove(Told { stream, id });
                 }
                 self.streams.remove(&stream);

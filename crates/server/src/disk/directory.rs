@@ -26,7 +26,7 @@ use super::{
 pub struct DiskConfig {
     /// The first segment of a new directory. Small, because the member waits for its zeros.
     pub first_segment_bytes: u64,
-    /// All later segments.
+    /// How large later ones may get; each is twice as large as the one before, up to this.
     pub segment_bytes: u64,
 }
 
@@ -44,6 +44,8 @@ pub struct Recovered {
     /// How often this directory was opened, this time included. It grows at every opening and
     /// tells a member's lives apart.
     pub boot: u64,
+    /// The directory's own number, drawn when it was made.
+    pub directory: u64,
     /// The vote.
     pub hard_state: HardState,
     /// The log after the snapshot.
@@ -79,10 +81,7 @@ impl DataDir {
     /// Opens a directory, creates it if it is missing, and reads everything in it.
     ///
     /// The log lies in `wal/` inside it unless another place is given.
-    pub fn open(
-        path: &Path,
-        wal_dir: Option<&Path>,
-    ) -> Result<(DataDir, Recovered), DiskError> {
+    pub fn open(path: &Path, wal_dir: Option<&Path>) -> Result<(DataDir, Recovered), DiskError> {
         DataDir::open_with(path, wal_dir, DiskConfig::default())
     }
 
@@ -123,17 +122,18 @@ impl DataDir {
             .map_err(|what| DiskError::Inconsistent { directory: path.to_owned(), what })?;
         let mark = snapshot.as_ref().map(|saved| saved.mark.clone()).filter(|_| starts_anew);
         let replayed_bytes = entries.iter().map(|entry| entry.data.len() as u64).sum();
-        let wal = Wal::resume(
-            wal_folder,
-            boot.directory,
-            config.segment_bytes,
-            log,
-            logged_until,
-            hard_state,
-            mark,
-        );
+        let wal =
+            Wal::resume(wal_folder, boot.directory, config, log, logged_until, hard_state, mark);
         let recovered =
-            Recovered { identity, boot: boot.count, hard_state, entries, snapshot, torn };
+            Recovered {
+                identity,
+                boot: boot.count,
+                directory: boot.directory,
+                hard_state,
+                entries,
+                snapshot,
+                torn,
+            };
         Ok((DataDir { path: path.to_owned(), locks, identity, wal, replayed_bytes }, recovered))
     }
 

@@ -80,11 +80,6 @@ impl History {
         self.base + self.entries.len() as LogIndex
     }
 
-    /// The vote state.
-    pub(super) fn hard_state(&self) -> HardState {
-        self.hard_state
-    }
-
     /// Joins log and snapshot; an error says what contradicts what.
     pub(super) fn fit(mut self, snapshot: Option<&SnapshotMark>) -> Result<Fitted, String> {
         let covered = snapshot.map_or(0, |mark| mark.index);

@@ -20,7 +20,7 @@ use super::{
 };
 
 enum Order {
-    Prepare(u64),
+    Prepare { sequence: u64, bytes: u64 },
     Delete(Vec<PathBuf>),
 }
 
@@ -29,7 +29,6 @@ enum Order {
 pub(super) struct Supply {
     folder: PathBuf,
     directory: u64,
-    segment_bytes: u64,
     orders: Option<Sender<Order>>,
     prepared: Receiver<(u64, Option<File>)>,
     /// The segment that was ordered and not taken yet.
@@ -39,11 +38,7 @@ pub(super) struct Supply {
 }
 
 impl Supply {
-    pub(super) fn start(
-        folder: PathBuf,
-        directory: u64,
-        segment_bytes: u64,
-    ) -> Result<Supply, DiskError> {
+    pub(super) fn start(folder: PathBuf, directory: u64) -> Result<Supply, DiskError> {
         let (orders, incoming) = channel();
         let (outgoing, prepared) = channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -53,15 +48,14 @@ impl Supply {
                 for order in incoming {
                     match order {
                         Order::Delete(segments) => delete(&folder, segments),
-                        Order::Prepare(sequence) => {
-                            let file =
-                                prepare_segment(&folder, directory, sequence, segment_bytes, &stop)
-                                    .unwrap_or_else(|error| {
-                                        // Not the end yet: the running segment has room, and
-                                        // whoever needs the next one tries once more.
-                                        tracing::warn!(%error, "next log segment is not ready");
-                                        None
-                                    });
+                        Order::Prepare { sequence, bytes } => {
+                            let file = prepare_segment(&folder, directory, sequence, bytes, &stop)
+                                .unwrap_or_else(|error| {
+                                    // Not the end yet: the running segment has room, and
+                                    // whoever needs the next one tries once more.
+                                    tracing::warn!(%error, "next log segment is not ready");
+                                    None
+                                });
                             if outgoing.send((sequence, file)).is_err() {
                                 return;
                             }
@@ -77,7 +71,6 @@ impl Supply {
         Ok(Supply {
             folder,
             directory,
-            segment_bytes,
             orders: Some(orders),
             prepared,
             ordered: None,
@@ -87,15 +80,15 @@ impl Supply {
     }
 
     /// Starts to prepare a segment, unless that was done before.
-    pub(super) fn order(&mut self, sequence: u64) {
+    pub(super) fn order(&mut self, sequence: u64, bytes: u64) {
         if self.ordered != Some(sequence) {
             self.ordered = Some(sequence);
-            self.send(Order::Prepare(sequence));
+            self.send(Order::Prepare { sequence, bytes });
         }
     }
 
     /// Gives a segment its name and hands it over, waiting for it if need be.
-    pub(super) fn take(&mut self, sequence: u64) -> Result<(File, PathBuf), DiskError> {
+    pub(super) fn take(&mut self, sequence: u64, bytes: u64) -> Result<(File, PathBuf), DiskError> {
         let mut ready = None;
         if self.ordered.take() == Some(sequence)
             && let Ok((prepared, file)) = self.prepared.recv()
@@ -107,8 +100,7 @@ impl Supply {
             Some(file) => file,
             None => {
                 let never = AtomicBool::new(false);
-                let (folder, bytes) = (&self.folder, self.segment_bytes);
-                prepare_segment(folder, self.directory, sequence, bytes, &never)?
+                prepare_segment(&self.folder, self.directory, sequence, bytes, &never)?
                     .expect("nobody asked it to stop")
             }
         };

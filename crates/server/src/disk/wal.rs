@@ -11,7 +11,7 @@ use std::{
 use tenure_replica::{HardState, LogIndex, Persist, SnapshotMark};
 
 use super::{
-    DiskError,
+    DiskConfig, DiskError,
     batch::{BATCH_BYTES_MAX, BatchBuffer},
     record::{put_persist, put_snapshot, put_start},
     replay::{KnownSegment, Replay},
@@ -24,7 +24,7 @@ use super::{
 pub(super) struct Wal {
     folder: PathBuf,
     directory: u64,
-    segment_bytes: u64,
+    config: DiskConfig,
     /// Oldest first; the last is the running one.
     segments: VecDeque<KnownSegment>,
     file: File,
@@ -47,7 +47,7 @@ impl Wal {
     pub(super) fn resume(
         folder: PathBuf,
         directory: u64,
-        segment_bytes: u64,
+        config: DiskConfig,
         replay: Replay,
         logged_until: LogIndex,
         hard_state: HardState,
@@ -56,8 +56,8 @@ impl Wal {
         Wal {
             folder,
             directory,
-            segment_bytes,
-                next_index: logged_until + 1,
+            config,
+            next_index: logged_until + 1,
             segments: replay.segments.into(),
             file: replay.file,
             offset: replay.offset,
@@ -97,8 +97,8 @@ impl Wal {
         }
         let flushed_in = if lazy { None } else { Some(self.flush()?) };
         if self.offset > self.capacity / 4 {
-            let next = self.running().sequence + 1;
-            self.supply()?.order(next);
+            let (next, bytes) = self.next_segment();
+            self.supply()?.order(next, bytes);
         }
         Ok((written, flushed_in))
     }
@@ -119,10 +119,8 @@ impl Wal {
             return Ok(());
         }
         let mut unneeded = Vec::new();
-        while self.segments.len() > 1
-            && let Some(oldest) = self.segments.pop_front_if(|oldest| oldest.last_index <= index)
-        {
-            unneeded.push(oldest.path);
+        while self.segments.len() > 1 && self.segments[0].last_index <= index {
+            unneeded.extend(self.segments.pop_front().map(|oldest| oldest.path));
         }
         if !unneeded.is_empty() {
             self.supply()?.delete(unneeded);
@@ -132,9 +130,8 @@ impl Wal {
 
     /// A commit index may be forgotten: raft finds it again. Anything else may not.
     fn must_flush(&self, persist: &Persist) -> bool {
-        let voted = |new: &HardState| {
-            (new.term, new.vote) != (self.hard_state.term, self.hard_state.vote)
-        };
+        let voted =
+            |new: &HardState| (new.term, new.vote) != (self.hard_state.term, self.hard_state.vote);
         !persist.entries.is_empty()
             || persist.snapshot.is_some()
             || persist.hard_state.as_ref().is_some_and(voted)
@@ -151,7 +148,7 @@ impl Wal {
     fn supply(&mut self) -> Result<&mut Supply, DiskError> {
         if self.supply.is_none() {
             let folder = self.folder.clone();
-            self.supply = Some(Supply::start(folder, self.directory, self.segment_bytes)?);
+            self.supply = Some(Supply::start(folder, self.directory)?);
         }
         Ok(self.supply.as_mut().expect("it was just started"))
     }
@@ -201,13 +198,21 @@ impl Wal {
         if self.durable < self.number {
             self.flush()?;
         }
-        let sequence = self.running().sequence + 1;
-        let (file, path) = self.supply()?.take(sequence)?;
+        let (sequence, bytes) = self.next_segment();
+        let (file, path) = self.supply()?.take(sequence, bytes)?;
         self.file = file;
         self.offset = SEGMENT_HEADER_BYTES;
-        self.capacity = self.segment_bytes;
+        self.capacity = bytes;
         self.segments.push_back(KnownSegment { sequence, path, last_index: 0 });
         Ok(())
+    }
+
+    /// Number and size of the next segment. Sizes grow step by step: the running segment must last
+    /// until the next one is filled with zeros.
+    fn next_segment(&mut self) -> (u64, u64) {
+        let DiskConfig { first_segment_bytes: least, segment_bytes: most } = self.config;
+        let bytes = (self.capacity * 2).clamp(least.min(most), most);
+        (self.running().sequence + 1, bytes)
     }
 
     fn note(&mut self, persist: &Persist) {
@@ -230,6 +235,18 @@ impl Wal {
     fn failed(&mut self, action: &'static str, cause: std::io::Error) -> DiskError {
         let path: &Path = &self.running().path;
         DiskError::io(action, path)(cause)
+    }
+
+    /// The running segment and where its next batch goes.
+    #[cfg(test)]
+    pub(super) fn position(&mut self) -> (PathBuf, u64) {
+        (self.running().path.clone(), self.offset)
+    }
+
+    /// The newest batch that is known to be flushed.
+    #[cfg(test)]
+    pub(super) fn durable(&self) -> u64 {
+        self.durable
     }
 
     /// Puts another file in the running segment's place, to see how its failures are handled.

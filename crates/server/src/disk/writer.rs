@@ -200,7 +200,8 @@ fn batch_of(persists: &[Persist]) -> (usize, u64) {
 }
 
 pub(super) fn weight(persist: &Persist) -> u64 {
-    persist.entries.iter().fold(ENTRY_BYTES, |sum, entry| {
-        sum + ENTRY_BYTES + entry.data.len() as u64
-    })
+    persist
+        .entries
+        .iter()
+        .fold(ENTRY_BYTES, |sum, entry| sum + ENTRY_BYTES + entry.data.len() as u64)
 }

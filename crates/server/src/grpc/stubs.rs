@@ -1,5 +1,5 @@
 //! The generated halves of etcd's services: a trait to implement and a tower service each.
 
-#![allow(missing_docs, clippy::all)]
+#![allow(missing_docs, unreachable_pub, clippy::all)]
 
 include!(concat!(env!("OUT_DIR"), "/etcdserverpb.rs"));

@@ -1,0 +1,201 @@
+//! The flags of every command that talks to a cluster.
+//!
+//! A flag wins over `TENURE_*`, which wins over etcdctl's variable, without a word about it.
+
+use std::time::Duration;
+
+use tenure::grpc::{Client, Credentials, Endpoint, Options};
+
+use super::duration;
+use crate::exit::usage;
+use crate::output::Format;
+
+const HEADING: &str = "Client options";
+const ENDPOINTS_DEFAULT: &str = "127.0.0.1:2379";
+
+/// Flags with etcdctl's names.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct ClientArgs {
+    /// Members to ask, separated by commas [default: 127.0.0.1:2379] [env: TENURE_ENDPOINTS, ETCDCTL_ENDPOINTS]
+    #[arg(long, global = true, value_name = "ADDRESSES", help_heading = HEADING)]
+    endpoints: Option<String>,
+    /// How long to wait for a connection [default: 2s] [env: TENURE_DIAL_TIMEOUT]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, help_heading = HEADING)]
+    dial_timeout: Option<Duration>,
+    /// How long to wait for an answer [default: 5s] [env: TENURE_COMMAND_TIMEOUT]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, help_heading = HEADING)]
+    command_timeout: Option<Duration>,
+    /// Who to be: name or name:password [env: TENURE_USER, ETCDCTL_USER]
+    #[arg(long, global = true, value_name = "NAME[:PASSWORD]", help_heading = HEADING)]
+    user: Option<String>,
+    /// The password of --user [env: TENURE_PASSWORD, ETCDCTL_PASSWORD]
+    #[arg(long, global = true, help_heading = HEADING)]
+    password: Option<String>,
+    /// How to write results [default: simple] [env: TENURE_WRITE_OUT]
+    #[arg(short = 'w', long, global = true, value_enum, value_name = "FORMAT", help_heading = HEADING)]
+    write_out: Option<Format>,
+    /// Write keys and values in hexadecimal (simple format)
+    #[arg(long, global = true, help_heading = HEADING)]
+    hex: bool,
+    /// Certificate authority of the servers (TLS arrives in a later version)
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
+    cacert: Option<String>,
+    /// Our certificate (TLS arrives in a later version)
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
+    cert: Option<String>,
+    /// The key of our certificate (TLS arrives in a later version)
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
+    key: Option<String>,
+    /// Accept any certificate of a server (TLS arrives in a later version)
+    #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
+    insecure_skip_tls_verify: bool,
+    /// Say on stderr which settings are in effect
+    #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
+    debug: bool,
+}
+
+/// What flags and environment came to.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Where to go; at least one.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// How to go there.
+    pub(crate) options: Options,
+    /// How to write what comes back.
+    pub(crate) format: Format,
+    /// Bytes in hexadecimal.
+    pub(crate) hex: bool,
+}
+
+impl Settings {
+    /// A client of these endpoints. Must be called inside a runtime.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.endpoints.clone(), self.options.clone())
+    }
+}
+
+impl ClientArgs {
+    /// Takes from the environment what was not given as a flag.
+    pub(crate) fn settings(self) -> anyhow::Result<Settings> {
+        let debug = self.debug;
+        let settings = self.settings_with(|name| std::env::var(name).ok())?;
+        if debug {
+            eprintln!("{settings:?}");
+        }
+        Ok(settings)
+    }
+
+    fn settings_with(self, env: impl Fn(&str) -> Option<String>) -> anyhow::Result<Settings> {
+        let ours = |name: &str| env(&format!("TENURE_{name}")).filter(|value| !value.is_empty());
+        let either = |name: &str| {
+            ours(name)
+                .or_else(|| env(&format!("ETCDCTL_{name}")).filter(|value| !value.is_empty()))
+        };
+        let time = |flag: Option<Duration>, name: &str, default: Duration| match (flag, ours(name)) {
+            (Some(flag), _) => Ok(flag),
+            (None, Some(text)) => duration(&text).map_err(|e| usage(format!("TENURE_{name}: {e}"))),
+            (None, None) => Ok(default),
+        };
+        let tls = self.cacert.or_else(|| either("CACERT")).is_some()
+            || self.cert.or_else(|| either("CERT")).is_some()
+            || self.key.or_else(|| either("KEY")).is_some()
+            || self.insecure_skip_tls_verify;
+        if tls {
+            // Going on in the clear is not what was asked for.
+            return Err(usage("TLS arrives in a later version: leave out --cacert, --cert and --key"));
+        }
+        let format = match (self.write_out, ours("WRITE_OUT")) {
+            (Some(format), _) => format,
+            (None, Some(text)) => <Format as clap::ValueEnum>::from_str(&text, true)
+                .map_err(|e| usage(format!("TENURE_WRITE_OUT: {e}")))?,
+            (None, None) => Format::default(),
+        };
+        let endpoints = self.endpoints.or_else(|| either("ENDPOINTS"));
+        let user = self.user.or_else(|| either("USER"));
+        let password = self.password.or_else(|| either("PASSWORD"));
+        let defaults = Options::default();
+        Ok(Settings {
+            endpoints: Endpoint::list(endpoints.as_deref().unwrap_or(ENDPOINTS_DEFAULT))?,
+            options: Options {
+                dial_timeout: time(self.dial_timeout, "DIAL_TIMEOUT", defaults.dial_timeout)?,
+                request_timeout: time(
+                    self.command_timeout,
+                    "COMMAND_TIMEOUT",
+                    defaults.request_timeout,
+                )?,
+                credentials: user.map(|user| credentials(&user, password)).transpose()?,
+            },
+            format,
+            hex: self.hex,
+        })
+    }
+}
+
+fn credentials(user: &str, password: Option<String>) -> anyhow::Result<Credentials> {
+    let (name, password) = match (user.split_once(':'), password) {
+        (_, Some(password)) => (user, password),
+        (Some((name, password)), None) => (name, password.to_owned()),
+        (None, None) => {
+            return Err(usage(
+                "no password: give --user NAME:PASSWORD, --password or TENURE_PASSWORD",
+            ));
+        }
+    };
+    Ok(Credentials { name: name.to_owned(), password })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn settle(args: ClientArgs, env: &[(&str, &str)]) -> anyhow::Result<Settings> {
+        let env: HashMap<String, String> =
+            env.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        args.settings_with(|name| env.get(name).cloned())
+    }
+
+    fn first(settings: &Settings) -> String {
+        settings.endpoints[0].to_string()
+    }
+
+    #[test]
+    fn a_flag_wins_over_our_variable_and_ours_over_etcdctls() {
+        let theirs = ("ETCDCTL_ENDPOINTS", "c:3");
+        let ours = ("TENURE_ENDPOINTS", "b:2");
+        let flag = ClientArgs { endpoints: Some("a:1".into()), ..Default::default() };
+        assert_eq!(first(&settle(flag, &[theirs, ours]).unwrap()), "a:1");
+        assert_eq!(first(&settle(Default::default(), &[theirs, ours]).unwrap()), "b:2");
+        assert_eq!(first(&settle(Default::default(), &[theirs]).unwrap()), "c:3");
+        assert_eq!(first(&settle(Default::default(), &[]).unwrap()), ENDPOINTS_DEFAULT);
+    }
+
+    #[test]
+    fn tls_is_refused_rather_than_left_out() {
+        let flag = ClientArgs { cacert: Some("ca.pem".into()), ..Default::default() };
+        let error = settle(flag, &[]).unwrap_err().to_string();
+        assert!(error.contains("TLS arrives in a later version"), "{error}");
+        assert!(settle(Default::default(), &[("ETCDCTL_CERT", "c.pem")]).is_err());
+    }
+
+    #[test]
+    fn a_password_may_follow_the_name_or_stand_alone() {
+        let user = |user: &str, password: Option<&str>| {
+            let args = ClientArgs {
+                user: Some(user.into()),
+                password: password.map(Into::into),
+                ..Default::default()
+            };
+            settle(args, &[]).map(|s| s.options.credentials.unwrap())
+        };
+        assert_eq!(user("ann:x:y", None).unwrap().password, "x:y");
+        assert_eq!(user("ann", Some("z")).unwrap().password, "z");
+        assert!(user("ann", None).is_err());
+    }
+
+    #[test]
+    fn a_bad_variable_is_named() {
+        let error = settle(Default::default(), &[("TENURE_DIAL_TIMEOUT", "5")]).unwrap_err();
+        assert!(error.to_string().starts_with("TENURE_DIAL_TIMEOUT: "), "{error}");
+    }
+}

@@ -1,0 +1,43 @@
+//! What may be typed.
+
+mod client;
+mod duration;
+mod span;
+
+pub(crate) use client::{ClientArgs, Settings};
+pub(crate) use duration::{duration, whole_seconds};
+pub(crate) use span::{SpanArgs, bytes, lease_id};
+
+use clap::Parser;
+
+use crate::commands::Command;
+
+const EXAMPLES: &str = "\
+Try:
+  tenure serve                          start a server on this machine
+  tenure put greeting hello             write a key
+  tenure get greeting                   read it
+  tenure watch greeting                 see it change
+  tenure put leader me --if-absent      write only if nobody has
+";
+
+/// Leader election, locks and keys: one server, one client, etcd's API.
+#[derive(Debug, Parser)]
+#[command(name = "tenure", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_fit_together() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,90 @@
+//! The one table of exit codes.
+
+use std::io;
+use std::process::ExitCode;
+
+use tenure::grpc::ClientError;
+
+/// How the command ended, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// It did not work; stderr says why.
+    Error = 1,
+    /// It was not asked for properly.
+    Usage = 2,
+    /// A condition did not hold: not written, not leader, lock not taken.
+    NotTaken = 3,
+    /// No server could be reached.
+    Unreachable = 69,
+    /// No answer in time.
+    TimedOut = 124,
+    /// Interrupted from the keyboard.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+impl Exit {
+    /// The code for an error that ended a command.
+    pub(crate) fn of(error: &anyhow::Error) -> Exit {
+        if is_closed_pipe(error) {
+            return Exit::Done;
+        }
+        if error.is::<UsageError>() {
+            return Exit::Usage;
+        }
+        match error.downcast_ref::<ClientError>() {
+            Some(ClientError::Unreachable { .. }) => Exit::Unreachable,
+            Some(ClientError::TimedOut { .. }) => Exit::TimedOut,
+            Some(ClientError::Endpoint { .. }) => Exit::Usage,
+            _ => Exit::Error,
+        }
+    }
+}
+
+/// What was typed makes no sense, in a way that only a command can tell.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Shorthand for the commands.
+pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
+    UsageError(text.into()).into()
+}
+
+/// Whoever read our output has seen enough, as in `tenure get … | head -1`.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_the_code_that_scripts_expect() {
+        let unreachable =
+            ClientError::Unreachable { endpoints: "a:1".into(), cause: "refused".into() };
+        assert_eq!(Exit::of(&unreachable.into()), Exit::Unreachable);
+        assert_eq!(Exit::of(&usage("no")), Exit::Usage);
+        assert_eq!(Exit::of(&anyhow::anyhow!("no")), Exit::Error);
+        let pipe = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(Exit::of(&anyhow::Error::from(pipe).context("writing")), Exit::Done);
+    }
+}

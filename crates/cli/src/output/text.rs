@@ -1,0 +1,89 @@
+//! Bytes and sizes as text.
+
+use std::fmt::Write;
+
+/// Every byte as `\x61`.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 4), |mut text, byte| {
+        let _ = write!(text, "\\x{byte:02x}");
+        text
+    })
+}
+
+/// Bytes in double quotes, as Go's `%q` writes them: text stays readable, the rest is escaped.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    let mut text = String::from("\"");
+    for chunk in bytes.utf8_chunks() {
+        chunk.valid().chars().for_each(|c| push_escaped(&mut text, c));
+        for byte in chunk.invalid() {
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text.push('"');
+    text
+}
+
+fn push_escaped(text: &mut String, c: char) {
+    let _ = match c {
+        '"' => write!(text, "\\\""),
+        '\\' => write!(text, "\\\\"),
+        '\x07' => write!(text, "\\a"),
+        '\x08' => write!(text, "\\b"),
+        '\x0c' => write!(text, "\\f"),
+        '\n' => write!(text, "\\n"),
+        '\r' => write!(text, "\\r"),
+        '\t' => write!(text, "\\t"),
+        '\x0b' => write!(text, "\\v"),
+        ' ' => write!(text, " "),
+        c if c.is_ascii_control() => write!(text, "\\x{:02x}", c as u32),
+        c if !c.is_control() && !c.is_whitespace() => write!(text, "{c}"),
+        c if (c as u32) < 0x10000 => write!(text, "\\u{:04x}", c as u32),
+        c => write!(text, "\\U{:08x}", c as u32),
+    };
+}
+
+/// A size as people say it, in powers of ten: `25 kB`, `1.2 MB`.
+pub(super) fn size(bytes: i64) -> String {
+    const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    let mut amount = bytes.max(0) as f64;
+    if amount < 10.0 {
+        return format!("{amount} B");
+    }
+    let mut unit = 0;
+    while amount >= 1000.0 && unit < UNITS.len() - 1 {
+        amount /= 1000.0;
+        unit += 1;
+    }
+    // Rounded half up to one decimal, which is shown below ten only.
+    let rounded = (amount * 10.0 + 0.5).floor() / 10.0;
+    let decimals = usize::from(rounded < 10.0);
+    format!("{rounded:.decimals$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_quoted_as_go_does() {
+        assert_eq!(quoted(b"v 2"), r#""v 2""#);
+        assert_eq!(quoted(b"1\n2\t\"\\"), r#""1\n2\t\"\\""#);
+        assert_eq!(quoted(b"a\xff\x00\x7f"), r#""a\xff\x00\x7f""#);
+        assert_eq!(quoted("é\u{a0}\u{85}".as_bytes()), "\"é\\u00a0\\u0085\"");
+    }
+
+    #[test]
+    fn sizes_are_rounded_as_etcdctl_does() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (9, "9 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (24_576, "25 kB"),
+            (1_234_567, "1.2 MB"),
+            (2_147_483_648, "2.1 GB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Leases: grant, revoke, keep alive, time to live, list.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    pin::Pin,
+};
+
+use futures_util::{Stream, StreamExt};
+use tenure_api::{Failure, GrantedLease, LeaseId, wire::etcdserverpb as pb};
+use tenure_replica::{Consistency, Outcome, Read, Reply, Request, command::Command};
+use tonic::{Response, Status, Streaming};
+
+use super::{
+    reply::{refuse, unexpected},
+    stubs,
+};
+use crate::node::Door;
+
+/// Renewals of one stream that may be under way at once.
+const RENEWALS_MAX: usize = 1024;
+
+pub(super) struct Lease {
+    door: Door,
+}
+
+impl Lease {
+    pub(super) fn new(door: Door) -> Lease {
+        Lease { door }
+    }
+
+    async fn grant(
+        &self,
+        id: LeaseId,
+        ttl_secs: i64,
+    ) -> Result<(Option<pb::ResponseHeader>, GrantedLease), Status> {
+        let command = Command::LeaseGrant { id, ttl_secs };
+        match self.door.open(self.door.ask(Request::Write(command)).await)? {
+            (header, Reply::Wrote(Outcome::Lease(lease))) => Ok((header, lease)),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// A lease that is gone is an answer with TTL 0, not an error: clients wait for exactly that.
+async fn renew(
+    door: Door,
+    request: Result<pb::LeaseKeepAliveRequest, Status>,
+) -> Result<pb::LeaseKeepAliveResponse, Status> {
+    let id = LeaseId(request?.id);
+    let answer = door.ask(Request::Write(Command::LeaseRenew(id))).await.map_err(refuse)?;
+    let stamp = crate::node::Stamp { revision: answer.revision, term: answer.term };
+    let ttl = match answer.result {
+        Ok(Reply::Wrote(Outcome::Lease(lease))) => lease.ttl_secs,
+        Err(Failure::LeaseNotFound) => 0,
+        Err(failure) => return Err(refuse(failure)),
+        Ok(other) => return Err(unexpected(&other)),
+    };
+    Ok(pb::LeaseKeepAliveResponse { header: Some(door.header(stamp)), id: id.0, ttl })
+}
+
+/// A positive id that nobody else will choose.
+fn random_id() -> LeaseId {
+    let random = RandomState::new().hash_one(std::time::SystemTime::now());
+    LeaseId(((random >> 1) as i64).max(1))
+}
+
+#[tonic::async_trait]
+impl stubs::lease_server::Lease for Lease {
+    async fn lease_grant(
+        &self,
+        request: tonic::Request<pb::LeaseGrantRequest>,
+    ) -> Result<Response<pb::LeaseGrantResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        let id = LeaseId::from_wire(request.id).unwrap_or_else(random_id);
+        let (header, lease) = self.grant(id, request.ttl).await?;
+        Ok(Response::new(pb::LeaseGrantResponse { header, ..lease.into() }))
+    }
+
+    async fn lease_revoke(
+        &self,
+        request: tonic::Request<pb::LeaseRevokeRequest>,
+    ) -> Result<Response<pb::LeaseRevokeResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let command = Command::LeaseRevoke(LeaseId(request.into_inner().id));
+        let (header, _) = self.door.open(self.door.ask(Request::Write(command)).await)?;
+        Ok(Response::new(pb::LeaseRevokeResponse { header }))
+    }
+
+    type LeaseKeepAliveStream =
+        Pin<Box<dyn Stream<Item = Result<pb::LeaseKeepAliveResponse, Status>> + Send>>;
+
+    async fn lease_keep_alive(
+        &self,
+        request: tonic::Request<Streaming<pb::LeaseKeepAliveRequest>>,
+    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        self.door.admit(request.metadata())?;
+        let door = self.door.clone();
+        let answers = request
+            .into_inner()
+            .map(move |request| renew(door.clone(), request))
+            .buffered(RENEWALS_MAX);
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn lease_time_to_live(
+        &self,
+        request: tonic::Request<pb::LeaseTimeToLiveRequest>,
+    ) -> Result<Response<pb::LeaseTimeToLiveResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        let read = Read::Lease(LeaseId(request.id), request.keys);
+        let read = Request::Read(read, Consistency::Linearizable);
+        let response = match self.door.open(self.door.ask(read).await)? {
+            (header, Reply::Lease(Some(lease))) => {
+                pb::LeaseTimeToLiveResponse { header, ..lease.into() }
+            }
+            (header, Reply::Lease(None)) => pb::LeaseTimeToLiveResponse {
+                header,
+                id: request.id,
+                ttl: -1,
+                ..Default::default()
+            },
+            (_, other) => return Err(unexpected(&other)),
+        };
+        Ok(Response::new(response))
+    }
+
+    async fn lease_leases(
+        &self,
+        request: tonic::Request<pb::LeaseLeasesRequest>,
+    ) -> Result<Response<pb::LeaseLeasesResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let read = Request::Read(Read::Leases, Consistency::Linearizable);
+        match self.door.open(self.door.ask(read).await)? {
+            (header, Reply::Leases(ids)) => {
+                let leases = ids.into_iter().map(Into::into).collect();
+                Ok(Response::new(pb::LeaseLeasesResponse { header, leases }))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+}

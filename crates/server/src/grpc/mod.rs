@@ -1,0 +1,52 @@
+//! The etcd v3 API over gRPC: a file per service, each a thin door to the node.
+
+mod cluster;
+mod kv;
+mod lease;
+mod maintenance;
+mod reply;
+mod stubs;
+mod watch;
+
+use std::time::Duration;
+
+use tonic::service::Routes;
+
+use self::stubs::{
+    cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
+    maintenance_server::MaintenanceServer,
+};
+use crate::node::Door;
+
+/// The version of etcd whose API this is; clients decide by it what they may use.
+pub const ETCD_VERSION: &str = "3.5.0";
+
+/// What the services need beside the node.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The largest request.
+    pub request_bytes_max: usize,
+    /// The most operations in a transaction.
+    pub txn_ops_max: usize,
+    /// A watch that asked for it ends when there has been no raft leader for so long.
+    pub leaderless_max: Duration,
+}
+
+/// gRPC's own limit lies above ours, so that a request a little too large gets etcd's answer.
+const REQUEST_OVERHEAD_BYTES: usize = 512 << 10;
+
+/// All services of this server.
+pub fn routes(door: &Door, limits: Limits) -> Routes {
+    let frame_max = limits.request_bytes_max + REQUEST_OVERHEAD_BYTES;
+    let (reporter, health) = tonic_health::server::health_reporter();
+    // The whole server is one service to its health checkers.
+    drop(reporter);
+    Routes::new(health)
+        .add_service(
+            KvServer::new(kv::Kv::new(door.clone(), limits)).max_decoding_message_size(frame_max),
+        )
+        .add_service(watch::WatchService::new(door.clone(), limits))
+        .add_service(LeaseServer::new(lease::Lease::new(door.clone())))
+        .add_service(ClusterServer::new(cluster::Cluster::new(door.clone())))
+        .add_service(MaintenanceServer::new(maintenance::Maintenance::new(door.clone())))
+}

@@ -1,0 +1,75 @@
+//! What all services share: headers, failures, and the metadata every request may carry.
+
+use tenure_api::{Code, Failure, wire::etcdserverpb::ResponseHeader};
+use tenure_replica::{Answer, Reply};
+use tonic::{Status, metadata::MetadataMap};
+
+use crate::node::{Door, Stamp};
+
+/// A failure as gRPC carries it.
+pub(super) fn refuse(failure: Failure) -> Status {
+    let code = match failure.code() {
+        Code::Canceled => tonic::Code::Cancelled,
+        Code::Unknown => tonic::Code::Unknown,
+        Code::InvalidArgument => tonic::Code::InvalidArgument,
+        Code::DeadlineExceeded => tonic::Code::DeadlineExceeded,
+        Code::NotFound => tonic::Code::NotFound,
+        Code::PermissionDenied => tonic::Code::PermissionDenied,
+        Code::ResourceExhausted => tonic::Code::ResourceExhausted,
+        Code::FailedPrecondition => tonic::Code::FailedPrecondition,
+        Code::OutOfRange => tonic::Code::OutOfRange,
+        Code::Unimplemented => tonic::Code::Unimplemented,
+        Code::Internal => tonic::Code::Internal,
+        Code::Unavailable => tonic::Code::Unavailable,
+        Code::DataLoss => tonic::Code::DataLoss,
+        Code::Unauthenticated => tonic::Code::Unauthenticated,
+    };
+    Status::new(code, failure.text())
+}
+
+/// The answer to a kind of request that never gets this kind of reply.
+pub(super) fn unexpected(reply: &Reply) -> Status {
+    Status::internal(format!("the node answered something else: {reply:?}"))
+}
+
+impl Door {
+    pub(super) fn header(&self, stamp: Stamp) -> ResponseHeader {
+        ResponseHeader {
+            cluster_id: self.cluster.0,
+            member_id: self.me.0,
+            revision: stamp.revision.0,
+            raft_term: stamp.term.0,
+        }
+    }
+
+    /// Splits an answer into its header and its reply.
+    pub(super) fn open(
+        &self,
+        answer: Result<Answer, Failure>,
+    ) -> Result<(Option<ResponseHeader>, Reply), Status> {
+        let answer = answer.map_err(refuse)?;
+        let stamp = Stamp { revision: answer.revision, term: answer.term };
+        let reply = answer.result.map_err(refuse)?;
+        Ok((Some(self.header(stamp)), reply))
+    }
+
+    /// Checks what etcd's clients may demand of any request: a known raft leader, a readable version.
+    pub(super) fn admit(&self, metadata: &MetadataMap) -> Result<(), Status> {
+        if metadata.is_empty() {
+            return Ok(());
+        }
+        let unreadable = |value: &tonic::metadata::MetadataValue<_>| value.to_str().is_err();
+        if metadata.get("client-api-version").is_some_and(unreadable) {
+            return Err(refuse(Failure::InvalidClientApiVersion));
+        }
+        if wants_leader(metadata) && self.status().leader.is_none() {
+            return Err(refuse(Failure::NoLeader));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the client would rather have no answer than one from a member without a raft leader.
+pub(super) fn wants_leader(metadata: &MetadataMap) -> bool {
+    metadata.get("hasleader").is_some_and(|value| value == "true")
+}

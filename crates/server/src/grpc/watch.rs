@@ -1,0 +1,382 @@
+//! Watch: one stream, many watches.
+//!
+//! The service is written by hand where the others are generated, because its answers are not
+//! messages: the events were encoded once for all streams, and only the part before them differs.
+
+use std::{
+    collections::BTreeSet,
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use bytes::{BufMut, Bytes};
+use futures_util::{Stream, StreamExt};
+use prost::Message;
+use tenure_api::{
+    Failure, Revision, Span,
+    wire::etcdserverpb::{
+        self as pb, WatchRequest, WatchResponse, watch_create_request::FilterType,
+        watch_request::RequestUnion,
+    },
+};
+use tenure_replica::watch::{Interest, WatchCreate, WatchId, WatchInput, WatchRefusal};
+use tonic::{
+    Response, Status, Streaming,
+    body::Body,
+    codec::{Codec, EncodeBuf, Encoder},
+    codegen::{BoxFuture, Service, http},
+    server::{Grpc, NamedService, StreamingService},
+};
+use tonic_prost::ProstDecoder;
+
+use super::{
+    Limits,
+    reply::{refuse, wants_leader},
+};
+use crate::node::{Door, EncodedEvents, Stamp, StreamNews, WatchOutlet};
+
+/// Undrained bytes that are reported together.
+const DRAIN_REPORT_BYTES: usize = 64 << 10;
+
+/// The tower service for `/etcdserverpb.Watch/Watch`.
+#[derive(Clone)]
+pub(super) struct WatchService {
+    door: Door,
+    limits: Limits,
+}
+
+impl WatchService {
+    pub(super) fn new(door: Door, limits: Limits) -> WatchService {
+        WatchService { door, limits }
+    }
+}
+
+impl NamedService for WatchService {
+    const NAME: &'static str = "etcdserverpb.Watch";
+}
+
+impl Service<http::Request<Body>> for WatchService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Self::Error>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            if request.uri().path() != "/etcdserverpb.Watch/Watch" {
+                return Ok(Status::unimplemented("no such method").into_http());
+            }
+            Ok(Grpc::new(WatchCodec).streaming(service, request).await)
+        })
+    }
+}
+
+impl StreamingService<WatchRequest> for WatchService {
+    type Response = Frame;
+    type ResponseStream = Frames;
+    type Future =
+        Pin<Box<dyn Future<Output = Result<Response<Frames>, Status>> + Send + 'static>>;
+
+    fn call(&mut self, request: tonic::Request<Streaming<WatchRequest>>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move {
+            service.door.admit(request.metadata())?;
+            let leaderless = wants_leader(request.metadata());
+            let outlet = service.door.open_watch();
+            let fragmented = Arc::new(Fragmented::default());
+            let asking = Asking {
+                stream: outlet.stream,
+                door: service.door.clone(),
+                fragmented: fragmented.clone(),
+            };
+            tokio::spawn(asking.run(request.into_inner()));
+            let ended = leaderless.then(|| {
+                let end: EndOfLeader = Box::pin(leader_gone(service.door.clone(), service.limits));
+                end
+            });
+            Ok(Response::new(Frames {
+                outlet,
+                door: service.door,
+                fragmented,
+                fragment_bytes_max: service.limits.request_bytes_max,
+                undrained: 0,
+                waiting: vec![],
+                ended,
+            }))
+        })
+    }
+}
+
+/// Resolves when there has been no raft leader for too long.
+async fn leader_gone(door: Door, limits: Limits) {
+    loop {
+        door.status_when(|status| status.leader.is_none()).await;
+        let back = door.status_when(|status| status.leader.is_some());
+        if tokio::time::timeout(limits.leaderless_max, back).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Watches of a stream whose large answers may be split.
+#[derive(Default)]
+struct Fragmented {
+    ids: Mutex<BTreeSet<WatchId>>,
+    /// Asked for but not numbered yet, in order: the next `Created` tells the number.
+    asked: Mutex<std::collections::VecDeque<bool>>,
+}
+
+/// The half of a stream that listens to the client.
+struct Asking {
+    stream: u64,
+    door: Door,
+    fragmented: Arc<Fragmented>,
+}
+
+impl Asking {
+    async fn run(self, mut requests: Streaming<WatchRequest>) {
+        // When the client stops asking it may still listen; the outlet closes the stream.
+        while let Some(Ok(request)) = requests.next().await {
+            let input = match request.request_union {
+                Some(RequestUnion::CreateRequest(create)) => {
+                    lock(&self.fragmented.asked).push_back(create.fragment);
+                    WatchInput::Create(self.stream, translate(create))
+                }
+                Some(RequestUnion::CancelRequest(cancel)) => {
+                    WatchInput::Cancel(self.stream, cancel.watch_id)
+                }
+                Some(RequestUnion::ProgressRequest(_)) => WatchInput::Progress(self.stream),
+                None => continue,
+            };
+            self.door.watch(input);
+        }
+    }
+}
+
+fn translate(create: pb::WatchCreateRequest) -> WatchCreate {
+    let filters = |wanted| create.filters().any(|filter| filter == wanted);
+    let interest = Interest {
+        no_put: filters(FilterType::Noput),
+        no_delete: filters(FilterType::Nodelete),
+        prev_kv: create.prev_kv,
+        span: span(create.key.clone(), create.range_end.clone()),
+    };
+    WatchCreate {
+        id: (create.watch_id != 0).then_some(create.watch_id),
+        interest,
+        start: (create.start_revision != 0).then_some(Revision(create.start_revision)),
+        progress_notify: create.progress_notify,
+    }
+}
+
+/// A watch of no key watches from the very first one on.
+fn span(key: Bytes, range_end: Bytes) -> Span {
+    let key = if key.is_empty() { Bytes::from_static(b"\0") } else { key };
+    Span::from_wire(key, range_end)
+}
+
+/// One `WatchResponse`, already encoded: what differs, and what is shared.
+pub(super) struct Frame {
+    head: Vec<u8>,
+    events: Bytes,
+}
+
+type EndOfLeader = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The half of a stream that talks to the client.
+pub(super) struct Frames {
+    outlet: WatchOutlet,
+    door: Door,
+    fragmented: Arc<Fragmented>,
+    fragment_bytes_max: usize,
+    undrained: usize,
+    /// Fragments that follow the one just sent, last first.
+    waiting: Vec<Frame>,
+    ended: Option<EndOfLeader>,
+}
+
+impl Stream for Frames {
+    type Item = Result<Frame, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(frame) = self.waiting.pop() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        match self.outlet.news.poll_recv(cx) {
+            Poll::Ready(Some(news)) => {
+                let frame = self.frame(news);
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => Poll::Ready(Some(Err(refuse(Failure::WatchCanceled)))),
+            Poll::Pending => {
+                self.report_drained();
+                let ended = self.ended.as_mut().map(|ended| ended.as_mut().poll(cx));
+                match ended {
+                    Some(Poll::Ready(())) => {
+                        self.ended = None;
+                        Poll::Ready(Some(Err(refuse(Failure::NoLeader))))
+                    }
+                    _ => Poll::Pending,
+                }
+            }
+        }
+    }
+}
+
+impl Frames {
+    fn frame(&mut self, news: StreamNews) -> Frame {
+        match news {
+            StreamNews::Created(id, stamp) => {
+                if lock(&self.fragmented.asked).pop_front() == Some(true) {
+                    lock(&self.fragmented.ids).insert(id);
+                }
+                self.plain(stamp, WatchResponse { watch_id: id, created: true, ..empty() })
+            }
+            StreamNews::Refused(why, stamp) => {
+                lock(&self.fragmented.asked).pop_front();
+                self.plain(stamp, refused(why))
+            }
+            StreamNews::Cancelled(id, compacted, stamp) => {
+                lock(&self.fragmented.ids).remove(&id);
+                let reason = match compacted {
+                    Some(_) => Failure::Compacted.text(),
+                    None => "",
+                };
+                let response = WatchResponse {
+                    watch_id: id,
+                    canceled: true,
+                    compact_revision: compacted.map_or(0, |revision| revision.0),
+                    cancel_reason: reason.to_owned(),
+                    ..empty()
+                };
+                self.plain(stamp, response)
+            }
+            StreamNews::Progress(id, stamp) => {
+                self.plain(stamp, WatchResponse { watch_id: id.unwrap_or(-1), ..empty() })
+            }
+            StreamNews::Events(id, events, stamp) => {
+                self.drained(events.cost);
+                self.events(id, &events, stamp)
+            }
+        }
+    }
+
+    fn plain(&self, stamp: Stamp, response: WatchResponse) -> Frame {
+        let header = Some(self.door.header(stamp));
+        Frame {
+            head: WatchResponse { header, ..response }.encode_to_vec(),
+            events: Bytes::new(),
+        }
+    }
+
+    fn events(&mut self, id: WatchId, events: &EncodedEvents, stamp: Stamp) -> Frame {
+        let small = events.bytes.len() <= self.fragment_bytes_max;
+        if small || !lock(&self.fragmented.ids).contains(&id) {
+            let mut frame = self.plain(stamp, WatchResponse { watch_id: id, ..empty() });
+            frame.events = events.bytes.clone();
+            return frame;
+        }
+        let mut parts: Vec<Frame> = split(events, self.fragment_bytes_max)
+            .map(|(part, last)| {
+                let response = WatchResponse { watch_id: id, fragment: !last, ..empty() };
+                Frame { events: part, ..self.plain(stamp, response) }
+            })
+            .collect();
+        parts.reverse();
+        let first = parts.pop().expect("events are split into at least one part");
+        self.waiting = parts;
+        first
+    }
+
+    fn drained(&mut self, bytes: usize) {
+        self.undrained += bytes;
+        if self.undrained >= DRAIN_REPORT_BYTES {
+            self.report_drained();
+        }
+    }
+
+    fn report_drained(&mut self) {
+        if self.undrained > 0 {
+            self.door.watch(WatchInput::Drained(self.outlet.stream, self.undrained));
+            self.undrained = 0;
+        }
+    }
+}
+
+fn refused(why: WatchRefusal) -> WatchResponse {
+    WatchResponse {
+        watch_id: -1,
+        created: true,
+        canceled: true,
+        cancel_reason: why.to_string(),
+        compact_revision: i64::from(why == WatchRefusal::Compacted),
+        ..empty()
+    }
+}
+
+fn empty() -> WatchResponse {
+    WatchResponse::default()
+}
+
+/// Parts of at most `bytes_max`, or of one event if that is larger; and whether each is the last.
+fn split(
+    events: &EncodedEvents,
+    bytes_max: usize,
+) -> impl Iterator<Item = (Bytes, bool)> + '_ {
+    let mut start = 0;
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        if next == events.ends.len() {
+            return None;
+        }
+        let fits = events.ends[next..].iter().take_while(|end| **end - start <= bytes_max).count();
+        next += fits.max(1);
+        let end = events.ends[next - 1];
+        let part = events.bytes.slice(start..end);
+        start = end;
+        Some((part, next == events.ends.len()))
+    })
+}
+
+/// The lock is held for a few instructions; a panic in them would be a bug of its own.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone, Copy)]
+struct WatchCodec;
+
+impl Codec for WatchCodec {
+    type Encode = Frame;
+    type Decode = WatchRequest;
+    type Encoder = FrameEncoder;
+    type Decoder = ProstDecoder<WatchRequest>;
+
+    fn encoder(&mut self) -> FrameEncoder {
+        FrameEncoder
+    }
+
+    fn decoder(&mut self) -> ProstDecoder<WatchRequest> {
+        ProstDecoder::default()
+    }
+}
+
+struct FrameEncoder;
+
+impl Encoder for FrameEncoder {
+    type Item = Frame;
+    type Error = Status;
+
+    fn encode(&mut self, frame: Frame, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put_slice(&frame.head);
+        out.put_slice(&frame.events);
+        Ok(())
+    }
+}

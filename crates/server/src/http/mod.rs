@@ -1,0 +1,78 @@
+//! Plain HTTP on the client port: health and version.
+
+use axum::{
+    Json, Router,
+    extract::{Query, State},
+    http::StatusCode,
+    response::IntoResponse,
+    routing::get,
+};
+use serde::Deserialize;
+use serde_json::json;
+use tenure_replica::{Consistency, Read, Request};
+
+use crate::{grpc::ETCD_VERSION, node::Door};
+
+/// Everything that is not gRPC.
+pub fn routes(door: Door) -> Router {
+    Router::new()
+        .route("/health", get(health))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/version", get(version))
+        .with_state(door)
+}
+
+#[derive(Deserialize)]
+struct HealthQuery {
+    #[serde(default)]
+    serializable: bool,
+}
+
+/// Healthy means: a linearizable read works (or, if asked for, a local one).
+async fn health(State(door): State<Door>, Query(query): Query<HealthQuery>) -> impl IntoResponse {
+    let sick = sickness(&door, query.serializable).await;
+    let code = if sick.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let body = json!({
+        "health": if sick.is_none() { "true" } else { "false" },
+        "reason": sick.unwrap_or_default(),
+    });
+    (code, Json(body))
+}
+
+async fn sickness(door: &Door, serializable: bool) -> Option<String> {
+    let consistency =
+        if serializable { Consistency::Serializable } else { Consistency::Linearizable };
+    if !serializable && door.status().leader.is_none() {
+        return Some("RAFT NO LEADER".to_owned());
+    }
+    match door.ask(Request::Read(Read::Freshness, consistency)).await {
+        Ok(answer) => answer.result.err().map(|failure| failure.text().to_owned()),
+        Err(failure) => Some(failure.text().to_owned()),
+    }
+}
+
+/// The process runs and its core loop answers.
+async fn livez(State(door): State<Door>) -> impl IntoResponse {
+    verdict(sickness(&door, true).await)
+}
+
+/// The member can serve what clients ask.
+async fn readyz(State(door): State<Door>) -> impl IntoResponse {
+    verdict(sickness(&door, false).await)
+}
+
+fn verdict(sick: Option<String>) -> impl IntoResponse {
+    match sick {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ok: {reason}\n")),
+    }
+}
+
+async fn version() -> impl IntoResponse {
+    Json(json!({
+        "etcdserver": ETCD_VERSION,
+        "etcdcluster": ETCD_VERSION,
+        "tenure": env!("CARGO_PKG_VERSION"),
+    }))
+}

@@ -1,0 +1,343 @@
+//! The core loop: one task that owns the replica.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use slab::Slab;
+use tenure_api::{ClusterId, MemberId};
+use tenure_replica::{
+    Answer, Effects, Fatal, Input, Moment, Notice, RaftMessage, Replica, State, Status,
+};
+use tenure_replica::watch::WatchInput;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Sleep,
+};
+use tracing::{error, info, warn};
+
+use super::{
+    door::{Door, Submission},
+    files,
+    streams::Streams,
+};
+use crate::{
+    disk::{DiskError, SavedSnapshot, Writer, WriterEvent},
+    peer::{PeerEvent, Transport},
+};
+
+/// Inputs taken in one round.
+const ROUND_INPUTS_MAX: usize = 4096;
+/// How old the published status may be.
+const STATUS_AGE_MAX: Duration = Duration::from_millis(10);
+
+/// Something that happened beside the loop.
+#[derive(Debug)]
+pub enum CoreEvent {
+    /// The log thread speaks.
+    Log(WriterEvent),
+    /// A snapshot is durable.
+    SnapshotSaved(SavedSnapshot),
+    /// A snapshot could not be written.
+    SnapshotFailed(DiskError),
+    /// A member says that the cluster knows us with another data directory.
+    Disowned(MemberId),
+    /// A snapshot could not even be begun to be sent.
+    SnapshotUnsent(MemberId),
+    /// A snapshot from the raft leader was read.
+    SnapshotLoaded(RaftMessage, Box<State>),
+}
+
+/// Why the loop ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// A write or flush failed. What is on the disk is unknown, so nothing may follow from it.
+    #[error("the log could not be written, and a failed flush is never retried: {0}")]
+    Log(DiskError),
+    /// This member came back without what it had promised.
+    #[error(
+        "member {0} says that the cluster knows this member with another data directory. Its votes are \
+         forgotten, so it must not take part: restore the old --data-dir, or remove the member from the \
+         cluster and add it anew"
+    )]
+    Disowned(MemberId),
+    /// The replica cannot go on.
+    #[error(transparent)]
+    Replica(#[from] Fatal),
+}
+
+/// Everything the loop owns.
+pub struct Core {
+    replica: Replica,
+    clock: Instant,
+    writer: Writer,
+    transport: Option<Transport>,
+    snapshots: PathBuf,
+    newest_snapshot: Option<SavedSnapshot>,
+    submissions: mpsc::UnboundedReceiver<Submission>,
+    peers: mpsc::UnboundedReceiver<PeerEvent>,
+    events: mpsc::UnboundedReceiver<CoreEvent>,
+    events_sender: mpsc::UnboundedSender<CoreEvent>,
+    waiting: Slab<oneshot::Sender<Answer>>,
+    streams: Streams,
+    status: watch::Sender<Arc<Status>>,
+    status_at: Moment,
+    directories: BTreeMap<MemberId, u64>,
+}
+
+/// What the loop is built from.
+pub struct Parts {
+    /// The member.
+    pub replica: Replica,
+    /// When its clock started.
+    pub clock: Instant,
+    /// The log thread.
+    pub writer: Writer,
+    /// The way to other members, if there are any.
+    pub transport: Option<Transport>,
+    /// What comes from them.
+    pub peers: mpsc::UnboundedReceiver<PeerEvent>,
+    /// What comes from threads beside the loop.
+    pub events: (mpsc::UnboundedSender<CoreEvent>, mpsc::UnboundedReceiver<CoreEvent>),
+    /// Where snapshots are kept.
+    pub snapshots: PathBuf,
+    /// The newest of them.
+    pub newest_snapshot: Option<SavedSnapshot>,
+}
+
+impl Core {
+    /// A loop that is ready to run, and the door to it.
+    pub fn new(me: MemberId, cluster: ClusterId, parts: Parts) -> (Core, Door) {
+        let (submit, submissions) = mpsc::unbounded_channel();
+        let (status, status_seen) = watch::channel(Arc::new(parts.replica.status()));
+        let core = Core {
+            replica: parts.replica,
+            clock: parts.clock,
+            writer: parts.writer,
+            transport: parts.transport,
+            snapshots: parts.snapshots,
+            newest_snapshot: parts.newest_snapshot,
+            submissions,
+            peers: parts.peers,
+            events: parts.events.1,
+            events_sender: parts.events.0,
+            waiting: Slab::new(),
+            streams: Streams::default(),
+            status,
+            status_at: Moment::ZERO,
+            directories: BTreeMap::new(),
+        };
+        (core, Door::new(me, cluster, submit, status_seen))
+    }
+
+    /// Runs until the last door is gone, or until the member cannot go on.
+    pub async fn run(mut self) -> Result<(), Stopped> {
+        let mut inputs = vec![Input::Wake];
+        let mut submissions = Vec::new();
+        let mut peers = Vec::new();
+        let mut events = Vec::new();
+        let sleep = tokio::time::sleep(Duration::ZERO);
+        tokio::pin!(sleep);
+        loop {
+            let now = self.now();
+            let effects = self.replica.handle(now, inputs.drain(..));
+            self.set_alarm(sleep.as_mut(), effects.wake_at, now);
+            self.carry_out(now, effects)?;
+            tokio::select! {
+                biased;
+                count = self.submissions.recv_many(&mut submissions, ROUND_INPUTS_MAX) => {
+                    if count == 0 {
+                        return Ok(());
+                    }
+                }
+                _ = self.peers.recv_many(&mut peers, ROUND_INPUTS_MAX) => {}
+                _ = self.events.recv_many(&mut events, ROUND_INPUTS_MAX) => {}
+                () = &mut sleep => inputs.push(Input::Wake),
+            }
+            // What else is there joins this round.
+            drain(&mut self.submissions, &mut submissions);
+            drain(&mut self.peers, &mut peers);
+            drain(&mut self.events, &mut events);
+            for event in events.drain(..) {
+                self.take_event(event, &mut inputs)?;
+            }
+            inputs.extend(peers.drain(..).filter_map(|event| self.take_peer(event)));
+            inputs.extend(submissions.drain(..).filter_map(|given| self.take_submission(given)));
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment::after_start(self.clock.elapsed())
+    }
+
+    fn set_alarm(&self, sleep: std::pin::Pin<&mut Sleep>, at: Moment, now: Moment) {
+        let deadline = tokio::time::Instant::from_std(self.clock + at.max(now).since_start());
+        if sleep.deadline() != deadline {
+            sleep.reset(deadline);
+        }
+    }
+
+    fn take_submission(&mut self, submission: Submission) -> Option<Input> {
+        match submission {
+            Submission::Request(request, sender) => {
+                Some(Input::Request(self.waiting.insert(sender) as u64, request))
+            }
+            Submission::Watch(input) => {
+                if let WatchInput::Closed(stream) = &input {
+                    self.streams.close(*stream);
+                }
+                Some(Input::Watch(input))
+            }
+            Submission::Open(stream, sender) => {
+                self.streams.open(stream, sender);
+                None
+            }
+            Submission::HandOver => Some(Input::HandOver),
+        }
+    }
+
+    fn take_peer(&mut self, event: PeerEvent) -> Option<Input> {
+        match event {
+            PeerEvent::Message { from, message } => Some(Input::Message(from, message)),
+            PeerEvent::Connected { member, .. } => {
+                info!(peer = %member, "connected");
+                Some(Input::Connected(member))
+            }
+            PeerEvent::Lost(member) => {
+                info!(peer = %member, "connection lost");
+                Some(Input::Lost(member))
+            }
+            PeerEvent::Disowned { by } => {
+                let _ = self.events_sender.send(CoreEvent::Disowned(by));
+                None
+            }
+            PeerEvent::SnapshotSent { to, ok } => Some(Input::SnapshotSent(to, ok)),
+            PeerEvent::SnapshotReceived { message, path, .. } => {
+                let events = self.events_sender.clone();
+                tokio::task::spawn_blocking(move || match files::load(&path) {
+                    Ok((_, state)) => {
+                        let _ = events.send(CoreEvent::SnapshotLoaded(message, Box::new(state)));
+                    }
+                    Err(cause) => warn!(%cause, "a snapshot from the raft leader is of no use"),
+                });
+                None
+            }
+        }
+    }
+
+    fn take_event(&mut self, event: CoreEvent, inputs: &mut Vec<Input>) -> Result<(), Stopped> {
+        inputs.push(match event {
+            CoreEvent::Log(WriterEvent::Persisted { number, .. }) => Input::Persisted(number),
+            CoreEvent::Log(WriterEvent::Failed(cause)) => return Err(Stopped::Log(cause)),
+            CoreEvent::SnapshotSaved(saved) => {
+                let mark = saved.mark.clone();
+                info!(index = mark.index, term = %mark.term, "snapshot saved");
+                self.writer.release(mark.index);
+                self.newest_snapshot = Some(saved);
+                Input::SnapshotSaved(mark)
+            }
+            CoreEvent::SnapshotFailed(cause) => {
+                error!(%cause, "snapshot failed; the log keeps growing until one succeeds");
+                Input::SnapshotFailed
+            }
+            CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
+            CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
+            CoreEvent::SnapshotLoaded(message, state) => Input::SnapshotArrived(message, state),
+        });
+        Ok(())
+    }
+
+    fn carry_out(&mut self, now: Moment, effects: Effects) -> Result<(), Stopped> {
+        let mut status_changed = false;
+        for notice in effects.notices {
+            status_changed |= matches!(notice, Notice::Leader { .. });
+            log(&notice);
+        }
+        if let Some(fatal) = effects.fatal {
+            return Err(fatal.into());
+        }
+        if status_changed || now.since(self.status_at) >= STATUS_AGE_MAX {
+            self.status_at = now;
+            self.status.send_replace(Arc::new(self.replica.status()));
+            self.tell_directories();
+        }
+        if let Some(transport) = &self.transport {
+            for (to, message) in &effects.messages {
+                transport.send(*to, message);
+            }
+        }
+        for persist in effects.persist {
+            self.writer.submit(persist);
+        }
+        for answer in effects.answers {
+            // The client may have gone away meanwhile; then nobody wants to know.
+            let _ = self.waiting.remove(answer.to as usize).send(answer);
+        }
+        let term = self.replica.term();
+        for news in effects.watch {
+            self.streams.tell(news, term);
+        }
+        for message in effects.send_snapshots {
+            self.send_snapshot(message);
+        }
+        if let Some(frozen) = effects.freeze {
+            files::save(self.snapshots.clone(), frozen, self.events_sender.clone());
+        }
+        if let Some(state) = effects.discard {
+            tokio::task::spawn_blocking(move || drop(state));
+        }
+        Ok(())
+    }
+
+    /// The transport refuses members that come back with another data directory.
+    fn tell_directories(&mut self) {
+        let known: BTreeMap<MemberId, u64> =
+            self.replica.state().directories.iter().map(|(id, number)| (*id, *number)).collect();
+        if let Some(transport) = self.transport.as_ref().filter(|_| known != self.directories) {
+            transport.know(&known);
+            self.directories = known;
+        }
+    }
+
+    fn send_snapshot(&mut self, message: RaftMessage) {
+        let saved = self.newest_snapshot.as_ref();
+        match (&self.transport, saved.filter(|saved| Some(&saved.mark) == message.snapshot.as_ref()))
+        {
+            (Some(transport), Some(saved)) => {
+                info!(to = %message.to, index = saved.mark.index, "sending a snapshot");
+                transport.send_snapshot(message.to, message, saved.path.clone());
+            }
+            // The mark was just overtaken by a newer snapshot: raft will ask again.
+            _ => {
+                let _ = self.events_sender.send(CoreEvent::SnapshotUnsent(message.to));
+            }
+        }
+    }
+}
+
+fn drain<T>(receiver: &mut mpsc::UnboundedReceiver<T>, into: &mut Vec<T>) {
+    while into.len() < ROUND_INPUTS_MAX {
+        match receiver.try_recv() {
+            Ok(item) => into.push(item),
+            Err(_) => break,
+        }
+    }
+}
+
+fn log(notice: &Notice) {
+    match notice {
+        Notice::Leader { leader: Some(leader), term } => info!(%term, %leader, "following"),
+        Notice::Leader { leader: None, term } => info!(%term, "no raft leader"),
+        Notice::LeaderLost(member) => {
+            info!(%member, "the raft leader's connection broke, campaigning");
+        }
+        Notice::DiskStalled => warn!("the disk stands still, handing over"),
+        Notice::LeasesExpired(count) => info!(count, "leases expired"),
+        Notice::Paused(pause) => warn!(?pause, "this process did not run; leases are prolonged"),
+        Notice::SnapshotInstalled(index) => info!(index, "installed a snapshot"),
+        Notice::ClusterVersion(version) => info!(version, "cluster version"),
+    }
+}

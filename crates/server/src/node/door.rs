@@ -1,0 +1,104 @@
+//! The way in: what the gRPC and HTTP services hold of the node.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use tenure_api::{ClusterId, Failure, MemberId};
+use tenure_replica::{
+    Answer, Request, Status,
+    watch::{WatchInput, WatchStream},
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::streams::StreamNews;
+
+/// A handle to the node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Door {
+    pub(super) submissions: mpsc::UnboundedSender<Submission>,
+    pub(super) status: watch::Receiver<Arc<Status>>,
+    streams: Arc<AtomicU64>,
+    /// This member.
+    pub me: MemberId,
+    /// Its cluster.
+    pub cluster: ClusterId,
+}
+
+/// What the doors hand to the core loop.
+#[derive(Debug)]
+pub(super) enum Submission {
+    Request(Request, oneshot::Sender<Answer>),
+    Watch(WatchInput),
+    Open(WatchStream, mpsc::UnboundedSender<StreamNews>),
+    HandOver,
+}
+
+impl Door {
+    pub(super) fn new(
+        me: MemberId,
+        cluster: ClusterId,
+        submissions: mpsc::UnboundedSender<Submission>,
+        status: watch::Receiver<Arc<Status>>,
+    ) -> Door {
+        Door { submissions, status, streams: Arc::default(), me, cluster }
+    }
+
+    /// Asks the node and waits for its one answer.
+    pub async fn ask(&self, request: Request) -> Result<Answer, Failure> {
+        let (sender, receiver) = oneshot::channel();
+        self.submissions
+            .send(Submission::Request(request, sender))
+            .map_err(|_| Failure::Stopped)?;
+        receiver.await.map_err(|_| Failure::Stopped)
+    }
+
+    /// Opens a watch stream.
+    pub fn open_watch(&self) -> WatchOutlet {
+        let (sender, news) = mpsc::unbounded_channel();
+        let stream = self.streams.fetch_add(1, Ordering::Relaxed);
+        let _ = self.submissions.send(Submission::Open(stream, sender));
+        WatchOutlet { stream, news, door: self.clone() }
+    }
+
+    /// Says something on a watch stream.
+    pub fn watch(&self, input: WatchInput) {
+        let _ = self.submissions.send(Submission::Watch(input));
+    }
+
+    /// This member will stop soon: somebody else shall lead.
+    pub fn hand_over(&self) {
+        let _ = self.submissions.send(Submission::HandOver);
+    }
+
+    /// How the member stands, at most a tick old.
+    pub fn status(&self) -> Arc<Status> {
+        self.status.borrow().clone()
+    }
+
+    /// Waits until the member's status is as asked for.
+    pub async fn status_when(&self, wanted: impl FnMut(&Arc<Status>) -> bool) -> Arc<Status> {
+        let mut status = self.status.clone();
+        match status.wait_for(wanted).await {
+            Ok(status) => status.clone(),
+            Err(_) => self.status(),
+        }
+    }
+}
+
+/// The receiving end of a watch stream. Dropping it closes the stream.
+#[derive(Debug)]
+pub struct WatchOutlet {
+    /// The stream's number.
+    pub stream: WatchStream,
+    /// What it is told.
+    pub news: mpsc::UnboundedReceiver<StreamNews>,
+    door: Door,
+}
+
+impl Drop for WatchOutlet {
+    fn drop(&mut self) {
+        self.door.watch(WatchInput::Closed(self.stream));
+    }
+}

@@ -1,0 +1,61 @@
+//! Snapshots between the replica and the disk, beside the core loop.
+
+use std::path::{Path, PathBuf};
+
+use tenure_replica::{Frozen, SnapshotMark, State, Thaw};
+use tokio::sync::mpsc;
+
+use super::core::CoreEvent;
+use crate::disk::{DiskError, SavedSnapshot, SnapshotReader, SnapshotWriter};
+
+/// Writes a frozen state on a thread of its own and reports to the core loop.
+pub(super) fn save(folder: PathBuf, frozen: Frozen, events: mpsc::UnboundedSender<CoreEvent>) {
+    tokio::task::spawn_blocking(move || {
+        let event = match write(&folder, &frozen) {
+            Ok(saved) => CoreEvent::SnapshotSaved(saved),
+            Err(error) => CoreEvent::SnapshotFailed(error),
+        };
+        let _ = events.send(event);
+    });
+}
+
+fn write(folder: &Path, frozen: &Frozen) -> Result<SavedSnapshot, DiskError> {
+    let mut writer = SnapshotWriter::create(folder, frozen.mark.clone())?;
+    for chunk in frozen.chunks() {
+        writer.chunk(&chunk)?;
+    }
+    writer.finish()
+}
+
+/// Reads a snapshot file into a state.
+pub(crate) fn load(path: &Path) -> Result<(SnapshotMark, State), LoadError> {
+    let mut reader = SnapshotReader::open(path)?;
+    let mut thaw = Thaw::new();
+    while let Some(chunk) = reader.next_chunk()? {
+        thaw.chunk(&chunk).map_err(|cause| LoadError::content(path, cause))?;
+    }
+    let state = thaw.finish().map_err(|cause| LoadError::content(path, cause))?;
+    Ok((reader.mark().clone(), state))
+}
+
+/// Why a snapshot could not be taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file is not what was written.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The file is whole, but its content makes no sense to this version.
+    #[error("snapshot {} cannot be read: {cause}; was it written by a newer version?", path.display())]
+    Content {
+        /// Which file.
+        path: PathBuf,
+        /// What was wrong.
+        cause: tenure_replica::codec::DecodeError,
+    },
+}
+
+impl LoadError {
+    fn content(path: &Path, cause: tenure_replica::codec::DecodeError) -> LoadError {
+        LoadError::Content { path: path.to_owned(), cause }
+    }
+}

@@ -1,0 +1,13 @@
+//! The node: a replica with a disk, a network and a clock. It carries inputs to the replica and
+//! effects away from it, and decides nothing.
+
+mod core;
+mod door;
+pub(crate) mod files;
+mod streams;
+
+pub use self::{
+    core::{Core, CoreEvent, Parts, Stopped},
+    door::{Door, WatchOutlet},
+    streams::{EncodedEvents, Stamp, StreamNews},
+};

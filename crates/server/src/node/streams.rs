@@ -1,0 +1,120 @@
+//! Watch news on their way to the streams, encoded once for all who get them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use bytes::Bytes;
+use prost::Message;
+use tenure_api::{Event, EventKind, Revision, Term, wire::mvccpb};
+use tenure_replica::watch::{Told, WatchId, WatchNews, WatchRefusal, WatchStream};
+use tokio::sync::mpsc;
+
+/// What one stream is told.
+#[derive(Clone, Debug)]
+pub enum StreamNews {
+    /// A watch stands.
+    Created(WatchId, Stamp),
+    /// A watch could not begin.
+    Refused(WatchRefusal, Stamp),
+    /// A watch has ended; with the compacted revision if that is why.
+    Cancelled(WatchId, Option<Revision>, Stamp),
+    /// Something happened.
+    Events(WatchId, Arc<EncodedEvents>, Stamp),
+    /// Everything up to the stamp's revision was told, to one watch or to all.
+    Progress(Option<WatchId>, Stamp),
+}
+
+/// What every answer's header says.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// The store's revision.
+    pub revision: Revision,
+    /// The raft term.
+    pub term: Term,
+}
+
+/// Events as bytes of `WatchResponse.events`, ready to be written behind any header.
+#[derive(Debug)]
+pub struct EncodedEvents {
+    /// All of them, each with its field tag and length.
+    pub bytes: Bytes,
+    /// Where each ends.
+    pub ends: Vec<usize>,
+    /// What they take of a stream's room.
+    pub cost: usize,
+}
+
+/// The field number of `events` in `WatchResponse`.
+const EVENTS_FIELD: u32 = 11;
+
+impl EncodedEvents {
+    fn new(events: &[Event], prev_kv: bool, cost: usize) -> EncodedEvents {
+        let mut bytes = Vec::with_capacity(cost + 16 * events.len());
+        let mut ends = Vec::with_capacity(events.len());
+        for event in events {
+            prost::encoding::message::encode(EVENTS_FIELD, &encode(event, prev_kv), &mut bytes);
+            ends.push(bytes.len());
+        }
+        EncodedEvents { bytes: bytes.into(), ends, cost }
+    }
+}
+
+fn encode(event: &Event, prev_kv: bool) -> impl Message {
+    let kind = match event.kind {
+        EventKind::Put => mvccpb::event::EventType::Put,
+        EventKind::Delete => mvccpb::event::EventType::Delete,
+    };
+    let prev = event.prev.as_deref().filter(|_| prev_kv);
+    mvccpb::Event {
+        r#type: kind.into(),
+        kv: Some((&*event.kv).into()),
+        prev_kv: prev.map(Into::into),
+    }
+}
+
+/// The streams that are open.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    open: BTreeMap<WatchStream, mpsc::UnboundedSender<StreamNews>>,
+}
+
+impl Streams {
+    pub(super) fn open(&mut self, id: WatchStream, sender: mpsc::UnboundedSender<StreamNews>) {
+        self.open.insert(id, sender);
+    }
+
+    pub(super) fn close(&mut self, id: WatchStream) {
+        self.open.remove(&id);
+    }
+
+    pub(super) fn tell(&self, news: WatchNews, term: Term) {
+        match news {
+            WatchNews::Created { to, revision } => {
+                self.send(to.stream, StreamNews::Created(to.id, Stamp { revision, term }));
+            }
+            WatchNews::Refused { stream, why, revision } => {
+                self.send(stream, StreamNews::Refused(why, Stamp { revision, term }));
+            }
+            WatchNews::Cancelled { to, compacted, revision } => {
+                let stamp = Stamp { revision, term };
+                self.send(to.stream, StreamNews::Cancelled(to.id, compacted, stamp));
+            }
+            WatchNews::Progress { stream, id, revision } => {
+                self.send(stream, StreamNews::Progress(id, Stamp { revision, term }));
+            }
+            WatchNews::Events { to, events, prev_kv, revision, cost } => {
+                let encoded = Arc::new(EncodedEvents::new(&events, prev_kv, cost));
+                let stamp = Stamp { revision, term };
+                for Told { stream, id } in to {
+                    self.send(stream, StreamNews::Events(id, encoded.clone(), stamp));
+                }
+            }
+        }
+    }
+
+    /// A stream whose client went away is closed by its outlet; until then news for it are dropped.
+    fn send(&self, stream: WatchStream, news: StreamNews) {
+        if let Some(sender) = self.open.get(&stream) {
+            let _ = sender.send(news);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A server from its settings to its end.
+
+mod listen;
+mod serve;
+
+use std::{net::SocketAddr, time::Instant};
+
+use tenure_api::{ClusterId, MemberId};
+use tenure_replica::{Moment, Replica, Role, Status};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+use tracing::{info, warn};
+
+pub use self::listen::ListenError;
+use crate::{
+    config::{Config, Problem, address},
+    disk::{DataDir, DiskError, Identity, Recovered},
+    grpc, http,
+    node::{Core, Door, Parts, Stopped, files},
+    peer::{Transport, TransportConfig},
+};
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Settings that break rules, all of them.
+    #[error("the settings cannot work:\n{}", list(.0))]
+    Settings(Vec<Problem>),
+    /// An address could not be listened to.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The newest snapshot cannot be used.
+    #[error(transparent)]
+    Snapshot(#[from] files::LoadError),
+    /// The data directory is somebody else's.
+    #[error(
+        "{} belongs to member {} of cluster {}, but the settings make this member {me} of cluster {cluster}: \
+         use the settings it was made with, or another --data-dir",
+        dir.display(), found.member_id, found.cluster_id
+    )]
+    ForeignData {
+        /// Which directory.
+        dir: std::path::PathBuf,
+        /// Whose it is.
+        found: Identity,
+        /// Who we are.
+        me: MemberId,
+        /// Of which cluster.
+        cluster: ClusterId,
+    },
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| format!("  {problem}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A server that runs.
+pub struct Server {
+    door: Door,
+    client_addresses: Vec<SocketAddr>,
+    stop: watch::Sender<bool>,
+    core: JoinHandle<Result<(), Stopped>>,
+    doors: Vec<JoinHandle<()>>,
+    election_timeout: std::time::Duration,
+}
+
+impl Server {
+    /// Starts a server; when this returns, it listens.
+    pub async fn start(config: Config) -> Result<Server, StartError> {
+        let problems = config.problems();
+        if !problems.is_empty() {
+            return Err(StartError::Settings(problems));
+        }
+        let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
+        let (me, cluster) = (config.member_id(), config.cluster_id());
+        let members = config.members();
+        let peers = match members.len() {
+            1 => None,
+            _ => Some(listen::one(&config.listen_peer_urls, "listen-peer-urls").await?),
+        };
+        let (mut disk, recovered) = DataDir::open(&config.data_dir, config.wal_dir.as_deref())?;
+        claim(&config, &mut disk, &recovered, Identity { cluster_id: cluster, member_id: me })?;
+        let clock = Instant::now();
+        let boot = recovered.boot;
+        let directory = recovered.directory;
+        let newest_snapshot = recovered.snapshot.clone();
+        let snapshots = disk.snapshots();
+        let replica = replica(&config, recovered)?;
+        let (events_sender, events) = mpsc::unbounded_channel();
+        let log_events = events_sender.clone();
+        let writer = disk.start_writer(move |event| {
+            let _ = log_events.send(crate::node::CoreEvent::Log(event));
+        });
+        let (peer_sender, peer_events) = mpsc::unbounded_channel();
+        let transport = peers.map(|listener| {
+            let setup = TransportConfig {
+                me,
+                cluster_id: cluster,
+                boot,
+                directory,
+                command_version: tenure_replica::command::COMMAND_VERSION,
+                listener,
+                peers: members
+                    .iter()
+                    .filter(|member| member.id != me)
+                    .filter_map(|member| Some((member.id, address(member.peer_urls.first()?).ok()?)))
+                    .collect(),
+                snapshots: snapshots.clone(),
+            };
+            Transport::start(setup, peer_sender.clone())
+        });
+        let parts = Parts {
+            replica,
+            clock,
+            writer,
+            transport,
+            peers: peer_events,
+            events: (events_sender, events),
+            snapshots,
+            newest_snapshot,
+        };
+        let (core, door) = Core::new(me, cluster, parts);
+        let (stop, stopping) = watch::channel(false);
+        let limits = grpc::Limits {
+            request_bytes_max: config.max_request_bytes,
+            txn_ops_max: config.max_txn_ops,
+            leaderless_max: 3 * config.election_timeout,
+        };
+        let router = grpc::routes(&door, limits).into_axum_router().merge(http::routes(door.clone()));
+        let client_addresses =
+            clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let serve = |listener: TcpListener| {
+            tokio::spawn(serve::clients(listener, router.clone(), stopping.clone()))
+        };
+        Ok(Server {
+            client_addresses,
+            stop,
+            core: tokio::spawn(core.run()),
+            doors: clients.into_iter().map(serve).collect(),
+            election_timeout: config.election_timeout,
+            door,
+        })
+    }
+
+    /// Where clients are listened to.
+    pub fn client_addresses(&self) -> &[SocketAddr] {
+        &self.client_addresses
+    }
+
+    /// The way in, for whoever runs the server inside a program.
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// Waits until the member cannot go on, or until `signal`; then hands over and stops.
+    pub async fn run_until(mut self, signal: impl Future<Output = ()>) -> Result<(), Stopped> {
+        tokio::select! {
+            ended = &mut self.core => return ended.unwrap_or(Ok(())),
+            () = signal => {}
+        }
+        self.hand_over().await;
+        self.stop.send_replace(true);
+        for door in &mut self.doors {
+            let _ = door.await;
+        }
+        self.core.abort();
+        let _ = (&mut self.core).await;
+        Ok(())
+    }
+
+    /// A leader that just left would leave a vacancy; it hands over first and stops then.
+    async fn hand_over(&self) {
+        if self.door.status().role != Role::Leader {
+            return;
+        }
+        info!("handing over before stopping");
+        self.door.hand_over();
+        let follows = |status: &std::sync::Arc<Status>| {
+            status.role != Role::Leader && status.leader.is_some()
+        };
+        let handed = self.door.status_when(follows);
+        if tokio::time::timeout(2 * self.election_timeout, handed).await.is_err() {
+            warn!("nobody took over in time");
+        }
+    }
+}
+
+fn claim(
+    config: &Config,
+    disk: &mut DataDir,
+    recovered: &Recovered,
+    identity: Identity,
+) -> Result<(), StartError> {
+    if let Some(torn) = &recovered.torn {
+        warn!(
+            file = %torn.file.display(), offset = torn.offset, bytes = torn.bytes,
+            "cut a torn end off the log: it was being written when the machine or process stopped"
+        );
+    }
+    match recovered.identity {
+        Some(found) if found != identity => Err(StartError::ForeignData {
+            dir: config.data_dir.clone(),
+            found,
+            me: identity.member_id,
+            cluster: identity.cluster_id,
+        }),
+        _ => Ok(disk.claim(identity)?),
+    }
+}
+
+fn replica(config: &Config, recovered: Recovered) -> Result<Replica, StartError> {
+    let mut settings = tenure_replica::Config::new(config.member_id(), config.members());
+    settings.name.clone_from(&config.name);
+    settings.client_urls.clone_from(&config.advertise_client_urls);
+    settings.directory = recovered.directory;
+    settings.seed = recovered.directory;
+    settings.heartbeat = config.heartbeat_interval;
+    settings.tick = settings.tick.min(config.heartbeat_interval);
+    settings.election_timeout = config.election_timeout;
+    settings.request_timeout = std::time::Duration::from_secs(5) + 2 * config.election_timeout;
+    settings.pre_vote = config.pre_vote;
+    settings.snapshot_entries = config.snapshot_count;
+    settings.watch.progress_interval = config.watch_progress_notify_interval;
+    let snapshot = match &recovered.snapshot {
+        Some(saved) => Some(files::load(&saved.path)?),
+        None => None,
+    };
+    let recovered = tenure_replica::Recovered {
+        boot: recovered.boot,
+        snapshot,
+        hard_state: recovered.hard_state,
+        entries: recovered.entries,
+    };
+    Ok(Replica::new(Moment::ZERO, settings, recovered))
+}

@@ -1,0 +1,81 @@
+//! Client connections: gRPC and HTTP/1 on one port.
+
+use std::{pin::pin, time::Duration};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
+use tracing::{debug, warn};
+
+/// Requests that one connection may have under way.
+const STREAMS_PER_CONNECTION_MAX: u32 = 100_000;
+/// How much a client may send ahead on one request and on one connection.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+/// How long connections may take to finish what they began when the server stops.
+const FAREWELL: Duration = Duration::from_millis(1000);
+/// A pause after a failed accept (out of file descriptors, most likely).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves clients until told to stop; then lets them finish.
+pub(super) async fn clients(
+    listener: TcpListener,
+    router: Router,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, router.clone(), stopping.clone()));
+                }
+                Err(cause) => {
+                    warn!(%cause, "cannot accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            () = stop_wanted(&mut stopping) => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+        }
+    }
+    drop(listener);
+    let farewell = async { while connections.join_next().await.is_some() {} };
+    // Whatever is left then are streams without an end, such as watches.
+    let _ = tokio::time::timeout(FAREWELL, farewell).await;
+}
+
+async fn stop_wanted(stopping: &mut watch::Receiver<bool>) {
+    // An error means that the server is gone altogether.
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+async fn connection(stream: TcpStream, router: Router, mut stopping: watch::Receiver<bool>) {
+    let _ = stream.set_nodelay(true);
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http2()
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    let service = TowerToHyperService::new(router);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stop_wanted(&mut stopping) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(cause) = ended {
+        debug!(%cause, "a client connection ended badly");
+    }
+}

@@ -36,7 +36,10 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
 /// Keyed by etcd's texts, which are part of its contract.
 fn about(text: &str) -> Option<&'static str> {
     const TABLE: [(&str, &str); 8] = [
-        ("requested lease not found", "it has expired or was revoked; all leases: tenure lease list"),
+        (
+            "requested lease not found",
+            "it has expired or was revoked; all leases: tenure lease list",
+        ),
         ("has been compacted", "history before that revision is gone; ask for a newer one"),
         ("is a future revision", "leave --rev out to read the newest"),
         ("key is not provided", "give a key, or --prefix \"\" for all of them"),

@@ -164,11 +164,7 @@ impl Config {
             ),
             Some((_, urls)) if sorted(urls) != sorted(&self.initial_advertise_peer_urls) => broken(
                 "initial-advertise-peer-urls",
-                format!(
-                    "must be what --initial-cluster says of {}: {}",
-                    self.name,
-                    urls.join(",")
-                ),
+                format!("must be what --initial-cluster says of {}: {}", self.name, urls.join(",")),
             ),
             Some(_) => {}
         }
@@ -256,9 +252,9 @@ pub fn address(url: &str) -> Result<String, String> {
         _ => return Err(format!("{url:?} must begin with http://")),
     };
     let authority = rest.trim_end_matches('/');
-    let port = authority.rsplit_once(':').and_then(|(host, port)| {
-        (!host.is_empty()).then_some(port)?.parse::<u16>().ok()
-    });
+    let port = authority
+        .rsplit_once(':')
+        .and_then(|(host, port)| (!host.is_empty()).then_some(port)?.parse::<u16>().ok());
     match port {
         Some(_) if !authority.contains('/') => Ok(authority.to_owned()),
         _ => Err(format!("{url:?} must be http://HOST:PORT")),
@@ -331,7 +327,9 @@ mod tests {
     fn an_address_needs_a_host_and_a_port() {
         assert_eq!(address("http://127.0.0.1:2379").as_deref(), Ok("127.0.0.1:2379"));
         assert_eq!(address("http://[::1]:2379/").as_deref(), Ok("[::1]:2379"));
-        for bad in ["127.0.0.1:2379", "http://:1", "http://a", "http://a:b", "https://a:1", "http://a:1/x"] {
+        for bad in
+            ["127.0.0.1:2379", "http://:1", "http://a", "http://a:b", "https://a:1", "http://a:1/x"]
+        {
             assert!(address(bad).is_err(), "{bad}");
         }
     }

@@ -18,7 +18,7 @@ const ENDPOINTS_DEFAULT: &str = "127.0.0.1:2379";
 pub(crate) struct ClientArgs {
     /// Members to ask, separated by commas [default: 127.0.0.1:2379] [env: TENURE_ENDPOINTS, ETCDCTL_ENDPOINTS]
     #[arg(long, global = true, value_name = "ADDRESSES", help_heading = HEADING)]
-    endpoints: Option<String>,
+    endpoints: Vec<String>,
     /// How long to wait for a connection [default: 2s] [env: TENURE_DIAL_TIMEOUT]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration, help_heading = HEADING)]
     dial_timeout: Option<Duration>,
@@ -44,8 +44,9 @@ pub(crate) struct ClientArgs {
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
     cert: Option<String>,
     /// The key of our certificate (TLS arrives in a later version)
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
-    key: Option<String>,
+    #[arg(long = "key", global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
+    // Keys on the command line are called KEY too, hence the longer name.
+    tls_key: Option<String>,
     /// Accept any certificate of a server (TLS arrives in a later version)
     #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
     insecure_skip_tls_verify: bool,
@@ -88,21 +89,23 @@ impl ClientArgs {
     fn settings_with(self, env: impl Fn(&str) -> Option<String>) -> anyhow::Result<Settings> {
         let ours = |name: &str| env(&format!("TENURE_{name}")).filter(|value| !value.is_empty());
         let either = |name: &str| {
-            ours(name)
-                .or_else(|| env(&format!("ETCDCTL_{name}")).filter(|value| !value.is_empty()))
+            ours(name).or_else(|| env(&format!("ETCDCTL_{name}")).filter(|value| !value.is_empty()))
         };
-        let time = |flag: Option<Duration>, name: &str, default: Duration| match (flag, ours(name)) {
+        let time = |flag: Option<Duration>, name: &str, default: Duration| match (flag, ours(name))
+        {
             (Some(flag), _) => Ok(flag),
             (None, Some(text)) => duration(&text).map_err(|e| usage(format!("TENURE_{name}: {e}"))),
             (None, None) => Ok(default),
         };
         let tls = self.cacert.or_else(|| either("CACERT")).is_some()
             || self.cert.or_else(|| either("CERT")).is_some()
-            || self.key.or_else(|| either("KEY")).is_some()
+            || self.tls_key.or_else(|| either("KEY")).is_some()
             || self.insecure_skip_tls_verify;
         if tls {
             // Going on in the clear is not what was asked for.
-            return Err(usage("TLS arrives in a later version: leave out --cacert, --cert and --key"));
+            return Err(usage(
+                "TLS arrives in a later version: leave out --cacert, --cert and --key",
+            ));
         }
         let format = match (self.write_out, ours("WRITE_OUT")) {
             (Some(format), _) => format,
@@ -110,7 +113,9 @@ impl ClientArgs {
                 .map_err(|e| usage(format!("TENURE_WRITE_OUT: {e}")))?,
             (None, None) => Format::default(),
         };
-        let endpoints = self.endpoints.or_else(|| either("ENDPOINTS"));
+        // A flag given twice adds up, as with etcdctl.
+        let flag = Some(self.endpoints.join(",")).filter(|_| !self.endpoints.is_empty());
+        let endpoints = flag.or_else(|| either("ENDPOINTS"));
         let user = self.user.or_else(|| either("USER"));
         let password = self.password.or_else(|| either("PASSWORD"));
         let defaults = Options::default();
@@ -163,7 +168,7 @@ mod tests {
     fn a_flag_wins_over_our_variable_and_ours_over_etcdctls() {
         let theirs = ("ETCDCTL_ENDPOINTS", "c:3");
         let ours = ("TENURE_ENDPOINTS", "b:2");
-        let flag = ClientArgs { endpoints: Some("a:1".into()), ..Default::default() };
+        let flag = ClientArgs { endpoints: vec!["a:1".into()], ..Default::default() };
         assert_eq!(first(&settle(flag, &[theirs, ours]).unwrap()), "a:1");
         assert_eq!(first(&settle(Default::default(), &[theirs, ours]).unwrap()), "b:2");
         assert_eq!(first(&settle(Default::default(), &[theirs]).unwrap()), "c:3");

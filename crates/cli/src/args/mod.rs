@@ -40,4 +40,25 @@ mod tests {
     fn the_arguments_fit_together() {
         Cli::command().debug_assert();
     }
+
+    /// Flags of the client stand beside arguments of every verb; none may take the other's name.
+    #[test]
+    fn every_verb_can_be_read() {
+        for line in [
+            "put k v --lease 1a --prev-kv",
+            "--endpoints a:1 put k v --if-revision 3 --ttl 10s -w json",
+            "get k --prefix --key k.pem --order descend --sort-by MODIFY",
+            "del a c --user ann:x --password y",
+            "txn -i",
+            "watch k --prefix --rev 3",
+            "lease grant 60",
+            "lease keep-alive --once 1a",
+            "status -w table",
+            "version",
+        ] {
+            let words = std::iter::once("tenure").chain(line.split(' '));
+            let read = Cli::try_parse_from(words);
+            assert!(read.is_ok(), "{line}: {}", read.unwrap_err());
+        }
+    }
 }

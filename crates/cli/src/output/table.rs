@@ -12,7 +12,8 @@ pub(super) fn draw<const N: usize>(
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].len()]).max().unwrap_or_default()
     });
-    let rule = widths.iter().fold(String::from("+"), |rule, width| rule + &"-".repeat(width + 2) + "+");
+    let rule =
+        widths.iter().fold(String::from("+"), |rule, width| rule + &"-".repeat(width + 2) + "+");
     writeln!(out, "{rule}")?;
     for (head, width) in heads.iter().zip(widths) {
         write!(out, "| {head:^width$} ")?;

@@ -30,6 +30,15 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
+    /// Writes the answer to a write whose condition did not hold. Nothing in the simple format: what
+    /// was expected and found is talk, and goes to stderr.
+    pub(crate) fn not_written(&mut self, response: &pb::TxnResponse) -> anyhow::Result<()> {
+        match self.format {
+            Format::Simple => Ok(()),
+            _ => self.txn(response),
+        }
+    }
+
     fn step(&mut self, op: &pb::ResponseOp) -> anyhow::Result<()> {
         match &op.response {
             Some(Response::ResponseRange(range)) => self.get(range, Show::All),
@@ -71,10 +80,7 @@ mod tests {
 
     #[test]
     fn each_step_follows_an_empty_line() {
-        assert_eq!(
-            written(Format::Simple, |o| o.txn(&done())),
-            "SUCCESS\n\nOK\n\nk1\nhi\n\n1\n"
-        );
+        assert_eq!(written(Format::Simple, |o| o.txn(&done())), "SUCCESS\n\nOK\n\nk1\nhi\n\n1\n");
         let failed = pb::TxnResponse { succeeded: false, responses: vec![], ..done() };
         assert_eq!(written(Format::Simple, |o| o.txn(&failed)), "FAILURE\n");
     }

@@ -41,4 +41,5 @@ pub use kv::Kv;
 pub use lease::{Lease, Renewals};
 pub use maintenance::Maintenance;
 pub use resume::Resumed;
+pub use tonic::Code;
 pub use watch::Watch;

@@ -10,8 +10,8 @@
 //! - It lets all messages of a follower wait for the disk. Heartbeat answers must not, or a member
 //!   with a slow disk looks dead; they may leave unless a term or vote is being written.
 //!
-//! Its election timeout is random. To make a run repeatable it is set anew after each reset, as a
-//! function of (seed, member, number of resets).
+//! Its election timeout is random. To make a run repeatable it is set after every step as a function of
+//! (seed, member, term, number of campaigns).
 
 mod tail;
 mod translate;
@@ -69,7 +69,8 @@ pub(crate) struct Progress {
 pub(crate) struct Consensus {
     node: raft::RawNode<LogTail>,
     setup: Setup,
-    resets: u64,
+    /// Elections this member has started.
+    campaigns: u64,
     /// Term and vote as last handed to the disk.
     promised: (Term, Option<MemberId>),
     waiting: VecDeque<Waiting>,
@@ -115,10 +116,6 @@ impl Consensus {
             max_inflight_msgs: APPENDS_IN_FLIGHT_MAX,
             check_quorum: true,
             pre_vote: setup.pre_vote,
-            // A range of one value: raft-rs's own dice always fall on it, and a timeout that stands
-            // there tells us that it was reset.
-            min_election_tick: setup.election_ticks,
-            max_election_tick: setup.election_ticks + 1,
             read_only_option: ReadOnlyOption::Safe,
             max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
             max_committed_size_per_ready: COMMITTED_BYTES_MAX,
@@ -129,13 +126,14 @@ impl Consensus {
             .expect("settings and recovered log were checked before");
         let promised = (hard_state.term, hard_state.vote);
         let mut consensus =
-            Consensus { node, setup, resets: 0, promised, waiting: VecDeque::new() };
+            Consensus { node, setup, campaigns: 0, promised, waiting: VecDeque::new() };
         consensus.set_timeout();
         consensus
     }
 
     pub(crate) fn tick(&mut self) {
-        self.node.tick();
+        let campaigned = self.node.tick() && self.role() != Role::Leader;
+        self.campaigns += u64::from(campaigned);
         self.set_timeout();
     }
 
@@ -160,6 +158,7 @@ impl Consensus {
 
     pub(crate) fn campaign(&mut self) {
         let _ = self.node.campaign();
+        self.campaigns += 1;
         self.set_timeout();
     }
 
@@ -366,15 +365,16 @@ impl Consensus {
         self.waiting.iter().any(|waiting| waiting.needs_disk)
     }
 
+    /// Raft-rs throws its dice at every reset; ours lie the same way in every run.
     fn set_timeout(&mut self) {
         let election = self.setup.election_ticks;
-        if self.node.raft.randomized_election_timeout() != election {
-            return;
+        let dice = [self.setup.seed, self.setup.me.0, self.node.raft.term, self.campaigns]
+            .into_iter()
+            .fold(0, |dice, number| mix(dice ^ number));
+        let timeout = election + dice as usize % election;
+        if self.node.raft.randomized_election_timeout() != timeout {
+            self.node.raft.set_randomized_election_timeout(timeout);
         }
-        self.resets += 1;
-        let dice = mix(self.setup.seed ^ mix(self.setup.me.0 ^ mix(self.resets)));
-        let spread = 1 + dice as usize % election;
-        self.node.raft.set_randomized_election_timeout(election + spread);
     }
 }
 

@@ -124,16 +124,15 @@ impl DataDir {
         let replayed_bytes = entries.iter().map(|entry| entry.data.len() as u64).sum();
         let wal =
             Wal::resume(wal_folder, boot.directory, config, log, logged_until, hard_state, mark);
-        let recovered =
-            Recovered {
-                identity,
-                boot: boot.count,
-                directory: boot.directory,
-                hard_state,
-                entries,
-                snapshot,
-                torn,
-            };
+        let recovered = Recovered {
+            identity,
+            boot: boot.count,
+            directory: boot.directory,
+            hard_state,
+            entries,
+            snapshot,
+            torn,
+        };
         Ok((DataDir { path: path.to_owned(), locks, identity, wal, replayed_bytes }, recovered))
     }
 

@@ -17,15 +17,15 @@
 //! a damaged batch that nobody vouches for was still being written, so nobody was told about it, and it is
 //! cut off.
 //!
-//! Reading order: [`batch`] (the frame), [`record`] (what is in it), [`segment`] (the files),
-//! [`replay`] and [`history`] (reading them back), [`wal`] (appending), [`writer`] (the thread),
-//! [`snapshot`], and [`directory`], which puts them together. `docs/FORMATS.md` has every byte.
+//! Reading order: `batch` (the frame), `record` (what is in it), `segment` (the files),
+//! `replay` and `history` (reading them back), `wal` (appending), `writer` (the thread),
+//! `snapshot`, and `directory`, which puts them together. `docs/FORMATS.md` has every byte.
 //!
 //! This module never retries a failed flush: after one, nobody knows what is on the disk.
 
 mod batch;
 mod directory;
-mod durable;
+pub(crate) mod durable;
 mod error;
 mod history;
 mod label;

@@ -53,17 +53,17 @@ impl Kv {
 }
 
 /// Reads a large range on another thread.
-async fn read_aside(
-    store: Store,
-    range: tenure_api::Range,
-) -> Result<pb::RangeResponse, Status> {
+async fn read_aside(store: Store, range: tenure_api::Range) -> Result<pb::RangeResponse, Status> {
     let read = tokio::task::spawn_blocking(move || store.range(&range).map(Into::into));
     read.await.map_err(|_| refuse(Failure::Stopped))?.map_err(refuse)
 }
 
 #[tonic::async_trait]
 impl stubs::kv_server::Kv for Kv {
-    async fn range(&self, request: tonic::Request<pb::RangeRequest>) -> Answered<pb::RangeResponse> {
+    async fn range(
+        &self,
+        request: tonic::Request<pb::RangeRequest>,
+    ) -> Answered<pb::RangeResponse> {
         let (range, serializable) = convert::range(self.take(request)?).map_err(refuse)?;
         let read = Request::Read(Read::Range(range), consistency(serializable));
         let (header, reply) = self.door.open(self.door.ask(read).await)?;
@@ -146,5 +146,7 @@ fn reads_serializably(txn: &pb::TxnRequest) -> bool {
             _ => false,
         })
     };
-    ranges(&txn.success) && ranges(&txn.failure) && !(txn.success.is_empty() && txn.failure.is_empty())
+    ranges(&txn.success)
+        && ranges(&txn.failure)
+        && !(txn.success.is_empty() && txn.failure.is_empty())
 }

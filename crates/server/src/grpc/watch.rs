@@ -81,8 +81,7 @@ impl Service<http::Request<Body>> for WatchService {
 impl StreamingService<WatchRequest> for WatchService {
     type Response = Frame;
     type ResponseStream = Frames;
-    type Future =
-        Pin<Box<dyn Future<Output = Result<Response<Frames>, Status>> + Send + 'static>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Frames>, Status>> + Send + 'static>>;
 
     fn call(&mut self, request: tonic::Request<Streaming<WatchRequest>>) -> Self::Future {
         let service = self.clone();
@@ -270,10 +269,7 @@ impl Frames {
 
     fn plain(&self, stamp: Stamp, response: WatchResponse) -> Frame {
         let header = Some(self.door.header(stamp));
-        Frame {
-            head: WatchResponse { header, ..response }.encode_to_vec(),
-            events: Bytes::new(),
-        }
+        Frame { head: WatchResponse { header, ..response }.encode_to_vec(), events: Bytes::new() }
     }
 
     fn events(&mut self, id: WatchId, events: &EncodedEvents, stamp: Stamp) -> Frame {
@@ -326,10 +322,7 @@ fn empty() -> WatchResponse {
 }
 
 /// Parts of at most `bytes_max`, or of one event if that is larger; and whether each is the last.
-fn split(
-    events: &EncodedEvents,
-    bytes_max: usize,
-) -> impl Iterator<Item = (Bytes, bool)> + '_ {
+fn split(events: &EncodedEvents, bytes_max: usize) -> impl Iterator<Item = (Bytes, bool)> + '_ {
     let mut start = 0;
     let mut next = 0;
     std::iter::from_fn(move || {

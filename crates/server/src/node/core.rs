@@ -9,10 +9,10 @@ use std::{
 
 use slab::Slab;
 use tenure_api::{ClusterId, MemberId};
+use tenure_replica::watch::WatchInput;
 use tenure_replica::{
     Answer, Effects, Fatal, Input, Moment, Notice, RaftMessage, Replica, State, Status,
 };
-use tenure_replica::watch::WatchInput;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Sleep,
@@ -304,8 +304,10 @@ impl Core {
 
     fn send_snapshot(&mut self, message: RaftMessage) {
         let saved = self.newest_snapshot.as_ref();
-        match (&self.transport, saved.filter(|saved| Some(&saved.mark) == message.snapshot.as_ref()))
-        {
+        match (
+            &self.transport,
+            saved.filter(|saved| Some(&saved.mark) == message.snapshot.as_ref()),
+        ) {
             (Some(transport), Some(saved)) => {
                 info!(to = %message.to, index = saved.mark.index, "sending a snapshot");
                 transport.send_snapshot(message.to, message, saved.path.clone());

@@ -109,7 +109,9 @@ impl Server {
                 peers: members
                     .iter()
                     .filter(|member| member.id != me)
-                    .filter_map(|member| Some((member.id, address(member.peer_urls.first()?).ok()?)))
+                    .filter_map(|member| {
+                        Some((member.id, address(member.peer_urls.first()?).ok()?))
+                    })
                     .collect(),
                 snapshots: snapshots.clone(),
             };
@@ -132,7 +134,8 @@ impl Server {
             txn_ops_max: config.max_txn_ops,
             leaderless_max: 3 * config.election_timeout,
         };
-        let router = grpc::routes(&door, limits).into_axum_router().merge(http::routes(door.clone()));
+        let router =
+            grpc::routes(&door, limits).into_axum_router().merge(http::routes(door.clone()));
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let serve = |listener: TcpListener| {

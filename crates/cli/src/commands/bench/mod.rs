@@ -1,0 +1,87 @@
+//! Load a cluster and measure it.
+//!
+//! Speaks nothing but the etcd v3 API, so that it measures tenure and a real etcd with the same
+//! hands. The machine under test is usually this one, so the load must cost little: one thread
+//! unless told otherwise, plain HTTP/2 under the requests (`connection`), and the CPU it takes is
+//! part of every report.
+//!
+//! `load` says how hard and how long, `stage` is the clock and the tally of one run, `drive` sends
+//! clients through it, `report` is what comes out. A file for each workload beside them.
+
+mod cas;
+mod connection;
+mod drive;
+mod gap;
+mod get;
+mod key;
+mod lease_expiry;
+mod lease_grant;
+mod lease_keepalive;
+mod load;
+mod put;
+mod report;
+mod stage;
+mod watch;
+
+use clap::Subcommand;
+
+use crate::args::Settings;
+use crate::exit::{Exit, usage};
+
+/// Which load, and with how many threads.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    workload: Workload,
+    /// Threads of the load itself
+    #[arg(long, global = true, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: u16,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// Write keys
+    Put(put::Args),
+    /// Read keys
+    Get(get::Args),
+    /// Compare and swap: every client its own key, each write on the condition of the last
+    Cas(cas::Args),
+    /// Watch keys while others write them
+    Watch(watch::Args),
+    /// Grant leases
+    LeaseGrant(lease_grant::Args),
+    /// Renew leases over streams
+    LeaseKeepalive(lease_keepalive::Args),
+    /// Let leases run out and see how late their keys go
+    LeaseExpiry(lease_expiry::Args),
+    /// Write without pause, move on at every failure, and measure the longest time without a write
+    Gap(gap::Args),
+}
+
+/// Runs the workload and reports on stdout.
+pub(crate) fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
+    if settings.options.credentials.is_some() {
+        return Err(usage("bench goes without users: leave --user out"));
+    }
+    let runtime = match args.threads {
+        1 => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+        threads => tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads.into())
+            .enable_all()
+            .build()?,
+    };
+    let report = runtime.block_on(async {
+        match args.workload {
+            Workload::Put(args) => put::run(args, &settings).await,
+            Workload::Get(args) => get::run(args, &settings).await,
+            Workload::Cas(args) => cas::run(args, &settings).await,
+            Workload::Watch(args) => watch::run(args, &settings).await,
+            Workload::LeaseGrant(args) => lease_grant::run(args, &settings).await,
+            Workload::LeaseKeepalive(args) => lease_keepalive::run(args, &settings).await,
+            Workload::LeaseExpiry(args) => lease_expiry::run(args, &settings).await,
+            Workload::Gap(args) => gap::run(args, &settings).await,
+        }
+    })?;
+    report.write(settings.format)?;
+    Ok(if report.operations > 0 { Exit::Done } else { Exit::Error })
+}

@@ -1,0 +1,68 @@
+//! The verbs, a file for each.
+
+mod bench;
+mod del;
+mod get;
+mod lease;
+mod put;
+mod serve;
+mod status;
+mod txn;
+mod version;
+mod watch;
+
+use std::future::Future;
+
+use clap::Subcommand;
+
+use crate::args::ClientArgs;
+use crate::exit::Exit;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a server
+    Serve(serve::Args),
+    /// Write a key, on a condition if you like
+    Put(put::Args),
+    /// Read a key or a range of keys
+    Get(get::Args),
+    /// Delete a key or a range of keys
+    Del(del::Args),
+    /// Compare, then do one or the other, all at once (read from stdin)
+    Txn(txn::Args),
+    /// See keys change
+    Watch(watch::Args),
+    /// Grant, renew, inspect and revoke leases
+    #[command(subcommand)]
+    Lease(lease::Command),
+    /// Show how the members are
+    Status,
+    /// Load a cluster and measure it
+    Bench(bench::Args),
+    /// Show the versions of this program and of the API it speaks
+    Version,
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self, client: ClientArgs) -> anyhow::Result<Exit> {
+        match self {
+            Command::Serve(args) => serve::run(args),
+            Command::Put(args) => block_on(put::run(args, client.settings()?)),
+            Command::Get(args) => block_on(get::run(args, client.settings()?)),
+            Command::Del(args) => block_on(del::run(args, client.settings()?)),
+            Command::Txn(args) => block_on(txn::run(args, client.settings()?)),
+            Command::Watch(args) => block_on(watch::run(args, client.settings()?)),
+            Command::Lease(command) => block_on(lease::run(command, client.settings()?)),
+            Command::Status => block_on(status::run(client.settings()?)),
+            Command::Bench(args) => bench::run(args, client.settings()?),
+            Command::Version => version::run(),
+        }
+    }
+}
+
+/// A client waits more than it works: one thread is enough.
+fn block_on(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}

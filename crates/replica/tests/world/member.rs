@@ -1,0 +1,59 @@
+//! One member: its disk, and its process while it has one.
+
+use std::time::Duration;
+
+use tenure_api::MemberId;
+use tenure_replica::{Config, Input, LogIndex, Moment, Replica};
+
+use super::disk::{Disk, Log};
+
+/// Members are numbered from 1; the number is also the raft id.
+pub type Number = u64;
+
+pub fn id(member: Number) -> MemberId {
+    MemberId(member)
+}
+
+pub struct Member {
+    pub config: Config,
+    pub disk: Disk,
+    pub process: Option<Process>,
+    /// Lives so far, the present one included.
+    pub life: u64,
+    /// How much faster than true time its clock runs, in millionths.
+    pub clock_ppm: i64,
+}
+
+/// What is gone when the process ends.
+pub struct Process {
+    pub replica: Replica,
+    /// The log as it will be when all writes are durable.
+    pub log: Log,
+    pub inbox: Vec<Input>,
+    pub started: Moment,
+    /// How many faults hold it still.
+    pub pauses: u32,
+    /// Which call is expected next, and when.
+    pub ticket: u64,
+    pub called_at: Option<Moment>,
+    pub checked_up_to: LogIndex,
+    /// Calls in a row that changed nothing.
+    pub idle_calls: u32,
+}
+
+impl Member {
+    /// What this member's clock says.
+    pub fn local(&self, now: Moment, started: Moment) -> Moment {
+        let elapsed = now.since(started).as_micros() as i128;
+        let local = elapsed + elapsed * i128::from(self.clock_ppm) / 1_000_000;
+        Moment::after_start(Duration::from_micros(local as u64))
+    }
+
+    /// When its clock will say so.
+    pub fn global(&self, local: Moment, started: Moment) -> Moment {
+        let local = local.since_start().as_micros() as i128;
+        let elapsed = local * 1_000_000 / (1_000_000 + i128::from(self.clock_ppm));
+        // Rounded up: a call that comes a moment early finds nothing to do.
+        started + Duration::from_micros(elapsed as u64 + 1)
+    }
+}

@@ -1,0 +1,27 @@
+//! What happened, line by line. The lines are built only when somebody wants to read them; a checksum
+//! of the bare numbers is always kept.
+
+use std::fmt::Write as _;
+
+use tenure_replica::Moment;
+
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// All lines so far, if they are wanted.
+    pub text: Option<String>,
+    pub checksum: u64,
+}
+
+impl Trace {
+    pub fn line(&mut self, now: Moment, line: impl FnOnce() -> String) {
+        if let Some(text) = &mut self.text {
+            let micros = now.since_start().as_micros();
+            let line = line();
+            let _ = writeln!(text, "{:>6}.{:03} {line}", micros / 1000, micros % 1000);
+        }
+    }
+
+    pub fn number(&mut self, number: u64) {
+        self.checksum = (self.checksum.rotate_left(5) ^ number).wrapping_mul(0x0100_0000_01b3);
+    }
+}

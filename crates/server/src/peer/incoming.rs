@@ -1,0 +1,189 @@
+//! Taking calls, and reading what members say.
+//!
+//! Memory: a reader adds what one read of the socket gave, and then lets everybody else run. On the
+//! runtime that it shares with the core loop, the loop has taken those messages before the reader goes on; a
+//! flood waits in the sender's socket.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use tenure_replica::{Message, codec::Codec};
+use tokio::{
+    io::AsyncReadExt,
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+};
+use tracing::{debug, warn};
+
+use super::{
+    frame::{FRAME_BYTES_MAX, FrameError, FrameKind, take_frame, write_frame},
+    grumble::Grumble,
+    handshake::{Hello, Purpose, Refusal, listen},
+    link::Link,
+    outgoing::set_options,
+    presence::Call,
+    transfer,
+    transport::{PeerEvent, Shared},
+};
+
+/// Callers that have not introduced themselves yet.
+const STRANGERS_MAX: usize = 64;
+/// Room for one read.
+const READ_BYTES: usize = 128 << 10;
+/// Memory that a reader keeps when it has nothing to read.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Pause when the system has no more sockets to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Takes calls for ever.
+pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let grumble = Arc::new(Grumble::default());
+    let mut calls = JoinSet::new();
+    loop {
+        let Ok(permit) = strangers.clone().acquire_owned().await else { return };
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(cause) => {
+                grumble.about(format!("cannot take calls from members: {cause}"));
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        while calls.try_join_next().is_some() {}
+        let (shared, grumble) = (shared.clone(), grumble.clone());
+        calls.spawn(async move {
+            if let Some((accepted, stream, buffer)) =
+                greet(&shared, stream, address, &grumble).await
+            {
+                drop(permit);
+                accepted.serve(shared, stream, buffer).await;
+            }
+        });
+    }
+}
+
+/// A caller that was let in.
+struct Accepted {
+    link: Arc<Link>,
+    hello: Hello,
+    entry: Entry,
+}
+
+enum Entry {
+    Messages(Call),
+    Snapshot(transfer::Slot),
+}
+
+async fn greet(
+    shared: &Shared,
+    mut stream: TcpStream,
+    address: SocketAddr,
+    grumble: &Grumble,
+) -> Option<(Accepted, TcpStream, BytesMut)> {
+    let mut buffer = BytesMut::new();
+    let hello = match listen(&mut stream, &mut buffer).await {
+        Ok(hello) => hello,
+        Err(error) => {
+            let ip = address.ip();
+            grumble.about(format!("closed a call from {ip} that is not from a member: {error}"));
+            return None;
+        }
+    };
+    match admit(shared, &hello) {
+        Ok(accepted) => Some((accepted, stream, buffer)),
+        Err(refusal) => {
+            let (from, ip) = (hello.from, address.ip());
+            grumble
+                .about(format!("refused a call of member {from} at {ip}: told it that {refusal}"));
+            let _ = write_frame(&mut stream, FrameKind::Refusal, &refusal.to_bytes()).await;
+            None
+        }
+    }
+}
+
+fn admit(shared: &Shared, hello: &Hello) -> Result<Accepted, Refusal> {
+    let link = shared.check(hello)?;
+    let entry = match hello.purpose {
+        Purpose::Messages => {
+            let call = link.presence().called(hello.boot, hello.directory);
+            link.call_now.notify_one();
+            Entry::Messages(call.map_err(Refusal::Outlived)?)
+        }
+        Purpose::Snapshot => Entry::Snapshot(transfer::Slot::take(&link).ok_or(Refusal::Busy)?),
+    };
+    Ok(Accepted { link, hello: hello.clone(), entry })
+}
+
+impl Accepted {
+    async fn serve(self, shared: Arc<Shared>, mut stream: TcpStream, buffer: BytesMut) {
+        let from = self.link.id;
+        let greeted = self.greet_back(&shared, &mut stream).await;
+        match self.entry {
+            Entry::Snapshot(slot) => {
+                if greeted.is_ok()
+                    && let Err(error) = transfer::receive(&shared, from, stream, buffer).await
+                {
+                    warn!(%from, %error, "a snapshot did not arrive");
+                }
+                drop(slot);
+            }
+            Entry::Messages(mut call) => {
+                debug!(peer = %from, boot = self.hello.boot, "incoming connection");
+                tokio::select! {
+                    error = read(&shared, &self.link, stream, buffer), if greeted.is_ok() => {
+                        match error {
+                            FrameError::Broken(cause) => debug!(%from, %cause, "it hung up"),
+                            error => warn!(%from, %error, "closed a connection without sense"),
+                        }
+                    }
+                    _ = &mut call.superseded, if greeted.is_ok() => {}
+                    else => {}
+                }
+                if self.link.presence().hung_up(&call) {
+                    shared.tell(PeerEvent::Lost(from));
+                }
+            }
+        }
+    }
+
+    async fn greet_back(&self, shared: &Shared, stream: &mut TcpStream) -> Result<(), FrameError> {
+        let ours = shared.hello(self.hello.from, self.hello.purpose).to_bytes();
+        set_options(stream)?;
+        write_frame(stream, FrameKind::Hello, &ours).await
+    }
+}
+
+/// Reads messages until the connection ends.
+async fn read(
+    shared: &Shared,
+    link: &Link,
+    mut stream: TcpStream,
+    mut buffer: BytesMut,
+) -> FrameError {
+    loop {
+        let message = |kind, payload: &[u8]| match kind {
+            FrameKind::Message => Ok(Message::from_bytes(payload)?),
+            other => Err(FrameError::OutOfPlace(other)),
+        };
+        loop {
+            match take_frame(&mut buffer, FRAME_BYTES_MAX, message) {
+                Ok(Some(message)) => shared.tell(PeerEvent::Message { from: link.id, message }),
+                Ok(None) => break,
+                Err(error) => return error,
+            }
+        }
+        if buffer.is_empty() && buffer.capacity() > KEPT_BYTES_MAX {
+            buffer = BytesMut::new();
+        }
+        buffer.reserve(READ_BYTES);
+        let room = buffer.capacity() - buffer.len();
+        match stream.read_buf(&mut buffer).await {
+            Ok(0) => return io::Error::from(io::ErrorKind::UnexpectedEof).into(),
+            Ok(read) if read == room => tokio::task::yield_now().await,
+            Ok(_) => {}
+            Err(cause) => return cause.into(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Calling a member, again and again, and sending it what is queued.
+
+use std::{io, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tracing::debug;
+
+use super::{
+    backoff::Backoff,
+    handshake::{HandshakeError, Hello, Purpose, Refusal, introduce},
+    link::Link,
+    transport::{PeerEvent, Shared},
+};
+
+/// How long a connection may take to stand.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long sent bytes may stay unacknowledged. Without this, the kernel would go on for many
+/// minutes after a partition, and wait long between its attempts when the partition is over.
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(2);
+/// After this silence the kernel asks whether the other side is still there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// Keeps one outgoing connection to a member.
+pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
+    let mut backoff = Backoff::new();
+    loop {
+        match call(&shared, &link, Purpose::Messages).await {
+            Ok((stream, theirs)) => {
+                link.content();
+                if link.presence().answered(theirs.boot).is_ok() {
+                    backoff.reset();
+                    serve(&shared, &link, stream, &theirs).await;
+                }
+            }
+            Err(CallError::Unreachable(cause)) => {
+                debug!(peer = %link.id, address = %link.address, %cause, "cannot be reached");
+            }
+            Err(CallError::Handshake(error)) => {
+                if matches!(error, HandshakeError::Refused(Refusal::ReplacedDirectory(_))) {
+                    shared.tell(PeerEvent::Disowned { by: link.id });
+                }
+                link.complain(format!("does not take our call: {error}"));
+            }
+            Err(CallError::Unwanted(refusal)) => {
+                link.complain(format!("its answer is of no use, from its view {refusal}"));
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff.next()) => {}
+            // It called us, so it is there.
+            () = link.call_now.notified() => {}
+        }
+    }
+}
+
+/// Why a call led to nothing.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CallError {
+    #[error("{0}")]
+    Unreachable(#[from] io::Error),
+    #[error("{0}")]
+    Handshake(#[from] HandshakeError),
+    #[error("{0}")]
+    Unwanted(Refusal),
+}
+
+/// Connects and introduces us.
+pub(super) async fn call(
+    shared: &Shared,
+    link: &Link,
+    purpose: Purpose,
+) -> Result<(TcpStream, Hello), CallError> {
+    let mut stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(&link.address))
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+    set_options(&stream)?;
+    let theirs = introduce(&mut stream, &shared.hello(link.id, purpose)).await?;
+    shared.check(&theirs).map_err(CallError::Unwanted)?;
+    if theirs.from != link.id {
+        return Err(CallError::Unwanted(Refusal::OtherMember(theirs.from)));
+    }
+    Ok((stream, theirs))
+}
+
+/// What every peer connection needs.
+pub(super) fn set_options(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
+    stream.set_nodelay(true)?;
+    sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX.as_millis() as u32)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_EVERY)?;
+    Ok(())
+}
+
+/// Sends until the connection breaks.
+async fn serve(shared: &Shared, link: &Link, stream: TcpStream, theirs: &Hello) {
+    link.open();
+    // Also when this task is ended from outside, nothing must be queued for nobody.
+    let _closing = Closing(link);
+    let command_version = theirs.command_version;
+    shared.tell(PeerEvent::Connected { member: link.id, command_version });
+    let cause = pump(link, stream).await;
+    debug!(peer = %link.id, %cause, "outgoing connection ended");
+    link.close();
+    if link.presence().broke(theirs.boot) {
+        shared.tell(PeerEvent::Lost(link.id));
+    }
+}
+
+struct Closing<'a>(&'a Link);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Writes everything that is queued with one call, then what was queued meanwhile.
+async fn pump(link: &Link, mut stream: TcpStream) -> io::Error {
+    let (mut read, mut write) = stream.split();
+    let mut bytes = Vec::new();
+    let mut nothing = [0];
+    loop {
+        link.take(&mut bytes);
+        let done = if bytes.is_empty() {
+            tokio::select! {
+                () = link.filled.notified() => Ok(()),
+                end = read.read(&mut nothing) => end.and_then(ended),
+            }
+        } else {
+            tokio::select! {
+                written = write.write_all(&bytes) => written,
+                end = read.read(&mut nothing) => end.and_then(ended),
+            }
+        };
+        if let Err(cause) = done {
+            return cause;
+        }
+    }
+}
+
+/// The other side never speaks on this connection: what can be read is its end.
+fn ended(read: usize) -> io::Result<()> {
+    Err(match read {
+        0 => io::ErrorKind::UnexpectedEof.into(),
+        _ => io::Error::new(io::ErrorKind::InvalidData, "it spoke on a connection that is ours"),
+    })
+}

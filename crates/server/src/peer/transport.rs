@@ -1,0 +1,244 @@
+//! The way to all other members.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+
+use tenure_api::{ClusterId, MemberId};
+use tenure_replica::{Message, RaftMessage};
+use tokio::{
+    net::TcpListener,
+    sync::mpsc,
+    task::{AbortHandle, JoinSet},
+};
+
+use super::{
+    handshake::{Hello, PROTOCOL_VERSION, Purpose, Refusal},
+    incoming,
+    link::{Link, lock},
+    outgoing, transfer,
+};
+
+/// Who we are and who the others are.
+#[derive(Debug)]
+pub struct TransportConfig {
+    /// This member.
+    pub me: MemberId,
+    /// Its cluster; others are refused.
+    pub cluster_id: ClusterId,
+    /// Which life of this member this is.
+    pub boot: u64,
+    /// The number of its data directory.
+    pub directory: u64,
+    /// The highest command version that it can apply.
+    pub command_version: u32,
+    /// Where others call.
+    pub listener: TcpListener,
+    /// Whom to call, and where (`host:port`).
+    pub peers: Vec<(MemberId, String)>,
+    /// Where arriving snapshots go.
+    pub snapshots: PathBuf,
+}
+
+/// What happens between members.
+#[derive(Debug)]
+pub enum PeerEvent {
+    /// A member said something.
+    Message {
+        /// Who.
+        from: MemberId,
+        /// What.
+        message: Message,
+    },
+    /// Messages to this member will now be sent.
+    Connected {
+        /// Which.
+        member: MemberId,
+        /// The highest command version that it can apply.
+        command_version: u32,
+    },
+    /// The member's connections ended: its process is most likely gone. Everything it said before
+    /// was told before.
+    Lost(MemberId),
+    /// A member says that the cluster knows us with another data directory.
+    Disowned {
+        /// Who says so.
+        by: MemberId,
+    },
+    /// A snapshot arrived; its file is sound, durable and in its place.
+    SnapshotReceived {
+        /// From whom.
+        from: MemberId,
+        /// The raft message that goes with it.
+        message: RaftMessage,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A snapshot was sent.
+    SnapshotSent {
+        /// To whom.
+        to: MemberId,
+        /// Whether the receiver has it, durably.
+        ok: bool,
+    },
+}
+
+/// Connections to all other members. Dropping it closes them.
+#[derive(Debug)]
+pub struct Transport {
+    shared: Arc<Shared>,
+    tasks: Mutex<JoinSet<()>>,
+    callers: Mutex<BTreeMap<MemberId, AbortHandle>>,
+}
+
+/// What all tasks need to know.
+#[derive(Debug)]
+pub(super) struct Shared {
+    me: MemberId,
+    cluster_id: ClusterId,
+    boot: u64,
+    directory: u64,
+    command_version: u32,
+    pub(super) snapshots: PathBuf,
+    pub(super) events: mpsc::UnboundedSender<PeerEvent>,
+    links: Mutex<BTreeMap<MemberId, Arc<Link>>>,
+    directories: Mutex<BTreeMap<MemberId, u64>>,
+}
+
+impl Transport {
+    /// Starts to listen and to call.
+    pub fn start(config: TransportConfig, events: mpsc::UnboundedSender<PeerEvent>) -> Transport {
+        let shared = Arc::new(Shared {
+            me: config.me,
+            cluster_id: config.cluster_id,
+            boot: config.boot,
+            directory: config.directory,
+            command_version: config.command_version,
+            snapshots: config.snapshots,
+            events,
+            links: Mutex::default(),
+            directories: Mutex::default(),
+        });
+        let transport = Transport {
+            shared: shared.clone(),
+            tasks: Mutex::default(),
+            callers: Mutex::default(),
+        };
+        transport.set_peers(config.peers);
+        lock(&transport.tasks).spawn(incoming::accept(shared, config.listener));
+        transport
+    }
+
+    /// Queues a message and never blocks. Answers `false` if it was dropped, because the member is
+    /// not connected or its queue is full.
+    pub fn send(&self, to: MemberId, message: &Message) -> bool {
+        let links = lock(&self.shared.links);
+        links.get(&to).is_some_and(|link| link.send(message))
+    }
+
+    /// Sends a snapshot's file on a connection of its own; [`PeerEvent::SnapshotSent`] tells how
+    /// it went.
+    pub fn send_snapshot(&self, to: MemberId, message: RaftMessage, path: PathBuf) {
+        let Some(link) = self.shared.link(to) else {
+            self.shared.tell(PeerEvent::SnapshotSent { to, ok: false });
+            return;
+        };
+        let mut tasks = lock(&self.tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(transfer::send(self.shared.clone(), link, message, path));
+    }
+
+    /// Says which data directory the cluster knows for each member. A member that comes with
+    /// another one has forgotten its votes, and is refused.
+    pub fn know(&self, directories: &BTreeMap<MemberId, u64>) {
+        *lock(&self.shared.directories) = directories.clone();
+        for link in lock(&self.shared.links).values() {
+            if let Some(directory) = directories.get(&link.id) {
+                link.presence().expect_directory(*directory);
+            }
+        }
+    }
+
+    /// Replaces the list of members to call and to listen to. Connections to those that stay at
+    /// their address are kept.
+    pub fn set_peers(&self, peers: Vec<(MemberId, String)>) {
+        let mut links = lock(&self.shared.links);
+        let mut callers = lock(&self.callers);
+        let stays =
+            |link: &Link| peers.iter().any(|(id, at)| *id == link.id && *at == link.address);
+        links.retain(|_, link| {
+            let kept = stays(link);
+            if !kept {
+                link.presence().dismiss();
+            }
+            kept
+        });
+        callers.retain(|id, caller| {
+            let kept = links.contains_key(id);
+            if !kept {
+                caller.abort();
+            }
+            kept
+        });
+        for (id, address) in peers {
+            if id != self.shared.me && !links.contains_key(&id) {
+                let link = Arc::new(Link::new(id, address));
+                links.insert(id, link.clone());
+                let call = outgoing::keep_calling(self.shared.clone(), link);
+                callers.insert(id, lock(&self.tasks).spawn(call));
+            }
+        }
+    }
+
+    /// How many messages to this member were dropped so far.
+    pub fn dropped(&self, to: MemberId) -> u64 {
+        self.shared.link(to).map_or(0, |link| link.dropped())
+    }
+}
+
+impl Shared {
+    pub(super) fn tell(&self, event: PeerEvent) {
+        // If nobody listens any more, the member is stopping.
+        let _ = self.events.send(event);
+    }
+
+    pub(super) fn link(&self, id: MemberId) -> Option<Arc<Link>> {
+        lock(&self.links).get(&id).cloned()
+    }
+
+    /// Our introduction to a member.
+    pub(super) fn hello(&self, to: MemberId, purpose: Purpose) -> Hello {
+        Hello {
+            protocol: PROTOCOL_VERSION,
+            purpose,
+            cluster_id: self.cluster_id,
+            from: self.me,
+            to,
+            boot: self.boot,
+            directory: self.directory,
+            command_version: self.command_version,
+        }
+    }
+
+    /// Checks an introduction, of a caller or of one that we called.
+    ///
+    /// A refusal tells the other side about *us* where the fault may be on either side.
+    pub(super) fn check(&self, hello: &Hello) -> Result<Arc<Link>, Refusal> {
+        if hello.protocol != PROTOCOL_VERSION {
+            return Err(Refusal::Protocol(PROTOCOL_VERSION));
+        }
+        if hello.cluster_id != self.cluster_id {
+            return Err(Refusal::OtherCluster(self.cluster_id));
+        }
+        if hello.to != self.me {
+            return Err(Refusal::OtherMember(self.me));
+        }
+        let link = self.link(hello.from).ok_or(Refusal::UnknownMember(hello.from))?;
+        match lock(&self.directories).get(&hello.from) {
+            Some(known) if *known != hello.directory => Err(Refusal::ReplacedDirectory(*known)),
+            _ => Ok(link),
+        }
+    }
+}

@@ -22,7 +22,7 @@ use crate::exit::Exit;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a server
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Write a key, on a condition if you like
     Put(put::Args),
     /// Read a key or a range of keys
@@ -48,7 +48,7 @@ impl Command {
     /// Does it.
     pub(crate) fn run(self, client: ClientArgs) -> anyhow::Result<Exit> {
         match self {
-            Command::Serve(args) => serve::run(args),
+            Command::Serve(args) => serve::run(*args),
             Command::Put(args) => block_on(put::run(args, client.settings()?)),
             Command::Get(args) => block_on(get::run(args, client.settings()?)),
             Command::Del(args) => block_on(del::run(args, client.settings()?)),

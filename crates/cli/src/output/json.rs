@@ -135,12 +135,15 @@ struct Step<'a> {
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
 enum Union<'a> {
-    ResponseRange(Range<'a>),
-    ResponsePut(Put<'a>),
-    ResponseDeleteRange(DeleteRange<'a>),
-    ResponseTxn(Txn<'a>),
+    #[serde(rename = "response_range")]
+    Range(Range<'a>),
+    #[serde(rename = "response_put")]
+    Put(Put<'a>),
+    #[serde(rename = "response_delete_range")]
+    DeleteRange(DeleteRange<'a>),
+    #[serde(rename = "response_txn")]
+    Txn(Txn<'a>),
 }
 
 impl<'a> From<&'a pb::TxnResponse> for Txn<'a> {
@@ -148,10 +151,10 @@ impl<'a> From<&'a pb::TxnResponse> for Txn<'a> {
         use pb::response_op::Response;
         let step = |op: &'a pb::ResponseOp| Step {
             response: op.response.as_ref().map(|response| match response {
-                Response::ResponseRange(range) => Union::ResponseRange(range.into()),
-                Response::ResponsePut(put) => Union::ResponsePut(put.into()),
-                Response::ResponseDeleteRange(del) => Union::ResponseDeleteRange(del.into()),
-                Response::ResponseTxn(txn) => Union::ResponseTxn(txn.into()),
+                Response::ResponseRange(range) => Union::Range(range.into()),
+                Response::ResponsePut(put) => Union::Put(put.into()),
+                Response::ResponseDeleteRange(del) => Union::DeleteRange(del.into()),
+                Response::ResponseTxn(txn) => Union::Txn(txn.into()),
             }),
         };
         Txn {

@@ -35,6 +35,8 @@ pub struct Config {
     pub snapshot_entries: u64,
     /// Log bytes after which a snapshot is taken, if the state is not larger than that.
     pub snapshot_bytes_min: u64,
+    /// The log's tail in memory, for followers that lag. Members that do not lead keep a quarter.
+    pub tail_bytes_max: usize,
     /// Bounds on watching.
     pub watch: WatchLimits,
     /// The newest command version this member says it can apply.
@@ -59,6 +61,7 @@ impl Config {
             request_timeout: Duration::from_secs(5) + 2 * election_timeout,
             snapshot_entries: 100_000,
             snapshot_bytes_min: 32 << 20,
+            tail_bytes_max: 64 << 20,
             watch: WatchLimits::default(),
             command_version: crate::command::COMMAND_VERSION,
         }

@@ -24,6 +24,8 @@ const CAMPAIGN_TRIES_MAX: u32 = 10;
 pub(super) struct Leadership {
     /// The raft leader and term as last noticed.
     known: (Option<MemberId>, tenure_api::Term),
+    /// Whether this life of the member has seen a raft leader.
+    ever_known: bool,
     /// When the raft leader last showed itself.
     heard: Moment,
     /// Since when there has been no raft leader.
@@ -53,6 +55,7 @@ impl Leadership {
     pub(super) fn new(now: Moment) -> Leadership {
         Leadership {
             known: (None, tenure_api::Term(0)),
+            ever_known: false,
             heard: now,
             vacant_since: Some(now),
             unrenewable_since: Some(now),
@@ -108,9 +111,8 @@ impl Replica {
         if self.raft.leader() == Some(member) {
             self.resend_batches(now);
         }
-        let coming_up = self.leadership.known.0.is_none() && self.applied.1 != self.raft.term();
         let voters = self.raft.voters().len();
-        if coming_up && self.raft.leader().is_none() && 2 * (self.connected.len() + 1) > voters {
+        if !self.leadership.ever_known && 2 * (self.connected.len() + 1) > voters {
             let rank = self.rank_without(None);
             self.leadership.campaign_at(now + CAMPAIGN_STAGGER * rank);
         }
@@ -165,6 +167,7 @@ impl Replica {
             }
             Some(_) => {
                 self.leadership.vacant_since = None;
+                self.leadership.ever_known = true;
                 self.leadership.campaign = None;
                 self.leadership.heard = now;
                 self.reads.abandon_round();

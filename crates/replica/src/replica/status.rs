@@ -16,6 +16,8 @@ pub struct Status {
     pub leader: Option<MemberId>,
     /// The raft term.
     pub term: Term,
+    /// How many members vote.
+    pub voters: usize,
     /// Up to where the log is committed.
     pub committed: LogIndex,
     /// Up to where it is applied here.
@@ -50,6 +52,7 @@ impl Replica {
             role: self.raft.role(),
             leader: self.raft.leader(),
             term: self.raft.term(),
+            voters: self.raft.voters().len(),
             committed: self.raft.committed(),
             applied: self.applied.0,
             last_index: self.raft.last_index(),

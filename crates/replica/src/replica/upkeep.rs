@@ -24,10 +24,6 @@ const EXPIRIES_PER_COMMAND: usize = 256;
 const EXPIRIES_UNDER_WAY_MAX: usize = 1024;
 /// Versions freed in one call after a compaction.
 const SWEEP_STEPS: usize = 512;
-/// The log's tail in memory: at the raft leader, for followers that lag.
-const TAIL_BYTES_LEADER: usize = 64 << 20;
-/// And elsewhere.
-const TAIL_BYTES_FOLLOWER: usize = 16 << 20;
 /// Entries kept although every follower has them.
 const TAIL_ENTRIES_KEPT: u64 = 64;
 /// How often a member that is not known as it should be says so again.
@@ -291,9 +287,9 @@ impl Replica {
         let applied = self.applied.0;
         let (useless, bytes_max) = if self.is_leader() {
             let everywhere = self.raft.matched_by_all().min(applied);
-            (everywhere.saturating_sub(TAIL_ENTRIES_KEPT), TAIL_BYTES_LEADER)
+            (everywhere.saturating_sub(TAIL_ENTRIES_KEPT), self.config.tail_bytes_max)
         } else {
-            (0, TAIL_BYTES_FOLLOWER)
+            (0, self.config.tail_bytes_max / 4)
         };
         self.raft.trim_log(useless, bytes_max, applied);
     }

@@ -21,6 +21,8 @@ pub enum Happening {
     SnapshotCame { from: (Number, u64), to: (Number, u64), message: Box<RaftMessage> },
     /// A process starts.
     Start(Number),
+    /// A process ends.
+    Crash { member: Number, life: u64 },
     /// A paused process goes on.
     Resume { member: Number, life: u64 },
     /// Two members try to connect.

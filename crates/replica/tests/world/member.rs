@@ -39,6 +39,7 @@ pub struct Process {
     pub checked_up_to: LogIndex,
     /// Calls in a row that changed nothing.
     pub idle_calls: u32,
+    pub last_call: Moment,
 }
 
 impl Member {

@@ -25,3 +25,12 @@ impl Trace {
         self.checksum = (self.checksum.rotate_left(5) ^ number).wrapping_mul(0x0100_0000_01b3);
     }
 }
+
+impl Drop for Trace {
+    /// A run that fails leaves its story behind, if one was asked for.
+    fn drop(&mut self) {
+        if let Some(text) = self.text.as_ref().filter(|_| std::thread::panicking()) {
+            eprintln!("{text}");
+        }
+    }
+}

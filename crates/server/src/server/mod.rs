@@ -179,7 +179,8 @@ impl Server {
 
     /// A leader that just left would leave a vacancy; it hands over first and stops then.
     async fn hand_over(&self) {
-        if self.door.status().role != Role::Leader {
+        let alone = self.door.status().voters == 1;
+        if alone || self.door.status().role != Role::Leader {
             return;
         }
         info!("handing over before stopping");

@@ -40,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
     let prompt = |text: &str| {
         if args.interactive {
-            println!("{text}");
+            eprintln!("{text}");
         }
     };
     let request = read(&mut io::stdin().lock(), prompt)?;

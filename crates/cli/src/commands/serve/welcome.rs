@@ -1,0 +1,30 @@
+//! What a person sees when a server has started: where it listens and what to type next.
+
+use std::{io::Write, net::SocketAddr};
+
+use tenure_server::Config;
+
+/// Says it on stdout. Whether anybody reads it is not the server's business.
+pub(super) fn print(config: &Config, clients: &[SocketAddr]) {
+    let members = config.members().len();
+    let what = match members {
+        1 => "one durable node".to_owned(),
+        _ => format!("member {} of {members}", config.name),
+    };
+    let addresses: Vec<String> = clients.iter().map(|at| format!("http://{at}")).collect();
+    let endpoint = clients.first().map(SocketAddr::to_string).unwrap_or_default();
+    let endpoints = match &endpoint[..] {
+        "127.0.0.1:2379" => String::new(),
+        other => format!(" --endpoints {other}"),
+    };
+    let mut out = std::io::stdout().lock();
+    let _ = write!(
+        out,
+        "tenure {} is ready: {what}\n  clients  {}  (etcd v3 API, /health, /version)\n  data     {}\n  \
+         try      tenure{endpoints} put greeting hello\n",
+        env!("CARGO_PKG_VERSION"),
+        addresses.join(" "),
+        config.data_dir.display(),
+    );
+    let _ = out.flush();
+}

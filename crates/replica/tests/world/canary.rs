@@ -1,0 +1,26 @@
+//! Planted bugs. They live in the house around the machine, never in the machine; each must be found
+//! by an invariant, or the invariant is worth nothing.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// The disk says "durable" when it has only been asked.
+    DiskLies,
+    /// A write is acknowledged while one before it still waits.
+    DiskAcknowledgesOutOfOrder,
+    /// A restarted member has forgotten its vote.
+    VoteForgotten,
+    /// Linearizable reads are answered from whatever the member has.
+    StaleReads,
+    /// A forwarded batch goes in twice, under two numbers.
+    ForwardedTwice,
+    /// A member's clock runs at double speed.
+    ClockRuns,
+    /// A watch stream loses one of its messages.
+    NewsLost,
+    /// The newest snapshot travels under the mark of an older one.
+    SnapshotMislabelled,
+    /// An answer is given twice.
+    AnsweredTwice,
+    /// An answer never leaves the house.
+    AnswerSwallowed,
+}

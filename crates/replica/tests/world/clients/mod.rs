@@ -1,0 +1,40 @@
+//! Those who ask.
+//!
+//! A client is a small machine of its own: its turn comes, it asks something, and the answer (or the
+//! death of the member it asked) gives it its next turn.
+
+mod holder;
+mod mover;
+mod probe;
+mod registers;
+mod watcher;
+
+pub use holder::Holder;
+pub use mover::Mover;
+pub use probe::Probe;
+pub use registers::Registers;
+pub use watcher::Watcher;
+
+use tenure_replica::{
+    Answer,
+    watch::{WatchNews, WatchStream},
+};
+
+use super::{World, invariants::one_answer::Open, member::Number};
+
+pub trait Client {
+    fn turn(&mut self, me: usize, world: &mut World);
+
+    fn answered(&mut self, _me: usize, _world: &mut World, _open: &Open, _answer: &Answer) {}
+
+    /// The member that was asked is dead, and with it the answer.
+    fn lost(&mut self, _me: usize, _world: &mut World, _open: &Open) {}
+
+    fn told(&mut self, _me: usize, _world: &mut World, _stream: WatchStream, _news: &WatchNews) {}
+
+    /// A member died, whether we had asked it something or not.
+    fn member_gone(&mut self, _me: usize, _world: &mut World, _member: Number) {}
+
+    /// Everything has come to rest: what should have been heard by now?
+    fn settled(&mut self, _world: &mut World) {}
+}

@@ -1,0 +1,156 @@
+//! Stories with a beginning (everybody starts), a rough middle and an end at which all must be well.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tenure_api::{Failure, Put, op::PutLease};
+use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
+
+use super::{
+    Canary, World,
+    clients::{Holder, Mover, Probe, Registers, Watcher},
+    faults::Fault,
+    invariants::agreement,
+    member::Number,
+    ms,
+};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub members: u64,
+    pub faults: &'static [Fault],
+    pub rough_for: Duration,
+    pub registers: usize,
+    pub holders: usize,
+    pub watchers: usize,
+    pub movers: usize,
+}
+
+/// From the moment everything is well, the cluster serves within this time.
+const SERVES_AFTER: Duration = ms(3000);
+/// Longer than any TTL of a holder, and what restarts and leader changes may add.
+const LEASES_END_AFTER: Duration = ms(9000);
+
+/// Prints how to see a failure again.
+pub struct Replay {
+    pub name: &'static str,
+    pub seed: u64,
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "replay with: TENURE_SCENARIO={} TENURE_SEED={} TENURE_TRACE=1 cargo nextest run \
+                 -p tenure-replica --test scheduler replay --no-capture",
+                self.name, self.seed
+            );
+        }
+    }
+}
+
+impl Scenario {
+    pub fn run(&self, seed: u64, canary: Option<Canary>) -> World {
+        let _replay = Replay { name: self.name, seed };
+        let mut world = World::new(seed, self.members);
+        world.canary = canary;
+        world.trace.text = std::env::var_os("TENURE_TRACE").map(|_| String::new());
+        self.play(&mut world);
+        world
+    }
+
+    pub fn play(&self, world: &mut World) {
+        world.start_all();
+        for _ in 0..self.registers {
+            world.add_client(Registers::default());
+        }
+        for number in 0..self.holders {
+            world.add_client(Holder::new(1 + number as i64 % 3));
+        }
+        for _ in 0..self.watchers {
+            world.add_client(Watcher::default());
+        }
+        for _ in 0..self.movers {
+            world.add_client(Mover);
+        }
+        world.must_lead_within(ms(1500));
+        world.trouble(self.faults);
+        world.run(self.rough_for);
+        world.heal();
+        world.must_serve_within(SERVES_AFTER);
+        world.come_to_rest();
+    }
+}
+
+impl World {
+    pub fn must_lead_within(&mut self, limit: Duration) -> Duration {
+        let took = self.run_until(limit, |world| world.leader().is_some());
+        took.unwrap_or_else(|| panic!("nobody leads after {limit:?}"))
+    }
+
+    /// Every member takes a write and a linearizable read.
+    pub fn must_serve_within(&mut self, limit: Duration) {
+        let until = self.now() + limit;
+        for member in self.numbers() {
+            loop {
+                let put = self.probe(member, self.plain_put("probe"));
+                let read = Request::Read(Read::Freshness, Consistency::Linearizable);
+                if put.is_ok() && self.probe(member, read).is_ok() {
+                    break;
+                }
+                assert!(self.now() <= until, "member {member} does not serve after {limit:?}");
+            }
+        }
+        assert!(self.now() <= until, "the cluster does not serve within {limit:?}");
+    }
+
+    pub fn plain_put(&self, key: &str) -> Request {
+        let value = format!("probe at {:?}", self.now().since_start());
+        Request::Write(Command::Put(Put {
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            value: Some(value.into()),
+            lease: PutLease::Set(None),
+            prev_kv: false,
+        }))
+    }
+
+    /// Asks one thing and waits for the answer.
+    pub fn probe(&mut self, member: Number, request: Request) -> Result<Reply, Failure> {
+        self.timed_probe(member, request).1
+    }
+
+    pub fn timed_probe(
+        &mut self,
+        member: Number,
+        request: Request,
+    ) -> (Duration, Result<Reply, Failure>) {
+        let (probe, verdict) = Probe::new(member, request);
+        self.add_client(probe);
+        let seen = verdict.clone();
+        self.run_until(ms(20_000), move |_| seen.borrow().is_some());
+        let verdict = verdict.borrow_mut().take();
+        verdict.expect("every request is answered")
+    }
+
+    /// Nobody asks any more: everything is answered, everybody has the same, and dead leases end.
+    pub fn come_to_rest(&mut self) {
+        self.resting = true;
+        let waiting = |world: &mut World| world.invariants.one_answer.waiting() == 0;
+        let patience = ms(6000) + ms(300);
+        if self.run_until(patience, waiting).is_none() {
+            self.invariants.one_answer.judge_patience(self.now(), Duration::ZERO);
+        }
+        self.run(LEASES_END_AFTER);
+        self.judge_leases_end(Duration::ZERO);
+        for (number, member) in &self.members {
+            let process = member.process.as_ref().expect("everybody is there");
+            let status = process.replica.status();
+            assert_eq!(status.applied, self.truth.last(), "member {number} lags: {status:?}");
+            agreement::judge_whole(*number, process, &self.truth);
+        }
+        for client in 0..self.clients.len() {
+            self.with_client(client, |client, _, world| client.settled(world));
+        }
+    }
+}

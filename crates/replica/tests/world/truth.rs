@@ -1,0 +1,206 @@
+//! What the cluster has agreed on, as seen from outside.
+//!
+//! The first member that commits an entry defines it; from then on everybody is held against it. The
+//! entries are applied to a state of our own, so that every answer, event and state can be compared
+//! with what it must be.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use bytes::Bytes;
+use tenure_api::{EventKind, KeyValue, LeaseId, Member, Revision, Term};
+use tenure_replica::{
+    Entry, LogIndex, Moment, State,
+    codec::{Codec, DecodeError, Reader},
+    command::{Batch, Command},
+    mvcc::Change,
+    state::Traces,
+};
+
+/// States of so many past entries are kept, for members that lag.
+const STATES_KEPT: usize = 4000;
+
+pub struct Truth {
+    entries: Vec<(Term, u64)>,
+    state: State,
+    states: VecDeque<State>,
+    /// Every change ever, in order of revision; compaction does not touch it.
+    pub changes: Vec<Change>,
+    by_key: BTreeMap<Bytes, Vec<std::sync::Arc<KeyValue>>>,
+    /// At which revisions a value was written. Values are unique: two are one too many.
+    written: BTreeMap<Bytes, Vec<Revision>>,
+    pub leases: BTreeMap<LeaseId, LeaseStory>,
+    /// Leases that ended since somebody looked.
+    ended: Vec<LeaseId>,
+}
+
+/// A lease's life, as the log tells it.
+#[derive(Clone, Debug)]
+pub struct LeaseStory {
+    pub ttl_secs: i64,
+    pub renewed: Moment,
+    pub ended: Option<LeaseEnd>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseEnd {
+    pub at: Moment,
+    /// It ran out; nobody revoked it.
+    pub expired: bool,
+}
+
+impl Truth {
+    pub fn new(members: Vec<Member>) -> Truth {
+        let state = State::new(members);
+        Truth {
+            entries: vec![],
+            states: VecDeque::from([state.clone()]),
+            state,
+            changes: vec![],
+            by_key: BTreeMap::new(),
+            written: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            ended: vec![],
+        }
+    }
+
+    pub fn last(&self) -> LogIndex {
+        self.entries.len() as u64
+    }
+
+    pub fn term(&self, index: LogIndex) -> Option<Term> {
+        self.entries.get(index.checked_sub(1)? as usize).map(|(term, _)| *term)
+    }
+
+    /// Whether this is the entry that was agreed on.
+    pub fn agrees(&self, entry: &Entry) -> bool {
+        self.entries.get(entry.index as usize - 1) == Some(&print(entry))
+    }
+
+    /// The state after an entry; none if that is too long ago.
+    pub fn state_at(&self, index: LogIndex) -> Option<&State> {
+        let ago = self.last().checked_sub(index)?;
+        let place = self.states.len().checked_sub(1 + ago as usize)?;
+        self.states.get(place)
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub fn written(&self, value: &[u8]) -> &[Revision] {
+        self.written.get(value).map_or(&[], Vec::as_slice)
+    }
+
+    /// The version of a key at a revision; none if it did not exist.
+    pub fn version_at(&self, key: &[u8], at: Revision) -> Option<&KeyValue> {
+        let versions = self.by_key.get(key)?;
+        let count = versions.partition_point(|kv| kv.mod_revision <= at);
+        versions.get(count.checked_sub(1)?).map(|kv| &**kv).filter(|kv| !kv.is_tombstone())
+    }
+
+    pub fn changes_since(&self, from: Revision) -> &[Change] {
+        let first = self.changes.partition_point(|change| change.revision < from);
+        &self.changes[first..]
+    }
+
+    pub fn take_ended(&mut self) -> Vec<LeaseId> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// The next entry has been agreed on. Answers the values that it wrote.
+    pub fn learn(&mut self, now: Moment, entry: &Entry) -> Vec<Bytes> {
+        assert_eq!(entry.index, self.last() + 1);
+        self.entries.push(print(entry));
+        let first_change = self.changes.len();
+        if !entry.data.is_empty() {
+            for batch in decode(&entry.data).expect("what was agreed on can be read") {
+                self.apply(now, entry.index, &batch);
+            }
+        }
+        self.states.push_back(self.state.clone());
+        if self.states.len() > STATES_KEPT {
+            self.states.pop_front();
+        }
+        self.changes[first_change..]
+            .iter()
+            .flat_map(|change| change.events.iter())
+            .filter(|event| event.kind == EventKind::Put)
+            .map(|event| event.kv.value.clone())
+            .collect()
+    }
+
+    fn apply(&mut self, now: Moment, index: LogIndex, batch: &Batch) {
+        if !self.state.admits(batch) {
+            return;
+        }
+        for command in &batch.commands {
+            let mut traces = Traces::default();
+            let _ = self.state.apply(index, command, &mut traces);
+            for lease in &traces.restarted {
+                let story = LeaseStory { ttl_secs: lease.ttl_secs, renewed: now, ended: None };
+                self.leases.insert(lease.id, story);
+            }
+            let expired = matches!(command, Command::LeaseExpire(_));
+            for lease in &traces.ended {
+                self.ended.push(*lease);
+                if let Some(story) = self.leases.get_mut(lease) {
+                    story.ended = Some(LeaseEnd { at: now, expired });
+                }
+            }
+            for change in traces.changes {
+                self.note(change);
+            }
+        }
+    }
+
+    fn note(&mut self, change: Change) {
+        for event in change.events.iter() {
+            self.by_key.entry(event.kv.key.clone()).or_default().push(event.kv.clone());
+            if event.kind == EventKind::Put {
+                self.written.entry(event.kv.value.clone()).or_default().push(event.kv.mod_revision);
+            }
+        }
+        self.changes.push(change);
+    }
+}
+
+fn print(entry: &Entry) -> (Term, u64) {
+    let mut hasher = DefaultHasher::new();
+    entry.data.hash(&mut hasher);
+    (entry.term, hasher.finish())
+}
+
+/// An entry's batches; the format is `command::batch`'s.
+pub fn decode(data: &[u8]) -> Result<Vec<Batch>, DecodeError> {
+    let mut input = Reader::new(data);
+    input.u8()?;
+    (0..input.count()?).map(|_| Batch::from_bytes(input.slice()?)).collect()
+}
+
+/// Everything that members must agree on, as one number.
+pub fn fingerprint(state: &State) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let hash = state.store.hash(None).expect("the newest revision has a hash");
+    (hash.hash, hash.hash_revision, hash.compact_revision).hash(&mut hasher);
+    for (id, lease) in state.leases.iter() {
+        (id, lease.ttl_secs, lease.renewed_at).hash(&mut hasher);
+        lease.keys.iter().for_each(|key| key.hash(&mut hasher));
+    }
+    for (member, origin) in &state.origins {
+        (member, origin.boot, origin.sequence).hash(&mut hasher);
+    }
+    for (member, version) in &state.command_versions {
+        (member, version).hash(&mut hasher);
+    }
+    for (member, number) in &state.directories {
+        (member, number).hash(&mut hasher);
+    }
+    for member in state.members.values() {
+        (&member.id, &member.name, &member.client_urls).hash(&mut hasher);
+    }
+    state.cluster_version.hash(&mut hasher);
+    hasher.finish()
+}

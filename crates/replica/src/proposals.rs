@@ -23,6 +23,9 @@ pub(crate) struct Proposals {
     queue: VecDeque<Bytes>,
     queued_bytes: usize,
     in_flight: VecDeque<(LogIndex, Moment)>,
+    /// Raft did not take the last one: it is tried again when something happens, or with the next
+    /// tick.
+    refused: bool,
 }
 
 impl Proposals {
@@ -50,7 +53,9 @@ impl Proposals {
         };
         let count = self.queue.iter().take_while(fits).count().max(1);
         let batches: Vec<Bytes> = self.queue.range(..count).cloned().collect();
-        let Some(index) = propose(encode_entry(&batches)) else { return false };
+        let proposed = propose(encode_entry(&batches));
+        self.refused = proposed.is_none();
+        let Some(index) = proposed else { return false };
         for batch in self.queue.drain(..count) {
             self.queued_bytes -= batch.len();
         }
@@ -79,7 +84,7 @@ impl Proposals {
     }
 
     pub(crate) fn next_propose(&self) -> Option<Moment> {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() || self.refused || self.in_flight.len() >= IN_FLIGHT_MAX {
             return None;
         }
         self.in_flight.back().map(|(_, since)| *since + PIPELINE_AFTER)

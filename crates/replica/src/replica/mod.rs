@@ -242,12 +242,14 @@ impl Replica {
         }
     }
 
+    /// Only what this member could really do then counts: a call that comes to nothing would ask for
+    /// the next one at once, and so on.
     fn next_wake(&self) -> Moment {
         [
-            self.writes.next_send(),
-            self.proposals.next_propose(),
+            self.writes.next_send().filter(|_| self.raft.leader().is_some()),
+            self.proposals.next_propose().filter(|_| self.is_leader()),
             self.leadership.next_campaign(),
-            self.deadlines.next_check().filter(|_| self.is_leader()),
+            self.deadlines.next_check().filter(|_| self.may_expire()),
             self.watchers.next_progress(),
         ]
         .into_iter()

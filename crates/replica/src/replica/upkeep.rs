@@ -150,12 +150,17 @@ impl Replica {
         self.disk_stalled_for(now) > self.config.election_timeout
     }
 
+    /// The raft leader, but not before an entry of its own term is applied: until then it may not
+    /// know every renewal that was acknowledged.
+    pub(super) fn may_expire(&self) -> bool {
+        self.is_leader()
+            && self.applied.1 == self.raft.term()
+            && self.upkeep.expiring.len() < EXPIRIES_UNDER_WAY_MAX
+    }
+
     /// The raft leader proposes the end of leases that ran out on its clock.
-    ///
-    /// Not before an entry of its own term is applied: until then it may not know every renewal that
-    /// was acknowledged.
     fn expire_leases(&mut self, now: Moment) {
-        if !self.is_leader() || self.applied.1 != self.raft.term() {
+        if !self.may_expire() {
             return;
         }
         let room = EXPIRIES_UNDER_WAY_MAX.saturating_sub(self.upkeep.expiring.len());

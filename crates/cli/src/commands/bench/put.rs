@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// Bytes of a value
     #[arg(long, default_value_t = 256)]
     val_size: usize,
+    /// Write the keys in order, each client its own share, instead of at random
+    #[arg(long)]
+    sequential: bool,
 }
 
 /// Runs it.
@@ -30,7 +33,10 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
     let clients = (0..count)
         .map(|index| {
             let keys = args.keys.clone();
-            Writer::new(&connections[index % connections.len()], keys, args.val_size, index)
+            let connection = &connections[index % connections.len()];
+            let mut writer = Writer::new(connection, keys, args.val_size, index);
+            writer.in_order = args.sequential.then_some((index as u64, count as u64));
+            writer
         })
         .collect();
     let (stage, clients) = drive(&args.load, clients).await;
@@ -44,6 +50,8 @@ pub(super) struct Writer {
     keys: KeyArgs,
     value: Bytes,
     dice: Dice,
+    /// The next key's number and how far apart this client's keys are, if they come in order.
+    in_order: Option<(u64, u64)>,
 }
 
 impl Writer {
@@ -59,13 +67,27 @@ impl Writer {
             keys,
             value: value(val_size),
             dice: Dice::new(index),
+            in_order: None,
+        }
+    }
+}
+
+impl Writer {
+    fn next_key(&mut self) -> Bytes {
+        match &mut self.in_order {
+            None => self.keys.random(&mut self.dice),
+            Some((next, step)) => {
+                let number = *next;
+                *next = (number + *step) % self.keys.key_space;
+                self.keys.key(number)
+            }
         }
     }
 }
 
 impl Client for Writer {
     async fn operate(&mut self) -> Result<(), Fault> {
-        let key = self.keys.random(&mut self.dice);
+        let key = self.next_key();
         let put = pb::PutRequest { key, value: self.value.clone(), ..Default::default() };
         self.connection.unary(&self.method, framed(&put)).await.map(drop)
     }

@@ -1,0 +1,42 @@
+# What people type. Everything works from a fresh clone with a Rust toolchain, a C compiler, python3 and make.
+
+CARGO ?= cargo
+TENURE = target/release/tenure
+
+.PHONY: run build test verify fix bench torture clean
+
+## Build and start one durable node on 127.0.0.1:2379.
+run: build
+	$(TENURE) serve
+
+## The release binary.
+build:
+	$(CARGO) build --release -p tenure-cli
+
+## Set up what the tests need, and run them all.
+test:
+	scripts/setup-tests
+	scripts/run-tests
+
+## Check everything, change nothing.
+verify:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+	$(MAKE) test
+
+## Put right what a tool can put right.
+fix:
+	$(CARGO) fmt --all
+	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+## Measure against etcd 3.5.1 in the same run; writes docs/BENCHMARKS.md.
+bench: build
+	scripts/bench
+
+## Thousands of seeds of the deterministic scheduler.
+torture:
+	TENURE_SEEDS=2000 $(CARGO) nextest run --release -p tenure-replica
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,1 @@
+"""Both servers under the same load, in the same run, as ratios."""

@@ -146,10 +146,12 @@ def expiry(bench):
     ]
 
 
-def next_ack_after(acks, moment):
-    times = [float(line.split()[0]) for line in acks.read_text().splitlines() if line.strip()]
-    later = [t for t in times if t > moment]
-    return 1000 * (min(later) - moment) if later else None
+def gap_after(acks, moment):
+    """The longest time without an acknowledgement after the harm. An answer that was already on its
+    way when it was done does not end the outage, so the first one after it is not enough."""
+    times = sorted(float(line.split()[0]) for line in acks.read_text().splitlines() if line.strip())
+    later = [moment] + [t for t in times if t > moment]
+    return 1000 * max(b - a for a, b in zip(later, later[1:])) if len(later) > 1 else None
 
 
 def outages(bench, kind, count, harm, heal, label):
@@ -168,7 +170,7 @@ def outages(bench, kind, count, harm, heal, label):
             moment = time.time()
             harm(cluster, leader)
             load.wait()
-            gap = next_ack_after(acks, moment)
+            gap = gap_after(acks, moment)
             if gap is not None:
                 gaps.append(gap)
             heal(cluster, leader)

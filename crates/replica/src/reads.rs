@@ -14,6 +14,9 @@ use crate::{
     moment::Moment,
 };
 
+/// Reads that may wait for the next round.
+const WAITING_READS_MAX: usize = 100_000;
+
 #[derive(Debug)]
 pub(crate) struct PendingRead {
     pub(crate) id: RequestId,
@@ -49,8 +52,13 @@ impl Reads {
         }
     }
 
-    pub(crate) fn push(&mut self, read: PendingRead) {
-        self.waiting.push(read);
+    /// False if too many wait already.
+    pub(crate) fn push(&mut self, read: PendingRead) -> bool {
+        let room = self.waiting.len() < WAITING_READS_MAX;
+        if room {
+            self.waiting.push(read);
+        }
+        room
     }
 
     /// The context of a new round, if reads wait and none is under way.

@@ -160,12 +160,12 @@ impl Writes {
     }
 
     /// Requests that were never sent are given up: those that came before `before`.
-    pub(crate) fn give_up_open(&mut self, before: Moment) -> Vec<RequestId> {
+    pub(crate) fn give_up_open(&mut self, before: Moment) -> Vec<Waiter> {
         let mut given_up = Vec::new();
         while self.open.front().is_some_and(|open| open.since <= before) {
             if let Some(open) = self.open.pop_front() {
                 self.waiting_bytes -= open.commands.len();
-                given_up.extend(open.waiters.into_iter().flatten());
+                given_up.extend(open.waiters);
             }
         }
         given_up
@@ -174,12 +174,12 @@ impl Writes {
     /// Nobody waits any longer for batches sent before `before`. Their numbers must still be used
     /// up, but if they were not applied by now they become empty: a write must not appear long after
     /// its client was told that it may have failed.
-    pub(crate) fn give_up_sent(&mut self, before: Moment) -> Vec<RequestId> {
+    pub(crate) fn give_up_sent(&mut self, before: Moment) -> Vec<Waiter> {
         let mut given_up = Vec::new();
         for index in 0..self.sent.len() {
             let sent = &mut self.sent[index];
             if sent.since <= before && !sent.waiters.is_empty() {
-                given_up.extend(std::mem::take(&mut sent.waiters).into_iter().flatten());
+                given_up.append(&mut sent.waiters);
                 let sequence = sent.sequence;
                 let nothing = Open { commands: vec![], waiters: vec![], since: before };
                 self.sent[index].bytes = self.seal(sequence, &nothing);

@@ -2,6 +2,14 @@
 
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, dead_code)]
 
+#[path = "scheduler/leases.rs"]
+mod leases;
+#[path = "scheduler/service.rs"]
+mod service;
+#[path = "scheduler/takeover.rs"]
+mod takeover;
+#[path = "scheduler/versions.rs"]
+mod versions;
 mod world;
 
 use world::{Canary, World, faults::Fault, ms, scenario::Scenario};
@@ -67,4 +75,14 @@ fn hunt() {
         }
     }
     println!("{total:?}");
+}
+
+/// The seeds of a test: so many as given, or as `TENURE_SEEDS` says.
+pub fn seeds(usual: u64) -> impl Iterator<Item = u64> {
+    let count = std::env::var("TENURE_SEEDS").ok().and_then(|count| count.parse().ok());
+    1..=count.unwrap_or(usual)
+}
+
+pub fn quorum(members: u64) -> u64 {
+    members / 2 + 1
 }

@@ -6,8 +6,7 @@
 //! short.
 
 use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
@@ -20,26 +19,40 @@ use crate::moment::Moment;
 pub struct Deadlines {
     /// By how much the lease clock lags behind the house's.
     held_back: Duration,
-    /// The truth, on the lease clock.
-    by_lease: BTreeMap<LeaseId, Moment>,
+    by_lease: BTreeMap<LeaseId, Deadline>,
     /// When to look at a lease next. A renewal leaves the old entry standing; when it comes up the
     /// truth is consulted and, if the lease lives on, the entry is filed again. Renewing so costs one
     /// map update, however many leases there are.
-    to_check: BinaryHeap<Reverse<(Moment, LeaseId)>>,
+    to_check: BTreeSet<(Moment, LeaseId)>,
+}
+
+/// On the lease clock.
+#[derive(Clone, Copy, Debug)]
+struct Deadline {
+    at: Moment,
+    /// Where it stands in `to_check`; nowhere while it is handed out as due.
+    filed: Option<Moment>,
 }
 
 impl Deadlines {
     /// A lease gave a sign of life: it has its whole TTL from now.
     pub fn restart(&mut self, lease: LeaseId, ttl: Duration, now: Moment) {
-        let deadline = self.lease_clock(now) + ttl;
-        if self.by_lease.insert(lease, deadline).is_none() {
-            self.to_check.push(Reverse((deadline, lease)));
+        let at = self.lease_clock(now) + ttl;
+        match self.by_lease.get_mut(&lease) {
+            Some(deadline) => deadline.at = at,
+            None => {
+                self.by_lease.insert(lease, Deadline { at, filed: Some(at) });
+                self.to_check.insert((at, lease));
+            }
         }
     }
 
-    /// A lease is gone.
+    /// A lease is gone. Nothing of it stays behind: members that do not lead never look at what is
+    /// due, and would collect what is left of every lease there ever was.
     pub fn forget(&mut self, lease: LeaseId) {
-        self.by_lease.remove(&lease);
+        if let Some(filed) = self.by_lease.remove(&lease).and_then(|deadline| deadline.filed) {
+            self.to_check.remove(&(filed, lease));
+        }
     }
 
     /// Nobody could renew for so long: every lease lives that much longer.
@@ -47,21 +60,23 @@ impl Deadlines {
         self.held_back += lost;
     }
 
-    /// Takes up to `limit` leases that have run out. They stay out of sight until [`Self::put_back`]
-    /// or a renewal.
+    /// Takes up to `limit` leases that have run out. They stay out of sight until [`Self::put_back`].
     pub fn take_due(&mut self, now: Moment, limit: usize) -> Vec<LeaseId> {
         let clock = self.lease_clock(now);
         let mut due = Vec::new();
         while due.len() < limit {
-            match self.to_check.peek() {
-                Some(Reverse((at, _))) if *at <= clock => {}
-                _ => break,
-            }
-            let Some(Reverse((_, lease))) = self.to_check.pop() else { break };
-            match self.by_lease.get(&lease) {
-                None => {}
-                Some(deadline) if *deadline <= clock => due.push(lease),
-                Some(deadline) => self.to_check.push(Reverse((*deadline, lease))),
+            let Some((at, lease)) = self.to_check.first().copied().filter(|(at, _)| *at <= clock)
+            else {
+                break;
+            };
+            self.to_check.remove(&(at, lease));
+            let Some(deadline) = self.by_lease.get_mut(&lease) else { continue };
+            if deadline.at <= clock {
+                deadline.filed = None;
+                due.push(lease);
+            } else {
+                deadline.filed = Some(deadline.at);
+                self.to_check.insert((deadline.at, lease));
             }
         }
         due
@@ -70,21 +85,24 @@ impl Deadlines {
     /// A lease that was taken as due lives after all (its expiry was refused, or this member no
     /// longer leads): look at it again when its deadline comes, or at `not_before`.
     pub fn put_back(&mut self, lease: LeaseId, not_before: Moment) {
-        if let Some(deadline) = self.by_lease.get(&lease) {
-            let at = (*deadline).max(self.lease_clock(not_before));
-            self.to_check.push(Reverse((at, lease)));
+        let not_before = self.lease_clock(not_before);
+        let Some(deadline) = self.by_lease.get_mut(&lease) else { return };
+        let at = deadline.at.max(not_before);
+        if let Some(filed) = deadline.filed.replace(at) {
+            self.to_check.remove(&(filed, lease));
         }
+        self.to_check.insert((at, lease));
     }
 
     /// How long a lease has left; zero when it is due. None if there is no such lease.
     pub fn remaining(&self, lease: LeaseId, now: Moment) -> Option<Duration> {
         let clock = self.lease_clock(now);
-        self.by_lease.get(&lease).map(|deadline| deadline.since(clock))
+        self.by_lease.get(&lease).map(|deadline| deadline.at.since(clock))
     }
 
     /// When, on the house's clock, [`Self::take_due`] should be asked next.
     pub fn next_check(&self) -> Option<Moment> {
-        self.to_check.peek().map(|Reverse((at, _))| *at + self.held_back)
+        self.to_check.first().map(|(at, _)| *at + self.held_back)
     }
 
     fn lease_clock(&self, now: Moment) -> Moment {
@@ -153,5 +171,16 @@ mod tests {
         }
         assert_eq!(deadlines.take_due(at(1000), 7).len(), 7);
         assert_eq!(deadlines.take_due(at(1000), 7).len(), 3);
+    }
+
+    #[test]
+    fn a_lease_that_is_gone_leaves_nothing_behind() {
+        let mut deadlines = Deadlines::default();
+        for id in 1..=1000 {
+            deadlines.restart(LeaseId(id), Duration::from_secs(60), at(0));
+            deadlines.restart(LeaseId(id), Duration::from_secs(60), at(10));
+            deadlines.forget(LeaseId(id));
+        }
+        assert!(deadlines.by_lease.is_empty() && deadlines.to_check.is_empty());
     }
 }

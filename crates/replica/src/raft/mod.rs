@@ -223,7 +223,7 @@ impl Consensus {
         let needs_disk = ready.must_sync();
         self.node.advance_append_async(ready);
 
-        let vote_waits = changes_vote || self.waiting.iter().any(|waiting| waiting.changes_vote);
+        let vote_waits = changes_vote || self.writes_vote();
         if !vote_waits {
             let (urgent, rest) = after.into_iter().partition(|message| needs_no_disk(message.kind));
             progress.messages.extend::<Vec<_>>(urgent);
@@ -363,6 +363,11 @@ impl Consensus {
     /// Whether some write has not been confirmed by the disk yet.
     pub(crate) fn awaits_disk(&self) -> bool {
         self.waiting.iter().any(|waiting| waiting.needs_disk)
+    }
+
+    /// Whether a term or vote has not been confirmed by the disk yet.
+    pub(crate) fn writes_vote(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.changes_vote)
     }
 
     /// Raft-rs throws its dice at every reset; ours lie the same way in every run.

@@ -20,8 +20,8 @@ impl Replica {
         let mut bytes = 0;
         let mut traces = Traces::default();
         for entry in &entries {
-            if entry.term > self.applied.1 {
-                self.first_entry_of_term(now);
+            if entry.term == self.raft.term() {
+                self.leases_are_renewable(now);
             }
             bytes += entry.data.len();
             self.upkeep.applied(entry);
@@ -71,12 +71,14 @@ impl Replica {
 
     /// This member's own bookkeeping after a change.
     fn follow(&mut self, now: Moment, traces: Traces) {
-        for lease in &traces.restarted {
-            self.restart_deadline(now, *lease);
-        }
         for lease in &traces.ended {
             self.deadlines.forget(*lease);
             self.upkeep.expiry_settled(*lease);
+        }
+        // One that was granted again after it ended lives; one that ended after it was renewed does
+        // not. The state knows which came last.
+        for lease in traces.restarted.iter().filter(|lease| self.state.leases.contains(lease.id)) {
+            self.deadlines.restart(lease.id, ttl(*lease), now);
         }
         for lease in &traces.refused_expiries {
             if self.upkeep.expiry_settled(*lease) {
@@ -86,31 +88,23 @@ impl Replica {
         self.watchers.observe(now, &traces.changes, &self.state.store);
     }
 
-    fn restart_deadline(&mut self, now: Moment, lease: GrantedLease) {
-        let ttl = Duration::from_secs(lease.ttl_secs.max(1) as u64);
-        self.deadlines.restart(lease.id, ttl, now);
-    }
-
     /// A member that has just come up cannot know how old its leases are: each gets its whole TTL.
     pub(super) fn restart_deadlines(&mut self, now: Moment) {
-        let leases: Vec<_> = self
-            .state
-            .leases
-            .iter()
-            .map(|(id, lease)| GrantedLease { id, ttl_secs: lease.ttl_secs })
-            .collect();
         self.deadlines = Default::default();
-        for lease in leases {
-            self.restart_deadline(now, lease);
+        for (id, lease) in self.state.leases.iter() {
+            let granted = GrantedLease { id, ttl_secs: lease.ttl_secs };
+            self.deadlines.restart(id, ttl(granted), now);
         }
     }
 
     /// Takes over the state that came with a snapshot.
     pub(super) fn install(&mut self, now: Moment, mark: SnapshotMark) {
-        let (_, state) = self
+        let place = self
             .arrived
-            .take_if(|(arrived, _)| *arrived == mark)
-            .expect("raft installs only the snapshot that was just handed in");
+            .iter()
+            .position(|(arrived, _)| *arrived == mark)
+            .expect("raft installs only a snapshot that was just handed in");
+        let (_, state) = self.arrived.swap_remove(place);
         let told_up_to = self.state.store.revision();
         let old = std::mem::replace(&mut self.state, *state);
         self.effects.discard = Some(Box::new(old));
@@ -124,4 +118,8 @@ impl Replica {
         }
         self.notice(Notice::SnapshotInstalled(mark.index));
     }
+}
+
+fn ttl(lease: GrantedLease) -> Duration {
+    Duration::from_secs(lease.ttl_secs.max(1) as u64)
 }

@@ -15,7 +15,8 @@ use crate::{
     moment::Moment,
 };
 
-/// Members campaign so far apart, and repeat after so long.
+/// Members campaign so far apart, and repeat when everybody else has had a turn: two that repeat in
+/// the same instant split the vote again and again.
 const CAMPAIGN_STAGGER: Duration = Duration::from_millis(30);
 /// How often an early campaign is repeated before raft's own timeout is left to do it.
 const CAMPAIGN_TRIES_MAX: u32 = 10;
@@ -30,7 +31,8 @@ pub(super) struct Leadership {
     heard: Moment,
     /// Since when there has been no raft leader.
     vacant_since: Option<Moment>,
-    /// Since when nobody could renew a lease, until an entry of a new term is applied.
+    /// Since when nobody could renew a lease, as far as this member knows: until there is a raft leader
+    /// and an entry of its term is applied.
     unrenewable_since: Option<Moment>,
     campaign: Option<Campaign>,
     handing_over: bool,
@@ -137,9 +139,20 @@ impl Replica {
         let Some(campaign) = self.leadership.campaign.filter(|campaign| campaign.at <= now) else {
             return;
         };
+        // A vote, for itself or another, is on its way to the disk. To ask for the next term now would
+        // throw away the answers.
+        if self.raft.writes_vote() {
+            self.leadership.campaign = Some(Campaign { at: now + CAMPAIGN_STAGGER, ..campaign });
+            return;
+        }
         self.raft.campaign();
+        let at = self.campaign_again_at(now);
         self.leadership.campaign = (campaign.tries_left > 0)
-            .then(|| Campaign { at: now + CAMPAIGN_STAGGER, tries_left: campaign.tries_left - 1 });
+            .then(|| Campaign { at, tries_left: campaign.tries_left - 1 });
+    }
+
+    fn campaign_again_at(&self, now: Moment) -> Moment {
+        now + CAMPAIGN_STAGGER * (self.raft.voters().len() as u32 + 1)
     }
 
     /// Notices another raft leader, or none, and does what follows from it.
@@ -164,6 +177,13 @@ impl Replica {
         match current.0 {
             None => {
                 self.leadership.vacant_since.get_or_insert(now);
+                // Somebody asks for votes in a new term: leave it the time to win.
+                let turn_over = self.campaign_again_at(now);
+                if let Some(campaign) = &mut self.leadership.campaign
+                    && current.1 > before.1
+                {
+                    campaign.at = campaign.at.max(turn_over);
+                }
             }
             Some(_) => {
                 self.leadership.vacant_since = None;
@@ -172,14 +192,23 @@ impl Replica {
                 self.leadership.heard = now;
                 self.reads.abandon_round();
                 self.resend_batches(now);
+                if self.applied.1 == current.1 {
+                    self.leases_are_renewable(now);
+                }
             }
         }
         self.notice(Notice::Leader { leader: current.0, term: current.1 });
     }
 
-    /// A new raft leader's first entry is applied: from here on leases can be renewed again, and the
-    /// time in between is given back to all of them.
-    pub(super) fn first_entry_of_term(&mut self, now: Moment) {
+    /// There is a raft leader and an entry of its term is applied: leases can be renewed again, and
+    /// the time in which they could not is given back to all of them.
+    ///
+    /// A member that finds the leader of the same term again comes here, too. If it waited for the
+    /// next term it would give back all the time until then, which is hours in a quiet cluster.
+    pub(super) fn leases_are_renewable(&mut self, now: Moment) {
+        if self.raft.leader().is_none() {
+            return;
+        }
         if let Some(since) = self.leadership.unrenewable_since.take() {
             self.deadlines.hold_back(now.since(since));
         }

@@ -56,8 +56,9 @@ pub struct Replica {
     writes: Writes,
     proposals: Proposals,
     reads: Reads,
-    /// A state that came with a snapshot, until raft says to take it.
-    arrived: Option<(SnapshotMark, Box<State>)>,
+    /// States that came with snapshots in this call, until raft says which to take. There may be an
+    /// overdue one among them.
+    arrived: Vec<(SnapshotMark, Box<State>)>,
     upkeep: upkeep::Upkeep,
     leadership: leadership::Leadership,
     connected: BTreeSet<MemberId>,
@@ -94,7 +95,7 @@ impl Replica {
             writes: Writes::new(config.me, recovered.boot),
             proposals: Proposals::default(),
             reads: Reads::new(config.me.0, recovered.boot),
-            arrived: None,
+            arrived: vec![],
             upkeep: upkeep::Upkeep::new(start.index),
             leadership: leadership::Leadership::new(now),
             connected: BTreeSet::new(),
@@ -140,7 +141,7 @@ impl Replica {
             Input::SnapshotFailed => self.snapshot_failed(),
             Input::SnapshotArrived(message, state) => {
                 if let Some(mark) = message.snapshot.clone() {
-                    self.arrived = Some((mark, state));
+                    self.arrived.push((mark, state));
                     self.raft.step(message);
                 }
             }

@@ -11,6 +11,7 @@ use crate::{
     message::Message,
     moment::Moment,
     reads::PendingRead,
+    writes::Waiter,
 };
 
 /// From so many keys on, a range over more than one key is not read in the core loop.
@@ -32,7 +33,9 @@ impl Replica {
                 if self.is_given_up_on(now) {
                     return self.answer(id, Err(Failure::NoLeader));
                 }
-                self.reads.push(PendingRead { id, read, since: now });
+                if !self.reads.push(PendingRead { id, read, since: now }) {
+                    self.answer(id, Err(Failure::TooManyRequests));
+                }
             }
             Request::MoveLeader(to) => self.move_leader(now, id, to),
         }
@@ -103,8 +106,10 @@ impl Replica {
         }
     }
 
+    /// Not before an entry of the raft leader's term is applied: earlier it would drop the round
+    /// without a word, and we would wait for nothing until it counts as lost.
     pub(super) fn reads_to_start(&mut self, now: Moment) -> Option<Vec<u8>> {
-        self.raft.leader()?;
+        self.raft.leader().filter(|_| self.applied.1 == self.raft.term())?;
         let lost = |started: Moment| now.since(started) > 4 * self.config.heartbeat;
         if self.reads.round_started().is_some_and(lost) {
             self.reads.abandon_round();
@@ -162,9 +167,9 @@ impl Replica {
         }
         if self.is_given_up_on(now) {
             let open = self.writes.give_up_open(now);
-            self.fail_all(open, Failure::NoLeader);
+            self.fail_writes(now, open, Failure::NoLeader);
             let sent = self.writes.give_up_sent(now);
-            self.fail_all(sent, Failure::TimedOutLeaderFailure);
+            self.fail_writes(now, sent, Failure::TimedOutLeaderFailure);
             let reads = self.reads.give_up(now);
             self.fail_all(reads, Failure::NoLeader);
         }
@@ -174,11 +179,25 @@ impl Replica {
         let before = Moment::after_start(before);
         let mut late = self.writes.give_up_open(before);
         late.extend(self.writes.give_up_sent(before));
-        late.extend(self.reads.give_up(before));
+        self.fail_writes(now, late, Failure::TimedOut);
+        let late = self.reads.give_up(before);
         self.fail_all(late, Failure::TimedOut);
     }
 
-    pub(super) fn fail_all(&mut self, requests: Vec<RequestId>, failure: Failure) {
+    /// Commands of this member's own may be among those given up: expiries, which nobody else would
+    /// ever propose again while it leads.
+    fn fail_writes(&mut self, now: Moment, waiters: Vec<Waiter>, failure: Failure) {
+        if waiters.contains(&None) {
+            self.take_back_expiries(now);
+        }
+        self.fail_all(waiters.into_iter().flatten(), failure);
+    }
+
+    pub(super) fn fail_all(
+        &mut self,
+        requests: impl IntoIterator<Item = RequestId>,
+        failure: Failure,
+    ) {
         for id in requests {
             self.upkeep.forget_sweep_waiter(id);
             self.answer(id, Err(failure));

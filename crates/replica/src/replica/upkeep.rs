@@ -41,9 +41,13 @@ pub(super) struct Upkeep {
     sweep_waiters: BTreeMap<RequestId, Swept>,
     snapshot_under_way: bool,
     snapshot_wanted: bool,
+    /// Where the last snapshot was begun, well or not.
     last_snapshot: LogIndex,
+    /// Where the last one stands that is durable.
+    last_saved: LogIndex,
     bytes_since_snapshot: u64,
     published_at: Option<Moment>,
+    version_raised_at: Option<Moment>,
     announced_version: u32,
 }
 
@@ -62,8 +66,10 @@ impl Upkeep {
             snapshot_under_way: false,
             snapshot_wanted: false,
             last_snapshot,
+            last_saved: last_snapshot,
             bytes_since_snapshot: 0,
             published_at: None,
+            version_raised_at: None,
             announced_version: 0,
         }
     }
@@ -78,6 +84,7 @@ impl Upkeep {
 
     pub(super) fn installed(&mut self, index: LogIndex) {
         self.last_snapshot = index;
+        self.last_saved = index;
         self.bytes_since_snapshot = 0;
     }
 
@@ -196,8 +203,8 @@ impl Replica {
         if self.raft.leader().is_none() {
             return;
         }
-        let due = self.upkeep.published_at.is_none_or(|at| now.since(at) >= PUBLISH_INTERVAL);
-        if due && !self.is_published() {
+        let due = |last: Option<Moment>| last.is_none_or(|at| now.since(at) >= PUBLISH_INTERVAL);
+        if due(self.upkeep.published_at) && !self.is_published() {
             self.upkeep.published_at = Some(now);
             let command = Command::Publish {
                 member: self.config.me,
@@ -213,8 +220,11 @@ impl Replica {
             self.upkeep.announced_version = version;
             self.notice(Notice::ClusterVersion(version));
         }
-        if self.is_leader() && self.state.common_version().is_some_and(|common| common > version) {
-            let common = self.state.common_version().unwrap_or(version);
+        if !self.is_leader() || !due(self.upkeep.version_raised_at) {
+            return;
+        }
+        if let Some(common) = self.state.common_version().filter(|common| *common > version) {
+            self.upkeep.version_raised_at = Some(now);
             let _ = self.writes.push(now, None, &Command::ClusterVersion(common));
         }
     }
@@ -231,8 +241,9 @@ impl Replica {
     /// Work that can wait, in small portions. True if there is more of it.
     pub(super) fn keep_house(&mut self, _now: Moment) -> bool {
         // What raft did not take is of no use to anybody.
-        if let Some((_, state)) = self.arrived.take() {
+        if let Some((_, state)) = self.arrived.pop() {
             self.effects.discard.get_or_insert(state);
+            self.arrived.clear();
         }
         self.take_snapshot_if_due();
         self.trim_log();
@@ -268,7 +279,7 @@ impl Replica {
         let due = self.upkeep.snapshot_wanted
             || entries >= self.config.snapshot_entries
             || self.upkeep.bytes_since_snapshot >= bytes_max;
-        if !due || entries == 0 || self.upkeep.snapshot_under_way {
+        if !due || self.applied.0 == self.upkeep.last_saved || self.upkeep.snapshot_under_way {
             return;
         }
         self.upkeep.snapshot_under_way = true;
@@ -281,6 +292,7 @@ impl Replica {
 
     pub(super) fn snapshot_saved(&mut self, mark: SnapshotMark) {
         self.upkeep.snapshot_under_way = false;
+        self.upkeep.last_saved = mark.index;
         self.raft.snapshot_saved(mark);
     }
 

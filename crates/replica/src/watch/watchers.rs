@@ -44,7 +44,10 @@ pub struct Watchers {
     limits: WatchLimits,
     streams: BTreeMap<WatchStream, Stream>,
     in_step: Index,
+    /// Those behind whose streams have room.
     behind: BTreeSet<Told>,
+    /// Those behind whose streams must drain first. They are not looked at until then.
+    parked: BTreeSet<Told>,
     future: BTreeMap<Revision, Vec<Told>>,
     progress_due: BTreeSet<(Moment, Told)>,
     news: Vec<WatchNews>,
@@ -89,6 +92,7 @@ impl Watchers {
                 if self.remove(told).is_some() {
                     let revision = store.revision();
                     self.news.push(WatchNews::Cancelled { to: told, compacted: None, revision });
+                    self.answer_progress(stream, revision);
                 }
             }
             WatchInput::Progress(stream) => {
@@ -96,8 +100,10 @@ impl Watchers {
                 self.answer_progress(stream, store.revision());
             }
             WatchInput::Drained(stream, bytes) => {
-                if let Some(stream) = self.streams.get_mut(&stream) {
-                    stream.undrained = stream.undrained.saturating_sub(bytes);
+                let Some(known) = self.streams.get_mut(&stream) else { return };
+                known.undrained = known.undrained.saturating_sub(bytes);
+                if known.undrained < self.limits.stream_bytes_max {
+                    self.unpark(stream);
                 }
             }
             WatchInput::Closed(stream) => {
@@ -191,7 +197,17 @@ impl Watchers {
 
     /// How many watchers there are, and how many of them are behind.
     pub fn counts(&self) -> (usize, usize) {
-        (self.streams.values().map(|stream| stream.watchers.len()).sum(), self.behind.len())
+        let watchers = self.streams.values().map(|stream| stream.watchers.len()).sum();
+        (watchers, self.behind.len() + self.parked.len())
+    }
+
+    fn unpark(&mut self, stream: WatchStream) {
+        let all = Told { stream, id: WatchId::MIN }..=Told { stream, id: WatchId::MAX };
+        let parked: Vec<Told> = self.parked.range(all).copied().collect();
+        for told in parked {
+            self.parked.remove(&told);
+            self.behind.insert(told);
+        }
     }
 
     fn create(&mut self, now: Moment, stream: WatchStream, create: WatchCreate, store: &Store) {
@@ -253,6 +269,7 @@ impl Watchers {
             Place::InStep => self.in_step.remove(&watcher.interest, told),
             Place::Behind(_) => {
                 self.behind.remove(&told);
+                self.parked.remove(&told);
             }
             Place::Future(start) => {
                 if let Some(waiting) = self.future.get_mut(&start) {
@@ -300,6 +317,8 @@ impl Watchers {
         let room = self.limits.stream_bytes_max;
         let Some(stream) = self.streams.get_mut(&to.stream) else { return false };
         if stream.undrained >= room {
+            self.behind.remove(&to);
+            self.parked.insert(to);
             return false;
         }
         let Some(watcher) = stream.watchers.get_mut(&to.id) else { return false };
@@ -309,6 +328,7 @@ impl Watchers {
             let compacted = Some(store.compacted());
             self.remove(to);
             self.news.push(WatchNews::Cancelled { to, compacted, revision });
+            self.answer_progress(to.stream, revision);
             return false;
         }
         let (events, read_up_to) = gather_history(store, &watcher.interest, next, budget);

@@ -187,6 +187,7 @@ impl World {
             WatchNews::Refused { stream, .. } | WatchNews::Progress { stream, .. } => vec![*stream],
             WatchNews::Events { to, .. } => {
                 let mut streams: Vec<_> = to.iter().map(|told| told.stream).collect();
+                streams.sort_unstable();
                 streams.dedup();
                 streams
             }

@@ -55,7 +55,6 @@ impl Scenario {
         let _replay = Replay { name: self.name, seed };
         let mut world = World::new(seed, self.members);
         world.canary = canary;
-        world.trace.text = std::env::var_os("TENURE_TRACE").map(|_| String::new());
         self.play(&mut world);
         world
     }
@@ -100,6 +99,7 @@ impl World {
                     break;
                 }
                 assert!(self.now() <= until, "member {member} does not serve after {limit:?}");
+                self.run(ms(5));
             }
         }
         assert!(self.now() <= until, "the cluster does not serve within {limit:?}");
@@ -126,7 +126,7 @@ impl World {
         request: Request,
     ) -> (Duration, Result<Reply, Failure>) {
         let (probe, verdict) = Probe::new(member, request);
-        self.add_client(probe);
+        self.add_client_after(Duration::ZERO, probe);
         let seen = verdict.clone();
         self.run_until(ms(20_000), move |_| seen.borrow().is_some());
         let verdict = verdict.borrow_mut().take();

@@ -13,6 +13,11 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// `TENURE_TRACE` asks for the lines.
+    pub fn from_environment() -> Trace {
+        Trace { text: std::env::var_os("TENURE_TRACE").map(|_| String::new()), checksum: 0 }
+    }
+
     pub fn line(&mut self, now: Moment, line: impl FnOnce() -> String) {
         if let Some(text) = &mut self.text {
             let micros = now.since_start().as_micros();

@@ -88,7 +88,7 @@ impl World {
             truth: Truth::new(roll),
             invariants: Invariants::default(),
             counts: Counts::default(),
-            trace: Trace::default(),
+            trace: Trace::from_environment(),
             canary: None,
             notices: vec![],
             snapshot_failures: 0,
@@ -161,12 +161,14 @@ impl World {
         true
     }
 
-    pub fn add_client(&mut self, client: impl Client + 'static) -> usize {
-        let number = self.clients.len();
-        self.clients.push(Some(Box::new(client)));
+    pub fn add_client(&mut self, client: impl Client + 'static) {
         let delay = self.dice.duration(us(10), ms(30));
-        self.agenda.after(delay, Happening::Client(number));
-        number
+        self.add_client_after(delay, client);
+    }
+
+    pub fn add_client_after(&mut self, delay: Duration, client: impl Client + 'static) {
+        self.agenda.after(delay, Happening::Client(self.clients.len()));
+        self.clients.push(Some(Box::new(client)));
     }
 
     /// A client is taken out while it acts, so that it can use the world.

@@ -15,7 +15,7 @@ use tonic::{Response, Status};
 use super::{
     Limits,
     reply::{refuse, unexpected},
-    stubs,
+    steps, stubs,
 };
 use crate::node::Door;
 
@@ -111,7 +111,9 @@ impl stubs::kv_server::Kv for Kv {
         };
         match self.door.open(self.door.ask(request).await)? {
             (header, Reply::Wrote(Outcome::Txn(done)) | Reply::Txn(done)) => {
-                Ok(Response::new(pb::TxnResponse { header, ..done.into() }))
+                let mut response = pb::TxnResponse { header, ..done.into() };
+                steps::date(&mut response);
+                Ok(Response::new(response))
             }
             (_, other) => Err(unexpected(&other)),
         }

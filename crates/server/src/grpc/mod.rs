@@ -5,6 +5,7 @@ mod kv;
 mod lease;
 mod maintenance;
 mod reply;
+mod steps;
 mod stubs;
 mod watch;
 

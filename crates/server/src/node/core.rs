@@ -48,7 +48,7 @@ pub enum CoreEvent {
     /// A snapshot could not even be begun to be sent.
     SnapshotUnsent(MemberId),
     /// A snapshot from the raft leader was read.
-    SnapshotLoaded(RaftMessage, Box<State>),
+    SnapshotLoaded(RaftMessage, Box<State>, SavedSnapshot),
 }
 
 /// Why the loop ended.
@@ -218,8 +218,10 @@ impl Core {
             PeerEvent::SnapshotReceived { message, path, .. } => {
                 let events = self.events_sender.clone();
                 tokio::task::spawn_blocking(move || match files::load(&path) {
-                    Ok((_, state)) => {
-                        let _ = events.send(CoreEvent::SnapshotLoaded(message, Box::new(state)));
+                    Ok((mark, state)) => {
+                        let saved = SavedSnapshot { mark, path };
+                        let state = Box::new(state);
+                        let _ = events.send(CoreEvent::SnapshotLoaded(message, state, saved));
                     }
                     Err(cause) => warn!(%cause, "a snapshot from the raft leader is of no use"),
                 });
@@ -245,7 +247,11 @@ impl Core {
             }
             CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
             CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
-            CoreEvent::SnapshotLoaded(message, state) => Input::SnapshotArrived(message, state),
+            CoreEvent::SnapshotLoaded(message, state, saved) => {
+                // From now on this is the one to pass on, should this member come to lead.
+                self.newest_snapshot = Some(saved);
+                Input::SnapshotArrived(message, state)
+            }
         });
         Ok(())
     }

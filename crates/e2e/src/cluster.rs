@@ -1,0 +1,157 @@
+//! Several members that belong together.
+
+use std::{path::PathBuf, time::Duration};
+
+use tempfile::TempDir;
+use tenure::grpc::{Client, ClientError, Endpoint, Options};
+
+use crate::{Address, Member, Spawn, eventually, pb, reserve};
+
+/// What a cluster is to be like.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// How each member is started.
+    pub spawn: Spawn,
+    /// Where members listen, clients and peers; free loopback addresses if not given.
+    pub addresses: Option<Vec<(Address, Address)>>,
+    /// Where the data goes, if not below the temporary directory.
+    pub home: Option<PathBuf>,
+}
+
+impl Plan {
+    /// A plan with more flags for every member.
+    pub fn flags(flags: &[&str]) -> Plan {
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        Plan { spawn: Spawn { flags, ..Spawn::default() }, ..Plan::default() }
+    }
+}
+
+/// A cluster of real processes.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The members, named n1, n2 …
+    pub members: Vec<Member>,
+    _home: TempDir,
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until every member follows a raft leader.
+    pub async fn start(count: usize) -> Cluster {
+        Cluster::with(count, Plan::default()).await
+    }
+
+    /// Starts a cluster by plan and waits until every member follows a raft leader.
+    pub async fn with(count: usize, plan: Plan) -> Cluster {
+        let mut cluster = Cluster::prepare(count, plan);
+        cluster.members.iter_mut().for_each(Member::start);
+        cluster.ready().await;
+        cluster
+    }
+
+    /// A cluster whose members are not started.
+    pub fn prepare(count: usize, plan: Plan) -> Cluster {
+        let home = TempDir::with_prefix("tenure-e2e-").expect("a temporary directory can be made");
+        let addresses = plan.addresses.unwrap_or_else(|| {
+            let free = reserve(2 * count);
+            free.chunks(2).map(|pair| (pair[0], pair[1])).collect()
+        });
+        let named: Vec<_> = (1..=count).map(|n| format!("n{n}")).zip(addresses).collect();
+        let initial: Vec<_> =
+            named.iter().map(|(name, (_, peer))| format!("{name}={}", peer.url())).collect();
+        let initial = initial.join(",");
+        let directory = plan.home.unwrap_or_else(|| home.path().to_owned());
+        let members = named.iter().map(|(name, (client, peer))| {
+            let mut member = Member::new(name, &directory, *client, *peer, &initial);
+            member.spawn = plan.spawn.clone();
+            member
+        });
+        Cluster { members: members.collect(), _home: home }
+    }
+
+    /// Waits until every member that runs follows a raft leader.
+    pub async fn ready(&mut self) {
+        for member in &mut self.members {
+            if member.runs() {
+                member.ready().await;
+            }
+        }
+    }
+
+    /// All client addresses, separated by commas.
+    pub fn endpoints(&self) -> String {
+        let all: Vec<_> = self.members.iter().map(|member| member.client.to_string()).collect();
+        all.join(",")
+    }
+
+    /// A client that knows all members.
+    pub fn client(&self) -> Client {
+        self.client_with(Options::default())
+    }
+
+    /// A client that knows all members and behaves as given.
+    pub fn client_with(&self, options: Options) -> Client {
+        Client::new(Endpoint::list(&self.endpoints()).expect("addresses"), options)
+    }
+
+    /// Which member is the raft leader, in the eyes of a majority of those that answer.
+    pub async fn leader(&self) -> usize {
+        let whole: Vec<usize> = (0..self.members.len()).collect();
+        self.leader_among(&whole).await
+    }
+
+    /// Which of these members all of them follow.
+    pub async fn leader_among(&self, members: &[usize]) -> usize {
+        eventually("one raft leader", async || {
+            let mut followed = Vec::new();
+            for &at in members {
+                let asked = tokio::time::timeout(Duration::from_secs(1), self.status(at)).await;
+                if let Ok(Ok(status)) = asked {
+                    let id = status.header.as_ref().map_or(0, |header| header.member_id);
+                    followed.push((at, id, status.leader));
+                }
+            }
+            let leads = followed.iter().find(|(_, id, leader)| id == leader);
+            let Some((at, id, _)) = leads else { return Err(format!("{followed:?}")) };
+            let followers = followed.iter().filter(|(_, _, leader)| leader == id).count();
+            let enough = members.len() / 2 + 1;
+            if followers >= enough { Ok(*at) } else { Err(format!("{followed:?}")) }
+        })
+        .await
+    }
+
+    /// What one member says of itself.
+    pub async fn status(&self, at: usize) -> Result<pb::StatusResponse, ClientError> {
+        self.members[at].client().maintenance().status().await
+    }
+
+    /// The id of a member.
+    pub async fn id(&self, at: usize) -> u64 {
+        let status = self.status(at).await.expect("the member answers");
+        status.header.expect("a header").member_id
+    }
+
+    /// Some member that is not this one.
+    pub fn other_than(&self, at: usize) -> usize {
+        (at + 1) % self.members.len()
+    }
+
+    /// Waits until all members hold the same data, and answers its hash.
+    pub async fn same_everywhere(&self) -> u32 {
+        let clients: Vec<_> = self.members.iter().map(Member::client).collect();
+        hash_everywhere(&clients).await
+    }
+}
+
+/// Waits until all of these members have the same revision and the same hash.
+pub async fn hash_everywhere(clients: &[Client]) -> u32 {
+    eventually("the same hash everywhere", async || {
+        let mut seen = Vec::new();
+        for client in clients {
+            let request = pb::HashKvRequest { revision: 0 };
+            let hash = client.maintenance().hash_kv(request).await.map_err(|e| e.to_string())?;
+            seen.push((hash.hash_revision, hash.compact_revision, hash.hash));
+        }
+        if seen.windows(2).all(|pair| pair[0] == pair[1]) { Ok(seen[0].2) } else { Err(format!("{seen:?}")) }
+    })
+    .await
+}

@@ -1,0 +1,31 @@
+//! Real `tenure` processes for tests to be cruel to.
+//!
+//! A [`Cluster`] starts members on addresses that nobody else uses, keeps their data in a directory
+//! that goes away, and can kill, stop, continue, and restart each of them. When a test fails, the
+//! end of every member's log is printed; whatever happens, no process outlives its test.
+//!
+//! [`Load`] writes keys meanwhile and remembers what was acknowledged, [`Network`] puts members into
+//! network namespaces and cuts the links between them, [`tools`] finds the foreign programs.
+//!
+//! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
+
+mod address;
+mod cluster;
+mod ctl;
+mod load;
+mod member;
+mod network;
+pub mod tools;
+mod wait;
+mod watcher;
+
+pub use address::{Address, reserve};
+pub use cluster::{Cluster, Plan, hash_everywhere};
+pub use ctl::{Ctl, Said};
+pub use load::{Load, Record};
+pub use member::{Member, Spawn};
+pub use network::Network;
+pub use wait::{eventually, eventually_within};
+pub use watcher::Watcher;
+
+pub use tenure::api::wire::{etcdserverpb as pb, mvccpb};

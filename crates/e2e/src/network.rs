@@ -1,0 +1,131 @@
+//! A network of our own: each member in a namespace, all of them and the test on one bridge.
+//!
+//! Links are cut by dropping packets at the receiver, so that a cut can be one-way and nobody is told.
+
+use std::net::Ipv4Addr;
+
+use crate::{Address, Cluster, Plan, tools};
+
+const CLIENT_PORT: u16 = 2379;
+const PEER_PORT: u16 = 2380;
+
+/// Namespaces and the bridge between them; gone when dropped.
+#[derive(Debug)]
+pub struct Network {
+    tag: String,
+    subnet: [u8; 2],
+    count: usize,
+}
+
+impl Network {
+    /// Makes a network for so many members.
+    pub fn new(count: usize) -> Network {
+        tools::must_be_root("it makes network namespaces");
+        tools::system("iptables", "iptables");
+        let [.., middle, low] = std::process::id().to_be_bytes();
+        // Interface names have 15 characters at the most.
+        let network = Network { tag: format!("te{:x}", std::process::id()), subnet: [middle, low], count };
+        let bridge = network.bridge();
+        ip(&["link", "add", &bridge, "type", "bridge"]);
+        ip(&["addr", "add", &format!("{}/24", network.host_ip()), "dev", &bridge]);
+        ip(&["link", "set", &bridge, "up"]);
+        for at in 0..count {
+            network.add(at);
+        }
+        network
+    }
+
+    fn add(&self, at: usize) {
+        let (space, outside, inside) = (self.space(at), format!("{}o{at}", self.tag), format!("{}i{at}", self.tag));
+        ip(&["netns", "add", &space]);
+        ip(&["link", "add", &outside, "type", "veth", "peer", "name", &inside, "netns", &space]);
+        ip(&["link", "set", &outside, "master", &self.bridge(), "up"]);
+        ip(&["-n", &space, "addr", "add", &format!("{}/24", self.ip(at)), "dev", &inside]);
+        ip(&["-n", &space, "link", "set", &inside, "up"]);
+        ip(&["-n", &space, "link", "set", "lo", "up"]);
+    }
+
+    /// A cluster with a member in each namespace.
+    pub async fn cluster(&self, flags: &[&str]) -> Cluster {
+        let at = |ip, port| Address { ip, port };
+        let addresses =
+            (0..self.count).map(|n| (at(self.ip(n), CLIENT_PORT), at(self.ip(n), PEER_PORT)));
+        let plan = Plan { addresses: Some(addresses.collect()), ..Plan::flags(flags) };
+        let mut cluster = Cluster::prepare(self.count, plan);
+        for (n, member) in cluster.members.iter_mut().enumerate() {
+            let ip = tools::system("ip", "iproute2");
+            member.spawn.before =
+                vec![ip.into(), "netns".into(), "exec".into(), self.space(n).into()];
+            member.start();
+        }
+        cluster.ready().await;
+        cluster
+    }
+
+    /// Packets from one member no longer reach the other. Nobody is told.
+    pub fn cut_one_way(&self, from: usize, to: usize) {
+        let source = self.ip(from).to_string();
+        self.iptables(to, &["-A", "INPUT", "-s", &source, "-j", "DROP"]);
+    }
+
+    /// Cuts the link between two members.
+    pub fn cut(&self, a: usize, b: usize) {
+        self.cut_one_way(a, b);
+        self.cut_one_way(b, a);
+    }
+
+    /// Cuts a member off from all others. Clients still reach it.
+    pub fn isolate(&self, alone: usize) {
+        for other in (0..self.count).filter(|other| *other != alone) {
+            self.cut(alone, other);
+        }
+    }
+
+    /// Mends everything.
+    pub fn heal(&self) {
+        for at in 0..self.count {
+            self.iptables(at, &["-F", "INPUT"]);
+        }
+    }
+
+    fn iptables(&self, at: usize, rule: &[&str]) {
+        let iptables = tools::system("iptables", "iptables");
+        let space = self.space(at);
+        let mut args = vec!["netns", "exec", &space, iptables.to_str().expect("a path of ours"), "-w"];
+        args.extend(rule);
+        ip(&args);
+    }
+
+    fn bridge(&self) -> String {
+        format!("{}b", self.tag)
+    }
+
+    fn space(&self, at: usize) -> String {
+        format!("{}-{at}", self.tag)
+    }
+
+    fn ip(&self, at: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, self.subnet[0], self.subnet[1], 10 + at as u8)
+    }
+
+    fn host_ip(&self) -> Ipv4Addr {
+        Ipv4Addr::new(10, self.subnet[0], self.subnet[1], 1)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let ip = tools::system("ip", "iproute2");
+        let quietly = |args: &[&str]| {
+            let _ = std::process::Command::new(&ip).args(args).output();
+        };
+        for at in 0..self.count {
+            quietly(&["netns", "delete", &self.space(at)]);
+        }
+        quietly(&["link", "delete", &self.bridge()]);
+    }
+}
+
+fn ip(args: &[&str]) -> String {
+    tools::run(&tools::system("ip", "iproute2"), args)
+}

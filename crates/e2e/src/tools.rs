@@ -1,0 +1,52 @@
+//! Programs that are not ours. One that is missing fails the test and says how to get it.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The `tenure` binary: `TENURE_BIN`, or the one built beside the tests.
+pub fn tenure() -> PathBuf {
+    if let Some(path) = env::var_os("TENURE_BIN") {
+        return path.into();
+    }
+    let test = env::current_exe().expect("a test knows its own path");
+    let found = test.ancestors().skip(1).take(3).map(|dir| dir.join("tenure")).find(|p| p.exists());
+    found.expect("no tenure binary beside the tests: run `cargo build -p tenure-cli`, or set TENURE_BIN")
+}
+
+/// A program that scripts/setup-tests put into target/test-tools: `etcd`, `etcdctl`, `python`.
+pub fn installed(name: &str) -> PathBuf {
+    let tools = env::var_os("TENURE_TEST_TOOLS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools"),
+        PathBuf::from,
+    );
+    let path = tools.join("bin").join(name);
+    assert!(path.exists(), "{} is missing: run scripts/setup-tests", path.display());
+    path
+}
+
+/// A program of the system.
+pub fn system(name: &str, package: &str) -> PathBuf {
+    let path = env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
+    let found = path.split(':').map(|dir| Path::new(dir).join(name)).find(|p| p.is_file());
+    found.unwrap_or_else(|| {
+        panic!("{name} is missing: install the package {package} (scripts/setup-tests does, as root)")
+    })
+}
+
+/// Fails unless this is root, who alone may do `what`.
+pub fn must_be_root(what: &str) {
+    assert!(rustix::process::geteuid().is_root(), "this test must be run as root: {what}");
+}
+
+/// Runs a program to its end; fails if that was not a good one.
+pub fn run(program: &Path, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    let output = output.unwrap_or_else(|cause| panic!("{}: {cause}", program.display()));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} {}: {errors}", program.display(), args.join(" "));
+    text
+}

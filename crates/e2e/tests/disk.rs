@@ -1,0 +1,286 @@
+//! Disks that lie, fill up, or forget.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    fs::{self, File},
+    io::{Seek, SeekFrom, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use tenure::grpc::{Client, ClientError};
+use tenure_e2e::{Cluster, Member, Plan, eventually, pb, tools};
+
+fn key(n: usize) -> String {
+    format!("key/{n:05}")
+}
+
+async fn put(client: &Client, n: usize, value: Vec<u8>) -> Result<(), ClientError> {
+    let put = pb::PutRequest { key: key(n).into(), value: value.into(), ..Default::default() };
+    client.kv().put(put).await.map(drop)
+}
+
+/// Writes until it no longer works, and answers how many were acknowledged.
+async fn put_until_refused(client: &Client, value: &[u8], most: usize) -> usize {
+    for n in 0..most {
+        if put(client, n, value.to_vec()).await.is_err() {
+            return n;
+        }
+    }
+    panic!("{most} writes worked, and the disk should not have let them")
+}
+
+async fn assert_there(client: &Client, count: usize) {
+    for n in 0..count {
+        let range = pb::RangeRequest { key: key(n).into(), ..Default::default() };
+        let found = client.kv().range(range).await.unwrap();
+        assert_eq!(found.count, 1, "{} was acknowledged and is gone", key(n));
+    }
+}
+
+/// The segment in use and where what was written to it ends. docs/FORMATS.md has the layout.
+fn end_of_log(member: &Member) -> (PathBuf, u64) {
+    const SEGMENT_HEADER: usize = 64;
+    const BATCH_HEADER: usize = 40;
+    let files = member.files("wal").into_iter().rev();
+    let mut segments = files.filter(|file| file.extension().is_some_and(|kind| kind == "wal"));
+    let newest = segments.next().expect("a segment");
+    let bytes = fs::read(&newest).unwrap();
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let mark = number(SEGMENT_HEADER);
+    let mut end = SEGMENT_HEADER;
+    while end + BATCH_HEADER <= bytes.len() && number(end) == mark {
+        let body = number(end + 4) as usize;
+        end += BATCH_HEADER + body.next_multiple_of(8);
+    }
+    (newest, end as u64)
+}
+
+fn flip(file: &Path, offset: u64) {
+    let file = File::options().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_cuts_a_torn_end_off_the_log_and_starts() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    for n in 0..50 {
+        put(&client, n, vec![b'x'; 100]).await.unwrap();
+    }
+    let member = &mut cluster.members[0];
+    member.kill();
+    let (segment, end) = end_of_log(member);
+    let mut file = File::options().write(true).open(&segment).unwrap();
+    file.seek(SeekFrom::Start(end)).unwrap();
+    file.write_all(&[0xa5; 333]).unwrap();
+    drop(file);
+    member.start();
+    member.ready().await;
+    let line = member.logs("cut a torn end off the log").await;
+    assert!(line.contains(segment.to_str().unwrap()) && line.contains(&end.to_string()), "{line}");
+    assert_there(&member.client(), 50).await;
+    put(&member.client(), 50, vec![]).await.unwrap();
+    // The cut must hold: the next start finds nothing to complain about.
+    member.kill();
+    member.start();
+    member.ready().await;
+    assert_eq!(member.log().matches("cut a torn end").count(), 1);
+    assert_there(&member.client(), 51).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_starts_with_a_log_that_was_truncated_in_its_last_batch() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    for n in 0..50 {
+        put(&client, n, vec![b'x'; 1000]).await.unwrap();
+    }
+    let member = &mut cluster.members[0];
+    member.kill();
+    let (segment, end) = end_of_log(member);
+    File::options().write(true).open(&segment).unwrap().set_len(end - 20).unwrap();
+    member.start();
+    member.ready().await;
+    member.logs("cut a torn end off the log").await;
+    // The last batch held the last write, or only how far the log is committed.
+    assert_there(&member.client(), 49).await;
+    put(&member.client(), 50, vec![]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_refuses_to_start_with_a_flipped_bit_in_the_log() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    for n in 0..50 {
+        put(&client, n, vec![b'x'; 500]).await.unwrap();
+    }
+    let member = &mut cluster.members[0];
+    member.kill();
+    let (segment, end) = end_of_log(member);
+    flip(&segment, end / 2);
+    refuses_to_start(member, &segment).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_refuses_to_start_with_a_flipped_bit_in_its_snapshot() {
+    let mut cluster = Cluster::with(1, Plan::flags(&["--snapshot-count", "50"])).await;
+    let client = cluster.client();
+    for n in 0..300 {
+        put(&client, n, vec![b'x'; 100]).await.unwrap();
+    }
+    let member = &mut cluster.members[0];
+    let is_snapshot = |file: &PathBuf| file.extension().is_some_and(|kind| kind == "snap");
+    eventually("a snapshot", async || match member.files("snap").iter().any(is_snapshot) {
+        true => Ok(()),
+        false => Err(format!("{:?}", member.files("snap"))),
+    })
+    .await;
+    assert!(member.stop().await.success());
+    let newest = member.files("snap").into_iter().rfind(is_snapshot).unwrap();
+    let half = fs::metadata(&newest).unwrap().len() / 2;
+    flip(&newest, half);
+    refuses_to_start(member, &newest).await;
+}
+
+/// It ends with an error that names the file and an offset.
+async fn refuses_to_start(member: &mut Member, file: &Path) {
+    let before = member.log().len();
+    member.start();
+    assert!(!member.wait_for_end().await.success());
+    let log = member.log().split_off(before);
+    let name = file.file_name().unwrap().to_str().unwrap();
+    assert!(log.contains(name) && log.contains("is corrupt at offset "), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_never_acknowledges_after_a_failed_flush() {
+    let strace = tools::system("strace", "strace");
+    let mut cluster = Cluster::prepare(1, Plan::default());
+    let member = &mut cluster.members[0];
+    let inject = "inject=fdatasync:error=EIO:when=30+";
+    // -D: strace stands aside, and the process that was started is the member itself.
+    let before = [strace.to_str().unwrap(), "-D", "-f", "-o", "/dev/null"];
+    let filter = ["-e", "trace=fdatasync", "-e", inject];
+    member.spawn.before = before.iter().chain(&filter).map(Into::into).collect();
+    member.start();
+    member.ready().await;
+    let acknowledged = put_until_refused(&member.client(), b"x", 200).await;
+    assert!(acknowledged > 0);
+    let ended = member.wait_for_end().await;
+    assert!(!ended.success(), "{ended}");
+    member.logs("a failed flush is never retried").await;
+    member.spawn.before.clear();
+    member.start();
+    member.ready().await;
+    assert_there(&member.client(), acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_goes_on_without_a_leader_whose_disk_failed() {
+    let strace = tools::system("strace", "strace");
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let load =
+        tenure_e2e::Load::start("load", (0..4).map(|_| cluster.client()).collect());
+    load.progress(50).await;
+    let pid = cluster.members[leader].pid().to_string();
+    let mut tracer = std::process::Command::new(strace)
+        .args(["-q", "-f", "-o", "/dev/null", "-p", &pid])
+        .args(["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"])
+        .spawn()
+        .unwrap();
+    let ended = cluster.members[leader].wait_for_end().await;
+    assert!(!ended.success(), "{ended}");
+    tracer.wait().unwrap();
+    load.progress(50).await;
+    let record = load.stop().await;
+    cluster.members[leader].start();
+    cluster.members[leader].ready().await;
+    record.check(&cluster.client(), "load").await;
+    cluster.same_everywhere().await;
+}
+
+/// A small volume, unmounted when dropped.
+struct Volume(TempDir);
+
+impl Volume {
+    fn new(options: &str) -> Volume {
+        tools::must_be_root("it mounts a small volume");
+        let volume = Volume(TempDir::with_prefix("tenure-e2e-volume-").unwrap());
+        volume.mount(options);
+        volume
+    }
+
+    fn mount(&self, options: &str) {
+        let mount = tools::system("mount", "mount");
+        tools::run(&mount, &["-t", "tmpfs", "-o", options, "tenure-e2e", self.0.path().to_str().unwrap()]);
+    }
+
+    fn remount(&self, options: &str) {
+        let mount = tools::system("mount", "mount");
+        let options = format!("remount,{options}");
+        tools::run(&mount, &["-o", &options, self.0.path().to_str().unwrap()]);
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        let umount = tools::system("umount", "mount");
+        let _ = std::process::Command::new(umount).arg("-l").arg(self.0.path()).output();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_loses_nothing_when_the_disk_fills_up() {
+    let volume = Volume::new("size=24m");
+    let plan = Plan { home: Some(volume.0.path().to_owned()), ..Plan::default() };
+    let mut cluster = Cluster::with(1, plan).await;
+    let member = &mut cluster.members[0];
+    let acknowledged = put_until_refused(&member.client(), &[b'x'; 256 << 10], 200).await;
+    assert!(acknowledged > 0);
+    let ended = member.wait_for_end().await;
+    assert!(!ended.success(), "{ended}");
+    volume.remount("size=200m");
+    // The log shares the volume, so the reason may have had no room; what is acknowledged has.
+    member.start();
+    member.ready().await;
+    assert_there(&member.client(), acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_says_what_is_wrong_with_a_data_directory_it_cannot_write() {
+    let volume = Volume::new("size=1m");
+    volume.remount("ro,size=1m");
+    let mut cluster = Cluster::prepare(1, Plan::default());
+    let member = &mut cluster.members[0];
+    member.data_dir = volume.0.path().join("data");
+    member.start();
+    assert!(!member.wait_for_end().await.success());
+    let log = member.log();
+    assert!(log.contains("mount the volume writable"), "{log}");
+
+    let file = volume.0.path().with_extension("file");
+    fs::write(&file, "not a directory").unwrap();
+    member.data_dir = file.join("data");
+    member.start();
+    assert!(!member.wait_for_end().await.success());
+    fs::remove_file(&file).unwrap();
+    let log = member.log();
+    assert!(log.contains("choose a path that is a directory"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_does_not_share_a_data_directory() {
+    let cluster = Cluster::start(1).await;
+    let mut second = Cluster::prepare(1, Plan::default());
+    second.members[0].data_dir = cluster.members[0].data_dir.clone();
+    second.members[0].start();
+    assert!(!second.members[0].wait_for_end().await.success());
+    let log = second.members[0].log();
+    assert!(log.contains("another process uses this data directory"), "{log}");
+    put(&cluster.client(), 0, vec![]).await.unwrap();
+}

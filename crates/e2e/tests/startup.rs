@@ -1,0 +1,63 @@
+//! Settings that cannot work, and what is said about them.
+#![allow(clippy::unwrap_used)]
+
+use std::{net::TcpListener, process::Command};
+
+use tenure_e2e::{Cluster, Plan, tools};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_names_the_process_and_the_flag_when_a_port_is_in_use() {
+    for (flag, members) in [("--listen-client-urls", 1), ("--listen-peer-urls", 3)] {
+        let mut cluster = Cluster::prepare(members, Plan::default());
+        let member = &mut cluster.members[0];
+        let taken = if members == 1 { member.client } else { member.peer };
+        let _held = TcpListener::bind((taken.ip, taken.port)).unwrap();
+        member.start();
+        assert!(!member.wait_for_end().await.success());
+        let log = member.log();
+        let owner = format!("process {}", std::process::id());
+        for part in [flag, &owner, &taken.to_string()] {
+            assert!(log.contains(part), "{part} is not in: {log}");
+        }
+    }
+}
+
+#[test]
+fn it_lists_all_contradictions_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let output = Command::new(tools::tenure())
+        .current_dir(home.path())
+        .args(["serve", "--name", "a", "--initial-cluster", "b=http://127.0.0.1:1"])
+        .args(["--listen-client-urls", "tcp://127.0.0.1:2379"])
+        .args(["--heartbeat-interval", "500", "--election-timeout", "600"])
+        .args(["--max-txn-ops", "0", "--snapshot-count", "many"])
+        .args(["--watch-progress-notify-interval", "1ms"])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    for flag in [
+        "--initial-cluster",
+        "--listen-client-urls",
+        "--election-timeout",
+        "--max-txn-ops",
+        "--snapshot-count",
+        "--watch-progress-notify-interval",
+    ] {
+        assert!(said.contains(&format!("{flag}:")), "{flag} is not in: {said}");
+    }
+    let made: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
+    assert!(made.is_empty(), "nothing is made with settings that cannot work: {made:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_refuses_a_data_directory_of_another_member() {
+    let mut cluster = Cluster::start(1).await;
+    let member = &mut cluster.members[0];
+    assert!(member.stop().await.success());
+    member.spawn.flags.extend(["--initial-cluster-token", "another"].map(str::to_owned));
+    member.start();
+    assert!(!member.wait_for_end().await.success());
+    let log = member.log();
+    assert!(log.contains("use the settings it was made with, or another --data-dir"), "{log}");
+}

@@ -1,0 +1,201 @@
+//! Who serves, and what those answer who cannot.
+
+use tenure_api::{Failure, MemberId};
+use tenure_replica::{Answer, Consistency, Read, Request};
+
+use crate::{
+    seeds,
+    world::{
+        World,
+        agenda::Happening,
+        clients::{Client, Mover, Registers},
+        invariants::one_answer::Open,
+        member::Number,
+        ms,
+        scenario::Replay,
+    },
+};
+
+fn started(name: &'static str, seed: u64, members: u64) -> (World, Number, Replay) {
+    let replay = Replay { name, seed };
+    let mut world = World::new(seed, members);
+    world.start_all();
+    world.must_lead_within(ms(1500));
+    world.run(ms(500));
+    let leader = world.leader().expect("somebody leads after half a second");
+    (world, leader, replay)
+}
+
+fn fresh_read() -> Request {
+    Request::Read(Read::Freshness, Consistency::Linearizable)
+}
+
+#[test]
+fn a_minority_refuses_promptly() {
+    for seed in seeds(6) {
+        for with_leader in [true, false] {
+            let (mut world, leader, _replay) = started("minority", seed, 3);
+            let alone = if with_leader { leader } else { 1 + leader % 3 };
+            world.isolate(alone);
+            // Long enough to notice, and then to lose patience.
+            world.run(ms(1000) + ms(1300));
+            let put = world.plain_put("alone");
+            for request in [put, fresh_read()] {
+                let (took, answer) = world.timed_probe(alone, request);
+                assert_eq!(answer.err(), Some(Failure::NoLeader));
+                assert!(took < ms(20), "the refusal took {took:?}");
+            }
+            let stale = Request::Read(Read::Freshness, Consistency::Serializable);
+            world.probe(alone, stale).expect("what a member has it can always tell");
+        }
+    }
+}
+
+#[test]
+fn requests_in_a_minority_are_answered_soon_after_it_is_cut_off() {
+    for seed in seeds(6) {
+        let (mut world, leader, _replay) = started("minority_waits", seed, 3);
+        let alone = 1 + leader % 3;
+        world.isolate(alone);
+        world.run(ms(100));
+        let (took, answer) = world.timed_probe(alone, fresh_read());
+        assert_eq!(answer.err(), Some(Failure::NoLeader));
+        assert!(took < ms(2600), "the refusal took {took:?}");
+    }
+}
+
+/// A and B cannot hear each other, C hears both.
+#[test]
+fn a_partial_partition_keeps_serving() {
+    for seed in seeds(6) {
+        let (mut world, leader, _replay) = started("partial", seed, 3);
+        let (b, c) = (1 + leader % 3, 1 + (leader + 1) % 3);
+        for (a, b) in [(leader, b), (b, leader)] {
+            world.net.cut(a, b);
+        }
+        let term = world.members[&leader].process.as_ref().unwrap().replica.term();
+        for _ in 0..20 {
+            for member in [leader, c] {
+                let put = world.plain_put("partial");
+                let (took, answer) = world.timed_probe(member, put);
+                assert!(answer.is_ok(), "{answer:?}");
+                assert!(took < ms(100), "a write took {took:?}");
+            }
+            world.run(ms(300));
+        }
+        let now = world.members[&leader].process.as_ref().unwrap().replica.term();
+        assert_eq!(now, term, "whoever is half cut off does not disturb the leader");
+    }
+}
+
+/// Clients whose requests may not fail.
+struct Demanding(Registers);
+
+impl Client for Demanding {
+    fn turn(&mut self, me: usize, world: &mut World) {
+        self.0.turn(me, world);
+    }
+
+    fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
+        let expected = [Failure::Compacted, Failure::FutureRevision];
+        if let Err(failure) = answer.result {
+            assert!(expected.contains(&failure), "{:?} failed: {failure}", open.request);
+        }
+        self.0.answered(me, world, open, answer);
+    }
+}
+
+#[test]
+fn no_request_fails_while_the_leadership_moves_about() {
+    let mut moved = 0;
+    for seed in seeds(6) {
+        let (mut world, _, _replay) = started("moves", seed, 3);
+        for _ in 0..6 {
+            world.add_client(Demanding(Registers::default()));
+        }
+        world.add_client(Mover);
+        world.run(ms(4000));
+        moved += world.counts.of("leader_moved");
+        world.come_to_rest();
+    }
+    assert!(moved > 0);
+}
+
+#[test]
+fn no_request_fails_when_a_leader_hands_over_before_it_stops() {
+    for members in [3, 5] {
+        for seed in seeds(6) {
+            let (mut world, leader, _replay) = started("hand_over", seed, members);
+            for _ in 0..6 {
+                world.add_client(Demanding(Registers::default()));
+            }
+            world.run(ms(300));
+            world.hand_over(leader);
+            let gone = world.run_until(ms(300), |world| {
+                world.leader().is_some_and(|now| now != leader)
+            });
+            assert!(gone.is_some(), "the leader does not hand over");
+            world.run(ms(500));
+            world.come_to_rest();
+        }
+    }
+}
+
+#[test]
+fn moving_the_leadership_to_strangers_is_refused() {
+    let (mut world, leader, _replay) = started("strangers", 1, 3);
+    let stranger = world.probe(leader, Request::MoveLeader(MemberId(99)));
+    assert_eq!(stranger.err(), Some(Failure::BadLeaderTransferee));
+    let follower = 1 + leader % 3;
+    let request = Request::MoveLeader(MemberId(follower));
+    assert_eq!(world.probe(follower, request).err(), Some(Failure::NotLeader));
+}
+
+#[test]
+fn a_member_that_was_away_for_long_comes_back_by_snapshot() {
+    for seed in seeds(6) {
+        let (mut world, leader, _replay) = started("long_away", seed, 3);
+        let away = 1 + leader % 3;
+        world.crash(away);
+        for _ in 0..4 {
+            world.add_client(Registers::default());
+        }
+        world.run(ms(3000));
+        world.agenda.after(ms(1), Happening::Start(away));
+        world.run(ms(1000));
+        assert!(world.counts.of("snapshot_installed") > 0);
+        world.must_serve_within(ms(500));
+        world.come_to_rest();
+    }
+}
+
+/// The commit of nothing else happens meanwhile: the retry must not wait for the next write.
+#[test]
+fn a_snapshot_that_failed_is_taken_again_for_whoever_needs_it() {
+    let _replay = Replay { name: "snapshot_again", seed: 3 };
+    let mut world = World::with(3, 3, |config| {
+        config.snapshot_entries = u64::MAX;
+        config.snapshot_bytes_min = u64::MAX;
+    });
+    world.start_all();
+    world.must_lead_within(ms(1500));
+    world.run(ms(300));
+    let leader = world.leader().expect("it was just waited for");
+    let away = 1 + leader % 3;
+    world.crash(away);
+    for number in 0..120 {
+        let put = world.plain_put(&format!("k{number}"));
+        world.probe(leader, put).expect("two of three serve");
+    }
+    world.snapshot_failures = 1000;
+    world.start(away);
+    world.run(ms(2000));
+    world.snapshot_failures = 0;
+    assert!(world.counts.of("snapshot_failure") > 0);
+    world.run(ms(2000));
+    let (applied, last) = (
+        world.members[&away].process.as_ref().unwrap().replica.status().applied,
+        world.truth.last(),
+    );
+    assert_eq!(applied, last, "the member that was away is still behind");
+}

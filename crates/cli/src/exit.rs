@@ -4,6 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use tenure::grpc::ClientError;
+use tenure_server::StartError;
 
 /// How the command ended, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,9 @@ impl Exit {
             return Exit::Done;
         }
         if error.is::<UsageError>() {
+            return Exit::Usage;
+        }
+        if let Some(StartError::Settings(_)) = error.downcast_ref() {
             return Exit::Usage;
         }
         match error.downcast_ref::<ClientError>() {

@@ -2,13 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use etcd_client::{
-    Client, Compare, CompareOp, DeleteOptions, EventType, GetOptions, LeaseGrantOptions, PutOptions,
-    SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse, WatchOptions,
+    Client, Compare, CompareOp, DeleteOptions, EventType, GetOptions, LeaseGrantOptions,
+    PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse, WatchOptions,
 };
 use tenure_e2e::Cluster;
 
 async fn connect(cluster: &Cluster) -> Client {
-    let endpoints: Vec<_> = cluster.members.iter().map(|member| member.client.to_string()).collect();
+    let endpoints: Vec<_> =
+        cluster.members.iter().map(|member| member.client.to_string()).collect();
     Client::connect(endpoints, None).await.unwrap()
 }
 
@@ -21,7 +22,8 @@ async fn it_serves_keys() {
         let put = client.put("k/a", "2", Some(PutOptions::new().with_prev_key())).await.unwrap();
         assert_eq!(put.prev_key().unwrap().value_str().unwrap(), "1");
         client.put("k/b", "3", None).await.unwrap();
-        let options = GetOptions::new().with_prefix().with_sort(SortTarget::Key, SortOrder::Descend);
+        let options =
+            GetOptions::new().with_prefix().with_sort(SortTarget::Key, SortOrder::Descend);
         let found = client.get("k/", Some(options)).await.unwrap();
         let keys: Vec<_> = found.kvs().iter().map(|kv| kv.key_str().unwrap()).collect();
         assert_eq!((keys, found.count()), (vec!["k/b", "k/a"], 2));
@@ -106,5 +108,12 @@ async fn it_serves_status_and_members() {
     assert!(status.version().starts_with("3."));
     assert_ne!(status.leader(), 0);
     assert_eq!(client.member_list().await.unwrap().members().len(), 3);
-    assert!(client.alarm(etcd_client::AlarmAction::Get, etcd_client::AlarmType::None, None).await.unwrap().alarms().is_empty());
+    assert!(
+        client
+            .alarm(etcd_client::AlarmAction::Get, etcd_client::AlarmType::None, None)
+            .await
+            .unwrap()
+            .alarms()
+            .is_empty()
+    );
 }

@@ -151,7 +151,11 @@ pub async fn hash_everywhere(clients: &[Client]) -> u32 {
             let hash = client.maintenance().hash_kv(request).await.map_err(|e| e.to_string())?;
             seen.push((hash.hash_revision, hash.compact_revision, hash.hash));
         }
-        if seen.windows(2).all(|pair| pair[0] == pair[1]) { Ok(seen[0].2) } else { Err(format!("{seen:?}")) }
+        if seen.windows(2).all(|pair| pair[0] == pair[1]) {
+            Ok(seen[0].2)
+        } else {
+            Err(format!("{seen:?}"))
+        }
     })
     .await
 }

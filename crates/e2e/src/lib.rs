@@ -4,7 +4,8 @@
 //! that goes away, and can kill, stop, continue, and restart each of them. When a test fails, the
 //! end of every member's log is printed; whatever happens, no process outlives its test.
 //!
-//! [`Load`] writes keys meanwhile and remembers what was acknowledged, [`Network`] puts members into
+//! [`Load`] writes keys meanwhile and remembers what was acknowledged, [`Register`] looks for stale
+//! reads, [`Network`] puts members into
 //! network namespaces and cuts the links between them, [`tools`] finds the foreign programs.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
@@ -15,6 +16,7 @@ mod ctl;
 mod load;
 mod member;
 mod network;
+mod register;
 pub mod tools;
 mod wait;
 mod watcher;
@@ -25,6 +27,7 @@ pub use ctl::{Ctl, Said};
 pub use load::{Load, Record};
 pub use member::{Member, Spawn};
 pub use network::Network;
+pub use register::Register;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 

@@ -91,8 +91,11 @@ async fn write(
             break;
         }
         let key = format!("{prefix}{number:06}");
-        let put =
-            pb::PutRequest { key: key.clone().into(), value: key.clone().into(), ..Default::default() };
+        let put = pb::PutRequest {
+            key: key.clone().into(),
+            value: key.clone().into(),
+            ..Default::default()
+        };
         match client.kv().put(put).await {
             Ok(answer) => {
                 record.acknowledged.insert(key, answer.header.map_or(0, |header| header.revision));

@@ -24,7 +24,8 @@ impl Network {
         tools::system("iptables", "iptables");
         let [.., middle, low] = std::process::id().to_be_bytes();
         // Interface names have 15 characters at the most.
-        let network = Network { tag: format!("te{:x}", std::process::id()), subnet: [middle, low], count };
+        let network =
+            Network { tag: format!("te{:x}", std::process::id()), subnet: [middle, low], count };
         let bridge = network.bridge();
         ip(&["link", "add", &bridge, "type", "bridge"]);
         ip(&["addr", "add", &format!("{}/24", network.host_ip()), "dev", &bridge]);
@@ -36,7 +37,8 @@ impl Network {
     }
 
     fn add(&self, at: usize) {
-        let (space, outside, inside) = (self.space(at), format!("{}o{at}", self.tag), format!("{}i{at}", self.tag));
+        let (space, outside, inside) =
+            (self.space(at), format!("{}o{at}", self.tag), format!("{}i{at}", self.tag));
         ip(&["netns", "add", &space]);
         ip(&["link", "add", &outside, "type", "veth", "peer", "name", &inside, "netns", &space]);
         ip(&["link", "set", &outside, "master", &self.bridge(), "up"]);
@@ -91,7 +93,8 @@ impl Network {
     fn iptables(&self, at: usize, rule: &[&str]) {
         let iptables = tools::system("iptables", "iptables");
         let space = self.space(at);
-        let mut args = vec!["netns", "exec", &space, iptables.to_str().expect("a path of ours"), "-w"];
+        let mut args =
+            vec!["netns", "exec", &space, iptables.to_str().expect("a path of ours"), "-w"];
         args.extend(rule);
         ip(&args);
     }

@@ -13,7 +13,9 @@ pub fn tenure() -> PathBuf {
     }
     let test = env::current_exe().expect("a test knows its own path");
     let found = test.ancestors().skip(1).take(3).map(|dir| dir.join("tenure")).find(|p| p.exists());
-    found.expect("no tenure binary beside the tests: run `cargo build -p tenure-cli`, or set TENURE_BIN")
+    found.expect(
+        "no tenure binary beside the tests: run `cargo build -p tenure-cli`, or set TENURE_BIN",
+    )
 }
 
 /// A program that scripts/setup-tests put into target/test-tools: `etcd`, `etcdctl`, `python`.
@@ -32,7 +34,9 @@ pub fn system(name: &str, package: &str) -> PathBuf {
     let path = env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let found = path.split(':').map(|dir| Path::new(dir).join(name)).find(|p| p.is_file());
     found.unwrap_or_else(|| {
-        panic!("{name} is missing: install the package {package} (scripts/setup-tests does, as root)")
+        panic!(
+            "{name} is missing: install the package {package} (scripts/setup-tests does, as root)"
+        )
     })
 }
 

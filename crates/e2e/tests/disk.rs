@@ -184,8 +184,7 @@ async fn it_goes_on_without_a_leader_whose_disk_failed() {
     let strace = tools::system("strace", "strace");
     let mut cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
-    let load =
-        tenure_e2e::Load::start("load", (0..4).map(|_| cluster.client()).collect());
+    let load = tenure_e2e::Load::start("load", (0..4).map(|_| cluster.client()).collect());
     load.progress(50).await;
     let pid = cluster.members[leader].pid().to_string();
     let mut tracer = std::process::Command::new(strace)
@@ -217,7 +216,10 @@ impl Volume {
 
     fn mount(&self, options: &str) {
         let mount = tools::system("mount", "mount");
-        tools::run(&mount, &["-t", "tmpfs", "-o", options, "tenure-e2e", self.0.path().to_str().unwrap()]);
+        tools::run(
+            &mount,
+            &["-t", "tmpfs", "-o", options, "tenure-e2e", self.0.path().to_str().unwrap()],
+        );
     }
 
     fn remount(&self, options: &str) {

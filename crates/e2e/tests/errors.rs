@@ -23,10 +23,18 @@ impl Table {
         Table { kv, lease: stubs::LeaseClient::new(channel), wrong: vec![] }
     }
 
-    fn expect<T: Debug>(&mut self, what: &str, result: Result<Response<T>, Status>, code: Code, text: &str) {
+    fn expect<T: Debug>(
+        &mut self,
+        what: &str,
+        result: Result<Response<T>, Status>,
+        code: Code,
+        text: &str,
+    ) {
         match result {
             Err(status) if status.code() == code && status.message() == text => {}
-            Err(status) => self.wrong.push(format!("{what}: {:?} {:?}", status.code(), status.message())),
+            Err(status) => {
+                self.wrong.push(format!("{what}: {:?} {:?}", status.code(), status.message()))
+            }
             Ok(response) => self.wrong.push(format!("{what}: answered {:?}", response.get_ref())),
         }
     }
@@ -123,7 +131,6 @@ async fn keys(table: &mut Table) {
 
     let result = table.kv.delete_range(pb::DeleteRangeRequest::default()).await;
     table.expect("delete of no key", result, InvalidArgument, NO_KEY);
-
 }
 
 async fn transactions(table: &mut Table) {
@@ -153,7 +160,9 @@ async fn transactions(table: &mut Table) {
     let ops = vec![op_txn(vec![op_set(set(""))])];
     table.txn("no key inside", ops, InvalidArgument, NO_KEY).await;
     let put = pb::PutRequest { ignore_value: true, value: "v".into(), ..set("a") };
-    table.txn("ignored value", vec![op_set(put)], InvalidArgument, "etcdserver: value is provided").await;
+    table
+        .txn("ignored value", vec![op_set(put)], InvalidArgument, "etcdserver: value is provided")
+        .await;
     let put = pb::PutRequest { ignore_value: true, ..set("nobody") };
     table.txn("value of nothing", vec![op_set(put)], InvalidArgument, NOT_FOUND).await;
     let put = pb::PutRequest { lease: 77, ..set("a") };
@@ -206,7 +215,8 @@ async fn leases(table: &mut Table) {
 /// What newer etcds refuse and etcd 3.5.1 dies of.
 async fn newer(table: &mut Table) {
     use Code::InvalidArgument;
-    let sort = |order, target| pb::RangeRequest { sort_order: order, sort_target: target, ..get("a") };
+    let sort =
+        |order, target| pb::RangeRequest { sort_order: order, sort_target: target, ..get("a") };
     let unsorted = "etcdserver: invalid sort option";
     table.range("sort order 9", sort(9, 0), InvalidArgument, unsorted).await;
     table.range("sort target 9", sort(1, 9), InvalidArgument, unsorted).await;
@@ -216,7 +226,12 @@ async fn newer(table: &mut Table) {
     let unreadable = tonic::metadata::MetadataValue::try_from(&b"3.\xff5"[..]).unwrap();
     request.metadata_mut().insert("client-api-version", unreadable);
     let result = table.kv.range(request).await;
-    table.expect("unreadable version", result, InvalidArgument, "etcdserver: invalid client api version");
+    table.expect(
+        "unreadable version",
+        result,
+        InvalidArgument,
+        "etcdserver: invalid client api version",
+    );
 }
 
 async fn play(client: &Client) -> Wrong {
@@ -294,6 +309,7 @@ async fn it_lists_members_linearizably_or_locally() {
     let mut alone = stubs::ClusterClient::new(cluster.members[0].client().channel());
     let local = alone.member_list(pb::MemberListRequest { linearizable: false }).await.unwrap();
     assert_eq!(local.into_inner().members.len(), 3);
-    let refused = alone.member_list(pb::MemberListRequest { linearizable: true }).await.unwrap_err();
+    let refused =
+        alone.member_list(pb::MemberListRequest { linearizable: true }).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused}");
 }

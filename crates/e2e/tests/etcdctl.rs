@@ -244,6 +244,19 @@ async fn it_watches_as_etcd_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn it_keeps_a_lease_alive() {
+    for count in [1, 3] {
+        let cluster = Cluster::start(count).await;
+        let ctl = Ctl::of(&cluster);
+        let granted = ctl.run(&["lease", "grant", "1"]).ok();
+        let lease = granted.split_whitespace().nth(1).unwrap();
+        let expected = format!("lease {lease} keepalived with TTL(1)");
+        // A renewal every third of a second: seven of them outlive the TTL twice.
+        assert_eq!(first_lines(&ctl, &["lease", "keep-alive", lease], 7), vec![expected; 7]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_shows_members_health_status_and_equal_hashes() {
     for count in [1, 3] {
         let cluster = Cluster::start(count).await;
@@ -254,8 +267,12 @@ async fn it_shows_members_health_status_and_equal_hashes() {
         cluster.same_everywhere().await;
 
         let members: Value = json(&ctl, &["member", "list", "-w", "json"]);
-        let mut names: Vec<_> =
-            members["members"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+        let mut names: Vec<_> = members["members"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|m| m["name"].as_str().unwrap())
+            .collect();
         names.sort_unstable();
         assert_eq!(names, ["n1", "n2", "n3"][..count]);
         let simple = ctl.run(&["member", "list"]).ok();

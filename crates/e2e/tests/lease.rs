@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,8 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure::grpc::{Client, Options};
-use tenure_e2e::{Cluster, Plan, Watcher, eventually, pb, tools};
+use tenure::grpc::Client;
+use tenure_e2e::{Cluster, Member, Plan, Watcher, eventually, pb, tools};
 use tokio::task::JoinHandle;
 
 /// How late an expiry may be noticed.
@@ -44,26 +45,31 @@ async fn watch(client: &Client, prefix: &str) -> Watcher {
     watcher
 }
 
-/// Renews one lease until told to stop, on any member; answers whether the lease lived all the time.
+/// Renews one lease until told to stop; a member that does not answer is left for the next.
 struct Renewer {
     stop: Arc<AtomicBool>,
     task: JoinHandle<Result<Instant, String>>,
 }
 
 impl Renewer {
-    fn start(client: Client, lease: i64, every: Duration) -> Renewer {
+    fn start(cluster: &Cluster, lease: i64, every: Duration) -> Renewer {
+        let mut clients: VecDeque<_> = cluster.members.iter().map(Member::client).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let told = stop.clone();
         let task = tokio::spawn(async move {
             let mut last_sent = Instant::now();
             while !told.load(Ordering::Relaxed) {
                 let sent = Instant::now();
-                match renew(&client, lease).await {
-                    Some(0) => return Err(format!("gone {:?} after a renewal", last_sent.elapsed())),
-                    Some(_) => last_sent = sent,
-                    None => {}
+                match renew(&clients[0], lease).await {
+                    Some(0) => {
+                        return Err(format!("gone {:?} after a renewal", last_sent.elapsed()));
+                    }
+                    Some(_) => {
+                        last_sent = sent;
+                        tokio::time::sleep(every).await;
+                    }
+                    None => clients.rotate_left(1),
                 }
-                tokio::time::sleep(every).await;
             }
             Ok(last_sent)
         });
@@ -147,7 +153,7 @@ async fn it_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed() {
 
     let living = grant(&client, 2).await;
     put(&client, "live/1", living).await;
-    let renewer = Renewer::start(cluster.client(), living, Duration::from_millis(400));
+    let renewer = Renewer::start(&cluster, living, Duration::from_millis(400));
 
     let dead = grant(&client, TTL.as_secs() as i64).await;
     put(&client, "dead/1", dead).await;
@@ -172,7 +178,7 @@ async fn it_cuts_no_live_lease_after_the_process_was_stopped_for_ten_seconds() {
     let client = cluster.client();
     let lease = grant(&client, 2).await;
     put(&client, "k/1", lease).await;
-    let renewer = Renewer::start(client.clone(), lease, Duration::from_millis(300));
+    let renewer = Renewer::start(&cluster, lease, Duration::from_millis(300));
     let mut watcher = watch(&client, "k").await;
     cluster.members[0].pause();
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -189,12 +195,11 @@ async fn it_cuts_no_live_lease_after_the_process_was_stopped_for_ten_seconds() {
 async fn it_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back() {
     let cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
-    let options = Options { request_timeout: Duration::from_secs(2), ..Options::default() };
     let others: Vec<_> = (0..3).filter(|at| *at != leader).collect();
     let client = cluster.members[others[0]].client();
     let lease = grant(&client, 2).await;
     put(&client, "k/1", lease).await;
-    let renewer = Renewer::start(cluster.client_with(options), lease, Duration::from_millis(300));
+    let renewer = Renewer::start(&cluster, lease, Duration::from_millis(300));
     let mut watcher = watch(&client, "k").await;
     cluster.members[leader].pause();
     let next = cluster.leader_among(&others).await;
@@ -208,10 +213,15 @@ async fn it_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_does_not_care_what_the_wall_clock_says() {
-    let library = ["/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1"]
-        .into_iter()
-        .find(|path| std::path::Path::new(path).exists())
-        .expect("libfaketime is missing: install the package faketime (scripts/setup-tests does, as root)");
+    let library = [
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+        "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+    ]
+    .into_iter()
+    .find(|path| std::path::Path::new(path).exists())
+    .expect(
+        "libfaketime is missing: install the package faketime (scripts/setup-tests does, as root)",
+    );
     tools::system("faketime", "faketime");
     let home = tempfile::tempdir().unwrap();
     let clock = home.path().join("clock");
@@ -232,7 +242,7 @@ async fn it_does_not_care_what_the_wall_clock_says() {
     let mut watcher = watch(&client, "dead").await;
     let living = grant(&client, 2).await;
     put(&client, "live/1", living).await;
-    let renewer = Renewer::start(client.clone(), living, Duration::from_millis(300));
+    let renewer = Renewer::start(&cluster, living, Duration::from_millis(300));
     let dead = grant(&client, 4).await;
     put(&client, "dead/1", dead).await;
     let renewed = Instant::now();
@@ -267,4 +277,36 @@ async fn it_gives_leases_a_full_ttl_after_a_restart_and_then_ends_them() {
     let lived = restarted.elapsed();
     assert!(lived >= Duration::from_secs(2), "cut after {lived:?}");
     assert!(lived < Duration::from_secs(2) + 2 * LATE_MAX, "still there after {lived:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_thousands_of_leases_together_and_none_early() {
+    const LEASES: usize = 2000;
+    const TTL: Duration = Duration::from_secs(3);
+    let cluster = Cluster::start(3).await;
+    let mut watcher = watch(&cluster.client(), "k").await;
+    let grants = (0..LEASES).map(|n| {
+        let client = cluster.members[n % 3].client();
+        tokio::spawn(async move {
+            let sent = Instant::now();
+            let lease = grant(&client, TTL.as_secs() as i64).await;
+            put(&client, &format!("k/{n}"), lease).await;
+            (format!("k/{n}"), sent)
+        })
+    });
+    let mut sent = std::collections::BTreeMap::new();
+    for grant in grants.collect::<Vec<_>>() {
+        let (key, at) = grant.await.unwrap();
+        sent.insert(key, at);
+    }
+    let last = *sent.values().max().unwrap();
+    let mut gone = 0;
+    while gone < LEASES {
+        for event in watcher.next().await.events {
+            let key = String::from_utf8(event.kv.unwrap().key.to_vec()).unwrap();
+            assert!(sent[&key].elapsed() >= TTL, "{key} was cut after {:?}", sent[&key].elapsed());
+            gone += 1;
+        }
+    }
+    assert!(last.elapsed() < TTL + LATE_MAX, "the last one ended after {:?}", last.elapsed());
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use tenure::grpc::{Client, stubs::KvClient};
-use tenure_e2e::{Cluster, Load, Network, eventually, pb};
+use tenure_e2e::{Cluster, Load, Network, Register, eventually, pb};
 use tonic::{Code, Status, transport::Channel};
 
 /// How soon a member must refuse what it cannot do.
@@ -66,6 +66,7 @@ async fn it_elects_anew_when_the_leader_is_cut_off_and_the_old_one_steps_down() 
     cluster.client().kv().put(put("before")).await.unwrap();
     cluster.same_everywhere().await;
     let load = Load::start("load", (0..6).map(|n| cluster.members[n % 3].client()).collect());
+    let register = Register::start(&cluster, "register");
     load.progress(50).await;
     network.isolate(old);
     let new = cluster.leader_among(&others).await;
@@ -75,9 +76,19 @@ async fn it_elects_anew_when_the_leader_is_cut_off_and_the_old_one_steps_down() 
     serves_only_locally(&cluster, old).await;
     let record = load.stop().await;
     network.heal();
+    cluster.leader().await;
+    register.stop().await;
     cluster.same_everywhere().await;
     record.check(&cluster.members[old].client(), "load").await;
-    assert_eq!(raw(&cluster.members[old].client()).range(get("refused", false)).await.unwrap().into_inner().count, 0);
+    assert_eq!(
+        raw(&cluster.members[old].client())
+            .range(get("refused", false))
+            .await
+            .unwrap()
+            .into_inner()
+            .count,
+        0
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,7 +23,8 @@ fn shout(at: Address, noise: &[u8]) {
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
     std::iter::repeat_with(next).take(length).collect()
@@ -35,7 +36,8 @@ async fn it_serves_on_whatever_is_shouted_at_its_ports() {
     let clients = (0..6).map(|n| cluster.members[n % 3].client()).collect();
     let load = Load::start("load", clients);
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    let oversized_h2 = [&preface[..], &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1], &noise(100_000)].concat();
+    let oversized_h2 =
+        [&preface[..], &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1], &noise(100_000)].concat();
     let hello = b"tenure-peer\x01\0\0\0".to_vec();
     let shouts: Vec<Vec<u8>> = vec![
         vec![],
@@ -47,7 +49,11 @@ async fn it_serves_on_whatever_is_shouted_at_its_ports() {
         oversized_h2,
         [&preface[..], &noise(100_000)].concat(),
         b"GET /".to_vec(),
-        [b"POST /etcdserverpb.KV/Put HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n", &noise(1000)[..]].concat(),
+        [
+            b"POST /etcdserverpb.KV/Put HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n",
+            &noise(1000)[..],
+        ]
+        .concat(),
         b"GET / HTTP/1.1\r\n".iter().chain(b"x: y\r\n".repeat(20_000).iter()).copied().collect(),
         hello.clone(),
         [&hello[..], &noise(1000)].concat(),

@@ -234,7 +234,9 @@ async fn it_tells_quiet_watchers_how_far_it_is_from_time_to_time() {
     let cluster = Cluster::with(1, Plan::flags(&flags)).await;
     let client = cluster.client();
     let mut watcher = Watcher::open(&client, false).await.unwrap();
-    watcher.create(pb::WatchCreateRequest { progress_notify: true, watch_id: 3, ..of("quiet") }).await;
+    watcher
+        .create(pb::WatchCreateRequest { progress_notify: true, watch_id: 3, ..of("quiet") })
+        .await;
     created(&mut watcher).await;
     let mut other = Watcher::open(&client, false).await.unwrap();
     other.create(of("quiet")).await;

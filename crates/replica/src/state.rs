@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use imbl::OrdMap;
 use tenure_api::{
-    DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId, PutResult,
+    DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId, PutResult, Term,
     TxnResult,
 };
 
@@ -102,10 +102,10 @@ impl State {
         true
     }
 
-    /// Does one command.
+    /// Does one command, which stands in the log at this place and was put there in this term.
     pub fn apply(
         &mut self,
-        index: LogIndex,
+        (index, term): (LogIndex, Term),
         command: &Command,
         traces: &mut Traces,
     ) -> Result<Outcome, Failure> {
@@ -144,9 +144,13 @@ impl State {
                 self.end_lease(*id, &keys, traces);
                 Ok(Outcome::Done)
             }
-            Command::LeaseExpire(expiries) => {
+            Command::LeaseExpire(judged_in, expiries) => {
                 for expiry in expiries {
-                    self.expire(*expiry, traces);
+                    if *judged_in == term {
+                        self.expire(*expiry, traces);
+                    } else {
+                        traces.refused_expiries.push(expiry.id);
+                    }
                 }
                 Ok(Outcome::Done)
             }

@@ -94,6 +94,10 @@ impl fmt::Display for Problem {
 /// The longest election timeout, as in etcd.
 const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(50);
 
+/// Bounds on the largest request: it must fit into one frame between members with room to spare.
+const REQUEST_BYTES_MIN: usize = 1 << 10;
+const REQUEST_BYTES_MAX: usize = 32 << 20;
+
 impl Config {
     /// Every rule that is broken, at once.
     pub fn problems(&self) -> Vec<Problem> {
@@ -117,13 +121,22 @@ impl Config {
                 }
             }
         }
+        for (flag, urls) in [
+            ("listen-peer-urls", &self.listen_peer_urls),
+            ("initial-advertise-peer-urls", &self.initial_advertise_peer_urls),
+        ] {
+            if urls.len() > 1 {
+                broken(flag, "members reach each other by one URL each".into());
+            }
+        }
         self.check_cluster(&mut broken);
         self.check_times(&mut broken);
         if self.max_txn_ops == 0 {
             broken("max-txn-ops", "must be at least 1".into());
         }
-        if self.max_request_bytes < 1024 {
-            broken("max-request-bytes", "must be at least 1024".into());
+        if !(REQUEST_BYTES_MIN..=REQUEST_BYTES_MAX).contains(&self.max_request_bytes) {
+            let rule = format!("must be from {REQUEST_BYTES_MIN} to {REQUEST_BYTES_MAX}");
+            broken("max-request-bytes", rule);
         }
         if self.snapshot_count == 0 {
             broken("snapshot-count", "must be at least 1".into());
@@ -136,7 +149,10 @@ impl Config {
             Ok(members) => members,
             Err(rule) => return broken("initial-cluster", rule),
         };
-        for (_, urls) in &members {
+        for (name, urls) in &members {
+            if urls.len() > 1 {
+                broken("initial-cluster", format!("{name} must have one URL"));
+            }
             for url in urls {
                 if let Err(rule) = address(url) {
                     broken("initial-cluster", rule);

@@ -1,6 +1,6 @@
 //! Commands as bytes. A tag, once given, is never reused.
 
-use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Txn};
+use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 use super::{Command, Expiry};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_i64, put_u64};
@@ -37,8 +37,9 @@ impl Codec for Command {
                 out.push(7);
                 put_i64(out, id.0);
             }
-            Command::LeaseExpire(leases) => {
+            Command::LeaseExpire(term, leases) => {
                 out.push(8);
+                put_u64(out, term.0);
                 put_u64(out, leases.len() as u64);
                 for expiry in leases {
                     expiry.encode(out);
@@ -72,6 +73,7 @@ impl Codec for Command {
             6 => Command::LeaseRevoke(LeaseId(input.i64()?)),
             7 => Command::LeaseRenew(LeaseId(input.i64()?)),
             8 => Command::LeaseExpire(
+                Term(input.u64()?),
                 (0..input.count()?).map(|_| Expiry::decode(input)).collect::<Result<_, _>>()?,
             ),
             9 => Command::Publish {

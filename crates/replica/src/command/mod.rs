@@ -9,7 +9,7 @@ mod batch;
 mod bytes;
 mod ops;
 
-use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Txn};
+use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 pub use self::batch::Batch;
 pub(crate) use self::batch::{decode_entry, encode_batch_head, encode_entry};
@@ -40,8 +40,9 @@ pub enum Command {
     LeaseRevoke(LeaseId),
     /// A sign of life from a lease's owner. Takes no revision.
     LeaseRenew(LeaseId),
-    /// End leases that ran out on the raft leader's clock.
-    LeaseExpire(Vec<Expiry>),
+    /// End leases that ran out on the clock of this term's raft leader. In another term the verdict is
+    /// void: the next raft leader gives back the time in which nobody could renew.
+    LeaseExpire(Term, Vec<Expiry>),
     /// A member says who it is and what it can do.
     Publish {
         /// Which member.
@@ -83,7 +84,7 @@ impl Command {
             | Command::LeaseGrant { .. }
             | Command::LeaseRevoke(_)
             | Command::LeaseRenew(_)
-            | Command::LeaseExpire(_)
+            | Command::LeaseExpire(..)
             | Command::Publish { .. }
             | Command::ClusterVersion(_) => 1,
         }

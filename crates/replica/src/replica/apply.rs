@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_api::GrantedLease;
+use tenure_api::{GrantedLease, Term};
 
 use super::Replica;
 use crate::{
@@ -45,12 +45,12 @@ impl Replica {
         }
         let unreadable = |cause| Fatal::UnreadableEntry { index: entry.index, cause };
         for batch in decode_entry(&entry.data).map_err(unreadable)? {
-            self.apply_batch(entry.index, batch, traces);
+            self.apply_batch((entry.index, entry.term), batch, traces);
         }
         Ok(())
     }
 
-    fn apply_batch(&mut self, index: LogIndex, batch: Batch, traces: &mut Traces) {
+    fn apply_batch(&mut self, at: (LogIndex, Term), batch: Batch, traces: &mut Traces) {
         if !self.state.admits(&batch) {
             return;
         }
@@ -59,7 +59,7 @@ impl Replica {
             if ours { self.writes.applied(batch.boot, batch.sequence) } else { Vec::new() };
         let mut waiters = waiters.into_iter();
         for command in &batch.commands {
-            let outcome = self.state.apply(index, command, traces);
+            let outcome = self.state.apply(at, command, traces);
             if let Some(id) = waiters.next().flatten() {
                 if self.upkeep.wait_for_sweep(id, outcome.is_ok()) {
                     continue;

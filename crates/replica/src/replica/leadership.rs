@@ -147,8 +147,8 @@ impl Replica {
         }
         self.raft.campaign();
         let at = self.campaign_again_at(now);
-        self.leadership.campaign = (campaign.tries_left > 0)
-            .then(|| Campaign { at, tries_left: campaign.tries_left - 1 });
+        self.leadership.campaign =
+            (campaign.tries_left > 0).then(|| Campaign { at, tries_left: campaign.tries_left - 1 });
     }
 
     fn campaign_again_at(&self, now: Moment) -> Moment {

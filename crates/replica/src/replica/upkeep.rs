@@ -184,8 +184,8 @@ impl Replica {
         }
         self.notice(Notice::LeasesExpired(expiries.len()));
         self.upkeep.expiring.extend(expiries.iter().map(|expiry| expiry.id));
-        let refused = self.writes.push(now, None, &Command::LeaseExpire(expiries)).is_err();
-        if refused {
+        let command = Command::LeaseExpire(self.raft.term(), expiries);
+        if self.writes.push(now, None, &command).is_err() {
             self.take_back_expiries(now + self.config.heartbeat);
         }
     }

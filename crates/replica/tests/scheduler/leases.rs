@@ -135,10 +135,7 @@ fn an_expiry_that_was_given_up_on_is_proposed_again() {
 fn a_lease_revoked_and_granted_again_in_one_breath_still_runs_out() {
     let (mut world, leader, _replay) = granted("lease_again", 1, 1);
     let client = world.clients.len();
-    for command in [
-        Command::LeaseRevoke(LEASE),
-        Command::LeaseGrant { id: LEASE, ttl_secs: 1 },
-    ] {
+    for command in [Command::LeaseRevoke(LEASE), Command::LeaseGrant { id: LEASE, ttl_secs: 1 }] {
         world.ask(client, leader, Request::Write(command));
     }
     world.run(ms(100));

@@ -131,9 +131,8 @@ fn no_request_fails_when_a_leader_hands_over_before_it_stops() {
             }
             world.run(ms(300));
             world.hand_over(leader);
-            let gone = world.run_until(ms(300), |world| {
-                world.leader().is_some_and(|now| now != leader)
-            });
+            let gone =
+                world.run_until(ms(300), |world| world.leader().is_some_and(|now| now != leader));
             assert!(gone.is_some(), "the leader does not hand over");
             world.run(ms(500));
             world.come_to_rest();

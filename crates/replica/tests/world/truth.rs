@@ -117,7 +117,7 @@ impl Truth {
         let first_change = self.changes.len();
         if !entry.data.is_empty() {
             for batch in decode(&entry.data).expect("what was agreed on can be read") {
-                self.apply(now, entry.index, &batch);
+                self.apply(now, (entry.index, entry.term), &batch);
             }
         }
         self.states.push_back(self.state.clone());
@@ -132,18 +132,18 @@ impl Truth {
             .collect()
     }
 
-    fn apply(&mut self, now: Moment, index: LogIndex, batch: &Batch) {
+    fn apply(&mut self, now: Moment, at: (LogIndex, Term), batch: &Batch) {
         if !self.state.admits(batch) {
             return;
         }
         for command in &batch.commands {
             let mut traces = Traces::default();
-            let _ = self.state.apply(index, command, &mut traces);
+            let _ = self.state.apply(at, command, &mut traces);
             for lease in &traces.restarted {
                 let story = LeaseStory { ttl_secs: lease.ttl_secs, renewed: now, ended: None };
                 self.leases.insert(lease.id, story);
             }
-            let expired = matches!(command, Command::LeaseExpire(_));
+            let expired = matches!(command, Command::LeaseExpire(..));
             for lease in &traces.ended {
                 self.ended.push(*lease);
                 if let Some(story) = self.leases.get_mut(lease) {

@@ -2,14 +2,14 @@
 
 use axum::{
     Json, Router,
-    extract::{Query, State},
-    http::StatusCode,
-    response::IntoResponse,
+    extract::{Query, Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
     routing::get,
 };
 use serde::Deserialize;
 use serde_json::json;
-use tenure_replica::{Consistency, Read, Request};
+use tenure_replica::{Consistency, Read};
 
 use crate::{grpc::ETCD_VERSION, node::Door};
 
@@ -21,6 +21,15 @@ pub fn routes(door: Door) -> Router {
         .route("/readyz", get(readyz))
         .route("/version", get(version))
         .with_state(door)
+}
+
+/// Whatever nobody serves: gRPC clients are told in their own language, others in theirs.
+pub(crate) async fn nothing_here(request: Request) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE).map(|value| value.as_bytes());
+    if kind.is_some_and(|kind| kind.starts_with(b"application/grpc")) {
+        return tonic::Status::unimplemented("no such method").into_http();
+    }
+    (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
 #[derive(Deserialize)]
@@ -46,7 +55,7 @@ async fn sickness(door: &Door, serializable: bool) -> Option<String> {
     if !serializable && door.status().leader.is_none() {
         return Some("RAFT NO LEADER".to_owned());
     }
-    match door.ask(Request::Read(Read::Freshness, consistency)).await {
+    match door.ask(tenure_replica::Request::Read(Read::Freshness, consistency)).await {
         Ok(answer) => answer.result.err().map(|failure| failure.text().to_owned()),
         Err(failure) => Some(failure.text().to_owned()),
     }

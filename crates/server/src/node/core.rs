@@ -60,8 +60,7 @@ pub enum Stopped {
     /// This member came back without what it had promised.
     #[error(
         "member {0} says that the cluster knows this member with another data directory. Its votes are \
-         forgotten, so it must not take part: restore the old --data-dir, or remove the member from the \
-         cluster and add it anew"
+         forgotten, so it must not take part: start it with its old --data-dir"
     )]
     Disowned(MemberId),
     /// The replica cannot go on.
@@ -141,6 +140,7 @@ impl Core {
         let mut events = Vec::new();
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
+        self.tell_directories();
         loop {
             let now = self.now();
             let effects = self.replica.handle(now, inputs.drain(..));
@@ -249,7 +249,10 @@ impl Core {
             CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
             CoreEvent::SnapshotLoaded(message, state, saved) => {
                 // From now on this is the one to pass on, should this member come to lead.
-                self.newest_snapshot = Some(saved);
+                let newer = |known: &SavedSnapshot| known.mark.index < saved.mark.index;
+                if self.newest_snapshot.as_ref().is_none_or(newer) {
+                    self.newest_snapshot = Some(saved);
+                }
                 Input::SnapshotArrived(message, state)
             }
         });

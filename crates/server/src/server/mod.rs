@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 pub use self::listen::ListenError;
 use crate::{
-    config::{Config, Problem, address},
+    config::{ClusterState, Config, Problem, address},
     disk::{DataDir, DiskError, Identity, Recovered},
     grpc, http,
     node::{Core, Door, Parts, Stopped, files},
@@ -38,6 +38,13 @@ pub enum StartError {
     /// The newest snapshot cannot be used.
     #[error(transparent)]
     Snapshot(#[from] files::LoadError),
+    /// The settings speak of a running cluster, but this member was never part of it.
+    #[error(
+        "{} is new, but --initial-cluster-state existing says that this member was part of the cluster before: \
+         start it with its old --data-dir (joining a running cluster comes in a later version)",
+        .0.display()
+    )]
+    NothingToResume(std::path::PathBuf),
     /// The data directory is somebody else's.
     #[error(
         "{} belongs to member {} of cluster {}, but the settings make this member {me} of cluster {cluster}: \
@@ -134,8 +141,10 @@ impl Server {
             txn_ops_max: config.max_txn_ops,
             leaderless_max: 3 * config.election_timeout,
         };
-        let router =
-            grpc::routes(&door, limits).into_axum_router().merge(http::routes(door.clone()));
+        let router = grpc::routes(&door, limits)
+            .into_axum_router()
+            .merge(http::routes(door.clone()))
+            .fallback(http::nothing_here);
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let serve = |listener: TcpListener| {
@@ -208,6 +217,9 @@ fn claim(
         );
     }
     match recovered.identity {
+        None if config.initial_cluster_state == ClusterState::Existing => {
+            Err(StartError::NothingToResume(config.data_dir.clone()))
+        }
         Some(found) if found != identity => Err(StartError::ForeignData {
             dir: config.data_dir.clone(),
             found,

@@ -12,14 +12,20 @@ use std::{
 };
 
 use tenure::grpc::{Client, stubs::KvClient};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
+use tonic::transport::Channel;
 
-use crate::{Cluster, Member, pb};
+use crate::{Cluster, Member, eventually, pb};
 
 /// Pause after a failed request.
 const FAILED_PAUSE: Duration = Duration::from_millis(5);
-/// A member that was stopped answers late; its reader asks again then.
-const READ_PATIENCE: Duration = Duration::from_secs(1);
+/// How long the writer waits for a member before it turns to the next.
+const WRITE_PATIENCE: Duration = Duration::from_millis(200);
+/// A read is begun so often on every member, whether the ones before were answered or not: when a
+/// stopped member continues, questions of every age wait for it.
+const READ_INTERVAL: Duration = Duration::from_millis(10);
+/// How long an answer may take.
+const READ_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A writer that knows all members, and a reader for each.
 pub struct Register {
@@ -46,10 +52,23 @@ impl Register {
         });
         let writers = cluster.members.iter().map(Member::client).collect();
         let writer = tokio::spawn(shared.clone().write(writers));
-        let readers = cluster.members.iter().map(|member| {
-            tokio::spawn(shared.clone().read(member.name.clone(), member.client()))
-        });
+        let readers = cluster
+            .members
+            .iter()
+            .map(|member| tokio::spawn(shared.clone().read(member.name.clone(), member.client())));
         Register { readers: readers.collect(), shared, writer }
+    }
+
+    /// Waits until so many more revisions were acknowledged.
+    pub async fn progress(&self, more: i64) {
+        let goal = self.shared.acknowledged.load(Ordering::SeqCst) + more;
+        eventually("the register is written", async || {
+            match self.shared.acknowledged.load(Ordering::SeqCst) {
+                now if now >= goal => Ok(()),
+                now => Err(format!("{now} of {goal}")),
+            }
+        })
+        .await;
     }
 
     /// Ends it; fails if a read was stale, or if nobody could read at all.
@@ -75,12 +94,9 @@ impl Shared {
             if !self.goes_on() {
                 return;
             }
-            let put = pb::PutRequest {
-                key: self.key.clone().into(),
-                ..Default::default()
-            };
+            let put = pb::PutRequest { key: self.key.clone().into(), ..Default::default() };
             let mut kv = KvClient::new(clients[number % clients.len()].channel());
-            match tokio::time::timeout(READ_PATIENCE, kv.put(put)).await {
+            match tokio::time::timeout(WRITE_PATIENCE, kv.put(put)).await {
                 Ok(Ok(answer)) => {
                     let revision = answer.get_ref().header.as_ref().map_or(0, |h| h.revision);
                     self.acknowledged.store(revision, Ordering::SeqCst);
@@ -90,21 +106,24 @@ impl Shared {
         }
     }
 
-    /// How many reads there were.
+    /// Begins reads until told to stop; answers how many of them were answered.
     async fn read(self: Arc<Shared>, member: String, client: Client) -> usize {
-        let mut kv = KvClient::new(client.channel());
-        let mut reads = 0;
+        let mut reads = JoinSet::new();
         while self.goes_on() {
-            let least = self.acknowledged.load(Ordering::SeqCst);
-            let range = pb::RangeRequest { key: self.key.clone().into(), ..Default::default() };
-            let Ok(Ok(found)) = tokio::time::timeout(READ_PATIENCE, kv.range(range)).await else {
-                tokio::time::sleep(FAILED_PAUSE).await;
-                continue;
-            };
-            let seen = found.get_ref().kvs.first().map_or(0, |kv| kv.mod_revision);
-            assert!(seen >= least, "{member} answered revision {seen} after {least} was acknowledged");
-            reads += 1;
+            reads.spawn(self.clone().read_once(member.clone(), KvClient::new(client.channel())));
+            tokio::time::sleep(READ_INTERVAL).await;
         }
-        reads
+        reads.join_all().await.into_iter().filter(|answered| *answered).count()
+    }
+
+    async fn read_once(self: Arc<Shared>, member: String, mut kv: KvClient<Channel>) -> bool {
+        let least = self.acknowledged.load(Ordering::SeqCst);
+        let range = pb::RangeRequest { key: self.key.clone().into(), ..Default::default() };
+        let Ok(Ok(found)) = tokio::time::timeout(READ_PATIENCE, kv.range(range)).await else {
+            return false;
+        };
+        let seen = found.get_ref().kvs.first().map_or(0, |kv| kv.mod_revision);
+        assert!(seen >= least, "{member} answered revision {seen} after {least} was acknowledged");
+        true
     }
 }

@@ -24,7 +24,8 @@ async fn compact(cluster: &Cluster) {
     let any = pb::RangeRequest { key: "any".into(), ..Default::default() };
     if let Ok(found) = cluster.client().kv().range(any).await {
         let revision = found.header.unwrap().revision - 10;
-        let _ = cluster.client().kv().compact(pb::CompactionRequest { revision, physical: true }).await;
+        let _ =
+            cluster.client().kv().compact(pb::CompactionRequest { revision, physical: true }).await;
     }
 }
 
@@ -148,8 +149,10 @@ async fn it_reads_nothing_stale_from_a_leader_that_was_stopped() {
         let others: Vec<_> = (0..3).filter(|at| *at != leader).collect();
         cluster.members[leader].pause();
         cluster.leader_among(&others).await;
+        register.progress(200).await;
         cluster.members[leader].resume();
         cluster.leader().await;
+        register.progress(20).await;
     }
     register.stop().await;
     cluster.same_everywhere().await;

@@ -19,7 +19,19 @@ pub const CALM: Scenario = Scenario {
 pub const ROUGH: Scenario =
     Scenario { name: "rough", faults: &Fault::ALL, rough_for: ms(6000), ..CALM };
 
-pub const ROUGH_ALONE: Scenario = Scenario { name: "rough_alone", members: 1, ..ROUGH };
+pub const ROUGH_ALONE: Scenario = Scenario {
+    name: "rough_alone",
+    members: 1,
+    faults: &[
+        Fault::Crash,
+        Fault::Pause,
+        Fault::SlowDisk,
+        Fault::StalledDisk,
+        Fault::SnapshotFailure,
+        Fault::HandOver,
+    ],
+    ..ROUGH
+};
 
 pub const ROUGH_FIVE: Scenario = Scenario { name: "rough_five", members: 5, ..ROUGH };
 

@@ -31,6 +31,9 @@ const PREFIX_BYTES: usize = 5;
 pub(super) enum Fault {
     /// The connection could not be made, or broke.
     Transport(String),
+    /// The member is closing the connection in good order and did not look at this request: it may
+    /// be sent elsewhere, as every gRPC client does.
+    Untouched,
     /// The member said no.
     Status(String),
 }
@@ -40,12 +43,16 @@ impl Fault {
     pub(super) fn text(&self) -> &str {
         match self {
             Fault::Transport(text) | Fault::Status(text) => text,
+            Fault::Untouched => "the member is closing the connection",
         }
     }
 }
 
 impl From<h2::Error> for Fault {
     fn from(error: h2::Error) -> Fault {
+        if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) {
+            return Fault::Untouched;
+        }
         Fault::Transport(error.to_string())
     }
 }

@@ -147,7 +147,22 @@ async fn write(mut writer: Writer, args: Arc<Args>, stage: Arc<Stage>) -> Vec<Ac
 }
 
 impl Writer {
+    /// One write. A member that is closing its connections hands the request back, and the next one
+    /// gets it.
     async fn attempt(&mut self, put: bytes::Bytes) -> Result<(), Fault> {
+        for _ in 1..self.endpoints.len() {
+            match self.attempt_here(put.clone()).await {
+                Err(Fault::Untouched) => {
+                    self.connection = None;
+                    self.member += 1;
+                }
+                result => return result,
+            }
+        }
+        self.attempt_here(put).await
+    }
+
+    async fn attempt_here(&mut self, put: bytes::Bytes) -> Result<(), Fault> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => {

@@ -90,18 +90,19 @@ impl Shared {
     }
 
     async fn write(self: Arc<Shared>, clients: Vec<Client>) {
-        for number in 0.. {
-            if !self.goes_on() {
-                return;
-            }
+        let mut at = 0;
+        while self.goes_on() {
             let put = pb::PutRequest { key: self.key.clone().into(), ..Default::default() };
-            let mut kv = KvClient::new(clients[number % clients.len()].channel());
+            let mut kv = KvClient::new(clients[at % clients.len()].channel());
             match tokio::time::timeout(WRITE_PATIENCE, kv.put(put)).await {
                 Ok(Ok(answer)) => {
                     let revision = answer.get_ref().header.as_ref().map_or(0, |h| h.revision);
                     self.acknowledged.store(revision, Ordering::SeqCst);
                 }
-                _ => tokio::time::sleep(FAILED_PAUSE).await,
+                _ => {
+                    at += 1;
+                    tokio::time::sleep(FAILED_PAUSE).await;
+                }
             }
         }
     }

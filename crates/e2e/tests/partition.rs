@@ -180,3 +180,24 @@ async fn it_replaces_a_leader_that_is_heard_but_hears_nobody() {
     network.heal();
     cluster.same_everywhere().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_reads_nothing_stale_from_a_leader_that_slept_through_its_replacement() {
+    let network = Network::new(3);
+    let cluster = network.cluster(&[]).await;
+    let old = cluster.leader().await;
+    let others: Vec<_> = (0..3).filter(|at| *at != old).collect();
+    let register = Register::start(&cluster, "register");
+    register.progress(20).await;
+    // Nobody can tell it what happened meanwhile: when it wakes up it believes that it leads.
+    cluster.members[old].pause();
+    network.isolate(old);
+    cluster.leader_among(&others).await;
+    register.progress(50).await;
+    cluster.members[old].resume();
+    leaderless(&cluster, old).await;
+    network.heal();
+    register.progress(50).await;
+    register.stop().await;
+    cluster.same_everywhere().await;
+}

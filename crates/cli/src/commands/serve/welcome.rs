@@ -21,10 +21,11 @@ pub(super) fn print(config: &Config, clients: &[SocketAddr]) {
     let _ = write!(
         out,
         "tenure {} is ready: {what}\n  clients  {}  (etcd v3 API, /health, /version)\n  data     {}\n  \
-         try      tenure{endpoints} put greeting hello\n",
+         try      {}{endpoints} put greeting hello\n",
         env!("CARGO_PKG_VERSION"),
         addresses.join(" "),
         config.data_dir.display(),
+        std::env::args().next().unwrap_or_else(|| "tenure".to_owned()),
     );
     let _ = out.flush();
 }

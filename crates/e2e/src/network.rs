@@ -83,6 +83,15 @@ impl Network {
         }
     }
 
+    /// Every member loses this share of all packets that come in.
+    pub fn lose(&self, share: f32) {
+        let share = share.to_string();
+        for at in 0..self.count {
+            let chance = ["-m", "statistic", "--mode", "random", "--probability", &share];
+            self.iptables(at, &[&["-A", "INPUT"], &chance[..], &["-j", "DROP"]].concat());
+        }
+    }
+
     /// Mends everything.
     pub fn heal(&self) {
         for at in 0..self.count {

@@ -51,6 +51,9 @@ async fn it_catches_up_from_a_snapshot_when_the_log_was_trimmed() {
     let slow = cluster.other_than(leader);
     let client = cluster.members[leader].client();
     write(&client, 0, 5, 100).await;
+    let granted = client.lease().grant(pb::LeaseGrantRequest { ttl: 600, id: 7 }).await.unwrap();
+    let under = pb::PutRequest { key: "under/1".into(), lease: granted.id, ..Default::default() };
+    client.kv().put(under).await.unwrap();
     cluster.members[slow].kill();
     write(&client, 5, MORE_THAN_IS_KEPT, 1 << 20).await;
     cluster.members[slow].start();
@@ -68,6 +71,16 @@ async fn it_catches_up_from_a_snapshot_when_the_log_was_trimmed() {
     cluster.members[slow].ready().await;
     cluster.same_everywhere().await;
     assert_eq!(count(&cluster.members[slow].client()).await, all + 10);
+
+    // Leases came with it: as raft leader it can end one, and the key goes everywhere.
+    let request = pb::MoveLeaderRequest { target_id: cluster.id(slow).await };
+    let leader = cluster.leader().await;
+    cluster.members[leader].client().maintenance().move_leader(request).await.unwrap();
+    let client = cluster.members[slow].client();
+    client.lease().revoke(granted.id).await.unwrap();
+    let under = pb::RangeRequest { key: "under/1".into(), ..Default::default() };
+    assert_eq!(client.kv().range(under).await.unwrap().count, 0);
+    cluster.same_everywhere().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

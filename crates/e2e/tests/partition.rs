@@ -201,3 +201,19 @@ async fn it_reads_nothing_stale_from_a_leader_that_slept_through_its_replacement
     register.stop().await;
     cluster.same_everywhere().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_serves_over_a_network_that_loses_packets() {
+    let network = Network::new(3);
+    let cluster = network.cluster(&[]).await;
+    let load = Load::start("load", (0..6).map(|n| cluster.members[n % 3].client()).collect());
+    let register = Register::start(&cluster, "register");
+    network.lose(0.03);
+    load.progress(150).await;
+    register.stop().await;
+    let record = load.stop().await;
+    network.heal();
+    // A retransmission may outlast an election timeout: some requests may fail, none may be lost.
+    record.check(&cluster.client(), "load").await;
+    cluster.same_everywhere().await;
+}

@@ -3,7 +3,7 @@
 
 use std::{net::TcpListener, process::Command};
 
-use tenure_e2e::{Cluster, Plan, tools};
+use tenure_e2e::{Cluster, Plan, eventually, pb, reserve, tools};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_names_the_process_and_the_flag_when_a_port_is_in_use() {
@@ -60,4 +60,49 @@ async fn it_refuses_a_data_directory_of_another_member() {
     assert!(!member.wait_for_end().await.success());
     let log = member.log();
     assert!(log.contains("use the settings it was made with, or another --data-dir"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_keeps_its_log_where_it_is_told_to() {
+    let mut cluster = Cluster::prepare(1, Plan::default());
+    let apart = tempfile::tempdir().unwrap();
+    let member = &mut cluster.members[0];
+    let log = apart.path().join("log").to_str().unwrap().to_owned();
+    member.spawn.flags.extend(["--wal-dir".to_owned(), log.clone()]);
+    member.start();
+    member.ready().await;
+    let put = pb::PutRequest { key: "k".into(), ..Default::default() };
+    member.client().kv().put(put).await.unwrap();
+    member.kill();
+    assert!(std::fs::read_dir(&log).unwrap().count() > 0);
+    member.start();
+    member.ready().await;
+    let get = pb::RangeRequest { key: "k".into(), ..Default::default() };
+    assert_eq!(member.client().kv().range(get).await.unwrap().count, 1);
+    // Without its log it must not pretend to be new.
+    member.kill();
+    member.spawn.flags.clear();
+    member.start();
+    assert!(!member.wait_for_end().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_everybody_when_a_member_serves_clients_elsewhere() {
+    let mut cluster = Cluster::start(3).await;
+    let member = &mut cluster.members[0];
+    assert!(member.stop().await.success());
+    member.client = reserve(1)[0];
+    let moved = member.client.url();
+    member.start();
+    cluster.ready().await;
+    for member in &cluster.members {
+        eventually("the new address is known", async || {
+            let request = pb::MemberListRequest { linearizable: false };
+            let list = member.client().cluster().member_list(request).await;
+            let members = list.map_err(|error| error.to_string())?.members;
+            let known = members.iter().any(|one| one.client_ur_ls == [moved.clone()]);
+            if known { Ok(()) } else { Err(format!("{members:?}")) }
+        })
+        .await;
+    }
 }

@@ -300,6 +300,35 @@ async fn it_lets_nobody_wait_for_a_slow_watcher_and_loses_nothing_of_its() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn it_ends_a_slow_watch_that_compaction_overtook_rather_than_leave_a_gap() {
+    const WRITES: usize = 150;
+    let cluster = Cluster::start(1).await;
+    let slow_client = cluster.members[0].client();
+    let mut slow = Watcher::open(&slow_client, false).await.unwrap();
+    slow.create(prefix("k")).await;
+    created(&mut slow).await;
+    let client = cluster.members[0].client();
+    let mut revisions = Vec::new();
+    for n in 0..WRITES {
+        revisions.push(put(&client, &format!("k/{n}"), vec![b'x'; 200 << 10]).await);
+    }
+    let compacted = *revisions.last().unwrap();
+    let compact = pb::CompactionRequest { revision: compacted, physical: true };
+    client.kv().compact(compact).await.unwrap();
+    let mut seen = Vec::new();
+    let ended = loop {
+        let response = slow.next().await;
+        if response.canceled {
+            break response;
+        }
+        seen.extend(told(&response).into_iter().map(|(_, revision)| revision));
+        assert_eq!(seen, revisions[..seen.len()], "a gap");
+        assert!(seen.len() < WRITES, "the watcher was not slow enough to test anything");
+    };
+    assert_eq!(ended.compact_revision, compacted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_serves_hundreds_of_watches_on_one_stream_without_a_gap() {
     const WATCHES: usize = 300;
     let cluster = Cluster::start(1).await;

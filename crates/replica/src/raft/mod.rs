@@ -74,6 +74,10 @@ pub(crate) struct Consensus {
     /// Term and vote as last handed to the disk.
     promised: (Term, Option<MemberId>),
     waiting: VecDeque<Waiting>,
+    /// How many of those write something, and how many a term or vote. Counted, because a slow disk
+    /// leaves many waiting.
+    writing: usize,
+    writing_votes: usize,
 }
 
 /// A round whose write, or an earlier one's, is not durable yet.
@@ -125,8 +129,15 @@ impl Consensus {
         let node = raft::RawNode::new(&config, tail, &quiet)
             .expect("settings and recovered log were checked before");
         let promised = (hard_state.term, hard_state.vote);
-        let mut consensus =
-            Consensus { node, setup, campaigns: 0, promised, waiting: VecDeque::new() };
+        let mut consensus = Consensus {
+            node,
+            setup,
+            campaigns: 0,
+            promised,
+            waiting: VecDeque::new(),
+            writing: 0,
+            writing_votes: 0,
+        };
         consensus.set_timeout();
         consensus
     }
@@ -231,6 +242,8 @@ impl Consensus {
         }
         let installed = progress.installed.as_ref().map(|mark| mark.index);
         let messages = after;
+        self.writing += usize::from(needs_disk);
+        self.writing_votes += usize::from(changes_vote);
         self.waiting.push_back(Waiting { number, needs_disk, changes_vote, installed, messages });
         if needs_disk {
             progress.persist = Some(persist);
@@ -257,6 +270,8 @@ impl Consensus {
                 break;
             }
             if let Some(waiting) = self.waiting.pop_front() {
+                self.writing -= usize::from(waiting.needs_disk);
+                self.writing_votes -= usize::from(waiting.changes_vote);
                 settled = Some(waiting.number);
                 installed = waiting.installed.or(installed);
                 messages.extend(waiting.messages);
@@ -316,16 +331,18 @@ impl Consensus {
         }
     }
 
-    /// The follower that is furthest along and has been heard of lately: the best next leader.
-    pub(crate) fn best_successor(&self) -> Option<MemberId> {
+    /// The follower that is furthest along and has been heard of lately: the best next leader. One
+    /// that was tried before comes last: it may be unable to write its vote.
+    pub(crate) fn best_successor(&self, tried: Option<MemberId>) -> Option<MemberId> {
         let me = self.setup.me.0;
+        let untried = |id: u64| Some(MemberId(id)) != tried;
         self.node
             .raft
             .prs()
             .iter()
             .filter(|(id, progress)| **id != me && progress.recent_active)
             .filter(|(id, _)| self.node.raft.prs().conf().voters().contains(**id))
-            .max_by_key(|(id, progress)| (progress.matched, std::cmp::Reverse(**id)))
+            .max_by_key(|(id, progress)| (untried(**id), progress.matched, std::cmp::Reverse(**id)))
             .map(|(id, _)| MemberId(*id))
     }
 
@@ -362,12 +379,12 @@ impl Consensus {
 
     /// Whether some write has not been confirmed by the disk yet.
     pub(crate) fn awaits_disk(&self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.needs_disk)
+        self.writing > 0
     }
 
     /// Whether a term or vote has not been confirmed by the disk yet.
     pub(crate) fn writes_vote(&self) -> bool {
-        self.waiting.iter().any(|waiting| waiting.changes_vote)
+        self.writing_votes > 0
     }
 
     /// Raft-rs throws its dice at every reset; ours lie the same way in every run.

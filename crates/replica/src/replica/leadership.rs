@@ -36,6 +36,8 @@ pub(super) struct Leadership {
     unrenewable_since: Option<Moment>,
     campaign: Option<Campaign>,
     handing_over: bool,
+    /// Whom the leadership was last offered.
+    offered: Option<MemberId>,
     moving: Option<Moving>,
 }
 
@@ -63,6 +65,7 @@ impl Leadership {
             unrenewable_since: Some(now),
             campaign: None,
             handing_over: false,
+            offered: None,
             moving: None,
         }
     }
@@ -232,7 +235,8 @@ impl Replica {
             if stalled {
                 self.notice(Notice::DiskStalled);
             }
-            if let Some(successor) = self.raft.best_successor() {
+            if let Some(successor) = self.raft.best_successor(self.leadership.offered) {
+                self.leadership.offered = Some(successor);
                 self.raft.transfer(successor);
             }
         }

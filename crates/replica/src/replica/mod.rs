@@ -239,6 +239,7 @@ impl Replica {
         if pause > PAUSE_MIN {
             self.deadlines.hold_back(pause);
             self.leadership.paused(pause);
+            self.upkeep.paused(pause);
             self.notice(Notice::Paused(pause));
         }
     }

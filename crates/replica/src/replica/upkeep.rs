@@ -78,6 +78,11 @@ impl Upkeep {
         self.disk_asked.get_or_insert(now);
     }
 
+    /// The disk's thread stood still along with us.
+    pub(super) fn paused(&mut self, pause: Duration) {
+        self.disk_asked = self.disk_asked.map(|asked| asked + pause);
+    }
+
     pub(super) fn applied(&mut self, entry: &Entry) {
         self.bytes_since_snapshot += entry.data.len() as u64;
     }

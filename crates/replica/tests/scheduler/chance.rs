@@ -154,7 +154,7 @@ fn what_was_found_once_stays_fixed() {
 #[test]
 fn the_same_seed_gives_the_same_run_byte_for_byte() {
     let trace = |seed| {
-        let mut world = crate::world::World::new(seed, ROUGH.members);
+        let mut world = ROUGH.world(seed);
         world.trace.text = Some(String::new());
         ROUGH.play(&mut world);
         (world.trace.text.take().unwrap(), world.trace.checksum, world.counts.clone())

@@ -143,6 +143,21 @@ fn a_lease_revoked_and_granted_again_in_one_breath_still_runs_out() {
     assert!(took < ms(1100), "it took {took:?}");
 }
 
+/// More than one command takes, and more than may be under way at once.
+#[test]
+fn thousands_of_leases_that_end_together_end_soon() {
+    let (mut world, leader, _replay) = granted("lease_flood", 1, 1);
+    let client = world.clients.len();
+    for number in 1000..4000 {
+        let grant = Command::LeaseGrant { id: LeaseId(number), ttl_secs: 1 };
+        world.ask(client, leader, Request::Write(grant));
+    }
+    world.run(ms(500));
+    assert_eq!(world.truth.state().leases.len(), 3001);
+    world.run(ms(1000));
+    assert_eq!(world.truth.state().leases.len(), 0);
+}
+
 #[test]
 fn a_paused_leader_cuts_no_lease() {
     for seed in seeds(6) {

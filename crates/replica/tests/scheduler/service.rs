@@ -140,6 +140,20 @@ fn no_request_fails_when_a_leader_hands_over_before_it_stops() {
     }
 }
 
+/// The best successor on paper cannot write its vote: it answers heartbeats, and has all entries.
+#[test]
+fn a_leader_hands_over_to_another_if_the_first_choice_cannot_lead() {
+    for seed in seeds(6) {
+        let (mut world, leader, _replay) = started("second_choice", seed, 3);
+        let first = world.numbers().into_iter().find(|number| *number != leader).unwrap();
+        world.stall_disk(first, ms(60_000));
+        world.hand_over(leader);
+        let gone =
+            world.run_until(ms(1500), |world| world.leader().is_some_and(|now| now != leader));
+        assert!(gone.is_some(), "the leader insists on its first choice");
+    }
+}
+
 #[test]
 fn moving_the_leadership_to_strangers_is_refused() {
     let (mut world, leader, _replay) = started("strangers", 1, 3);

@@ -153,6 +153,10 @@ impl World {
             self.invariants.one_answer.answer(number, answer.to, &mut self.counts);
         }
         self.log(|| format!("m{number} answers #{} {:?}", answer.to, answer.result));
+        let patience = self.members[&number].config.request_timeout + ms(300);
+        if self.counts.of("paused") == 0 {
+            self.invariants.one_answer.judge_wait(&open, self.agenda.now(), patience);
+        }
         let (truth, counts) = (&self.truth, &mut self.counts);
         self.invariants.written_once.judge_answer(&open, &answer, truth, counts);
         self.invariants.linearizable.judge(&open, &answer, truth, counts);
@@ -299,6 +303,13 @@ impl World {
         let state = Box::new(thaw(&chunks));
         let receiver = self.members.get_mut(&to.0).expect("only members receive");
         receiver.disk.save(mark, chunks);
+        if self.dice.chance(self.net.weather.duplicates) {
+            // A sender that gave up too early sends it again.
+            self.counts.count("snapshot_again");
+            let delay = self.dice.duration(us(100), ms(300));
+            let message = Box::new(message.clone());
+            self.agenda.after(delay, Happening::SnapshotCame { from, to, message });
+        }
         self.arrive(to.0, to.1, Input::SnapshotArrived(message, state));
     }
 

@@ -164,6 +164,7 @@ impl World {
         let member = self.members.get_mut(&number).expect("only members are paused");
         let life = member.life;
         let Some(process) = member.process.as_mut() else { return };
+        self.counts.count("paused");
         process.pauses += 1;
         process.called_at = None;
         process.ticket += 1;

@@ -48,7 +48,7 @@ pub enum CoreEvent {
     /// A snapshot could not even be begun to be sent.
     SnapshotUnsent(MemberId),
     /// A snapshot from the raft leader was read.
-    SnapshotLoaded(RaftMessage, Box<State>, SavedSnapshot),
+    SnapshotLoaded(Box<RaftMessage>, Box<State>, SavedSnapshot),
 }
 
 /// Why the loop ended.
@@ -221,7 +221,8 @@ impl Core {
                     Ok((mark, state)) => {
                         let saved = SavedSnapshot { mark, path };
                         let state = Box::new(state);
-                        let _ = events.send(CoreEvent::SnapshotLoaded(message, state, saved));
+                        let _ =
+                            events.send(CoreEvent::SnapshotLoaded(Box::new(message), state, saved));
                     }
                     Err(cause) => warn!(%cause, "a snapshot from the raft leader is of no use"),
                 });
@@ -253,7 +254,7 @@ impl Core {
                 if self.newest_snapshot.as_ref().is_none_or(newer) {
                     self.newest_snapshot = Some(saved);
                 }
-                Input::SnapshotArrived(message, state)
+                Input::SnapshotArrived(*message, state)
             }
         });
         Ok(())

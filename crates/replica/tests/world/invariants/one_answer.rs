@@ -54,11 +54,15 @@ impl OneAnswer {
         self.open.len()
     }
 
-    /// Nobody waits for longer than this.
-    pub fn judge_patience(&self, now: Moment, patience: Duration) {
-        for (id, open) in &self.open {
-            let waited = now.since(open.sent);
-            must!(waited <= patience, "request {id} has had no answer for {waited:?}: {open:?}");
-        }
+    /// This one was answered now.
+    pub fn judge_wait(&self, open: &Open, now: Moment, patience: Duration) {
+        let waited = now.since(open.sent);
+        must!(waited <= patience, "a request waited for {waited:?}: {open:?}");
+    }
+
+    /// Nobody waits any more.
+    pub fn judge_rest(&self) {
+        let waiting = self.open.first_key_value();
+        must!(waiting.is_none(), "a request was never answered: {waiting:?}");
     }
 }

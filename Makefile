@@ -20,6 +20,7 @@ test:
 
 ## Check everything, change nothing.
 verify:
+	scripts/setup-tests
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet

@@ -1,6 +1,6 @@
 //! Several members that belong together.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tenure::grpc::{Client, ClientError, Endpoint, Options};
@@ -14,8 +14,6 @@ pub struct Plan {
     pub spawn: Spawn,
     /// Where members listen, clients and peers; free loopback addresses if not given.
     pub addresses: Option<Vec<(Address, Address)>>,
-    /// Where the data goes, if not below the temporary directory.
-    pub home: Option<PathBuf>,
 }
 
 impl Plan {
@@ -59,9 +57,8 @@ impl Cluster {
         let initial: Vec<_> =
             named.iter().map(|(name, (_, peer))| format!("{name}={}", peer.url())).collect();
         let initial = initial.join(",");
-        let directory = plan.home.unwrap_or_else(|| home.path().to_owned());
         let members = named.iter().map(|(name, (client, peer))| {
-            let mut member = Member::new(name, &directory, *client, *peer, &initial);
+            let mut member = Member::new(name, home.path(), *client, *peer, &initial);
             member.spawn = plan.spawn.clone();
             member
         });

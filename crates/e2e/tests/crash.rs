@@ -283,3 +283,22 @@ async fn it_serves_five_members_with_two_of_them_dead() {
     record.check(&cluster.client(), "load").await;
     cluster.same_everywhere().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_stops_soon_although_clients_are_connected() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let mut watcher = Watcher::open(&client, false).await.unwrap();
+    watcher.create(pb::WatchCreateRequest { key: "k".into(), ..Default::default() }).await;
+    assert!(watcher.next().await.created);
+    let load = Load::start("load", writers(&cluster));
+    load.progress(BETWEEN).await;
+    let told = std::time::Instant::now();
+    let ended = cluster.members[0].stop().await;
+    assert!(ended.success(), "{ended}");
+    assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
+    let record = load.stop().await;
+    cluster.members[0].start();
+    cluster.members[0].ready().await;
+    record.check(&cluster.client(), "load").await;
+}

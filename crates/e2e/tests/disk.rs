@@ -239,15 +239,17 @@ impl Drop for Volume {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_loses_nothing_when_the_disk_fills_up() {
     let volume = Volume::new("size=24m");
-    let plan = Plan { home: Some(volume.0.path().to_owned()), ..Plan::default() };
-    let mut cluster = Cluster::with(1, plan).await;
+    let mut cluster = Cluster::prepare(1, Plan::default());
     let member = &mut cluster.members[0];
+    member.data_dir = volume.0.path().join("data");
+    member.start();
+    member.ready().await;
     let acknowledged = put_until_refused(&member.client(), &[b'x'; 256 << 10], 200).await;
     assert!(acknowledged > 0);
     let ended = member.wait_for_end().await;
     assert!(!ended.success(), "{ended}");
+    member.logs("free space on this volume").await;
     volume.remount("size=200m");
-    // The log shares the volume, so the reason may have had no room; what is acknowledged has.
     member.start();
     member.ready().await;
     assert_there(&member.client(), acknowledged).await;

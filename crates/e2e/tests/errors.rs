@@ -13,6 +13,7 @@ type Wrong = Vec<String>;
 struct Table {
     kv: stubs::KvClient<Channel>,
     lease: stubs::LeaseClient<Channel>,
+    maintenance: stubs::MaintenanceClient<Channel>,
     wrong: Wrong,
 }
 
@@ -20,7 +21,8 @@ impl Table {
     fn new(client: &Client) -> Table {
         let channel = client.channel();
         let kv = stubs::KvClient::new(channel.clone());
-        Table { kv, lease: stubs::LeaseClient::new(channel), wrong: vec![] }
+        let lease = stubs::LeaseClient::new(channel.clone());
+        Table { kv, lease, maintenance: stubs::MaintenanceClient::new(channel), wrong: vec![] }
     }
 
     fn expect<T: Debug>(
@@ -194,6 +196,11 @@ async fn compactions(table: &mut Table) {
     let old = pb::RangeRequest { revision: 3, ..get("a") };
     table.range("a compacted revision", old.clone(), OutOfRange, COMPACTED).await;
     table.txn("a compacted revision", vec![op_get(old)], OutOfRange, COMPACTED).await;
+    let hash = |revision| pb::HashKvRequest { revision };
+    let result = table.maintenance.hash_kv(hash(3)).await;
+    table.expect("hash of a compacted revision", result, OutOfRange, COMPACTED);
+    let result = table.maintenance.hash_kv(hash(99_999)).await;
+    table.expect("hash of the future", result, OutOfRange, FUTURE);
 }
 
 async fn leases(table: &mut Table) {

@@ -13,6 +13,8 @@ mod chance;
 mod leases;
 #[path = "scheduler/service.rs"]
 mod service;
+#[path = "scheduler/snapshots.rs"]
+mod snapshots;
 #[path = "scheduler/takeover.rs"]
 mod takeover;
 #[path = "scheduler/versions.rs"]

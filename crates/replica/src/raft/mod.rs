@@ -78,6 +78,8 @@ pub(crate) struct Consensus {
     /// leaves many waiting.
     writing: usize,
     writing_votes: usize,
+    /// And how many install a snapshot.
+    installing: usize,
 }
 
 /// A round whose write, or an earlier one's, is not durable yet.
@@ -137,12 +139,16 @@ impl Consensus {
             waiting: VecDeque::new(),
             writing: 0,
             writing_votes: 0,
+            installing: 0,
         };
         consensus.set_timeout();
         consensus
     }
 
     pub(crate) fn tick(&mut self) {
+        if !self.may_campaign() {
+            return;
+        }
         let campaigned = self.node.tick() && self.role() != Role::Leader;
         self.campaigns += u64::from(campaigned);
         self.set_timeout();
@@ -150,6 +156,9 @@ impl Consensus {
 
     /// Hands in a peer's message. One that does not fit the situation is dropped, as raft allows.
     pub(crate) fn step(&mut self, message: RaftMessage) {
+        if message.kind == RaftKind::TimeoutNow && !self.may_campaign() {
+            return;
+        }
         let _ = self.node.step(message_in(message));
         self.set_timeout();
     }
@@ -167,7 +176,16 @@ impl Consensus {
         self.node.read_index(context);
     }
 
+    /// Not while a snapshot is installed but not durable: raft-rs would look for entries between
+    /// what it counts as applied and the snapshot, find none, and panic.
+    fn may_campaign(&self) -> bool {
+        self.installing == 0
+    }
+
     pub(crate) fn campaign(&mut self) {
+        if !self.may_campaign() {
+            return;
+        }
         let _ = self.node.campaign();
         self.campaigns += 1;
         self.set_timeout();
@@ -244,6 +262,7 @@ impl Consensus {
         let messages = after;
         self.writing += usize::from(needs_disk);
         self.writing_votes += usize::from(changes_vote);
+        self.installing += usize::from(installed.is_some());
         self.waiting.push_back(Waiting { number, needs_disk, changes_vote, installed, messages });
         if needs_disk {
             progress.persist = Some(persist);
@@ -272,6 +291,7 @@ impl Consensus {
             if let Some(waiting) = self.waiting.pop_front() {
                 self.writing -= usize::from(waiting.needs_disk);
                 self.writing_votes -= usize::from(waiting.changes_vote);
+                self.installing -= usize::from(waiting.installed.is_some());
                 settled = Some(waiting.number);
                 installed = waiting.installed.or(installed);
                 messages.extend(waiting.messages);

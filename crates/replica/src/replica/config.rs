@@ -33,7 +33,7 @@ pub struct Config {
     pub request_timeout: Duration,
     /// Log entries after which a snapshot is taken, whatever their size.
     pub snapshot_entries: u64,
-    /// Log bytes after which a snapshot is taken, if the state is not larger than that.
+    /// Log bytes after which a snapshot is taken, while the state is less than four times that.
     pub snapshot_bytes_min: u64,
     /// The log's tail in memory, for followers that lag. Members that do not lead keep a quarter.
     pub tail_bytes_max: usize,

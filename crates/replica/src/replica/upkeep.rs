@@ -280,7 +280,9 @@ impl Replica {
     fn take_snapshot_if_due(&mut self) {
         self.upkeep.snapshot_wanted |= self.raft.take_snapshot_wanted();
         let entries = self.applied.0 - self.upkeep.last_snapshot;
-        let bytes_max = self.config.snapshot_bytes_min.max(self.state.store.size_bytes());
+        // A quarter: what a restart must read again stays small beside the snapshot it reads first,
+        // and snapshots stay rare beside the writes that pay for them.
+        let bytes_max = self.config.snapshot_bytes_min.max(self.state.store.size_bytes() / 4);
         let due = self.upkeep.snapshot_wanted
             || entries >= self.config.snapshot_entries
             || self.upkeep.bytes_since_snapshot >= bytes_max;

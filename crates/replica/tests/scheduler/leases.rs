@@ -10,8 +10,8 @@ use crate::{
 
 const LEASE: LeaseId = LeaseId(7);
 
-fn granted(name: &'static str, seed: u64, ttl_secs: i64) -> (World, Number, Replay) {
-    let replay = Replay { name, seed };
+fn granted(seed: u64, ttl_secs: i64) -> (World, Number, Replay) {
+    let replay = Replay::of_test(seed);
     let mut world = World::new(seed, 3);
     world.start_all();
     world.must_lead_within(ms(1500));
@@ -42,7 +42,7 @@ fn time_to_end(world: &mut World) -> std::time::Duration {
 #[test]
 fn an_unrenewed_lease_ends_within_moments_of_its_ttl() {
     for seed in seeds(10) {
-        let (mut world, ..) = granted("lease_ends", seed, 2);
+        let (mut world, ..) = granted(seed, 2);
         let took = time_to_end(&mut world);
         assert!(took >= ms(1990) && took < ms(2040), "it took {took:?}");
     }
@@ -51,7 +51,7 @@ fn an_unrenewed_lease_ends_within_moments_of_its_ttl() {
 #[test]
 fn a_leader_change_prolongs_a_lease_by_no_more_than_the_leaderless_time() {
     for seed in seeds(10) {
-        let (mut world, leader, _replay) = granted("lease_failover", seed, 3);
+        let (mut world, leader, _replay) = granted(seed, 3);
         world.run(ms(1000));
         world.crash(leader);
         let leaderless = world.must_lead_within(ms(500));
@@ -66,7 +66,7 @@ fn a_leader_change_prolongs_a_lease_by_no_more_than_the_leaderless_time() {
 #[test]
 fn a_connection_lost_long_ago_does_not_prolong_leases() {
     for seed in seeds(6) {
-        let (mut world, leader, _replay) = granted("lease_reset", seed, 2);
+        let (mut world, leader, _replay) = granted(seed, 2);
         for other in world.numbers().into_iter().filter(|other| *other != leader) {
             world.reset(leader, other);
             world.run(ms(300));
@@ -88,7 +88,7 @@ fn a_connection_lost_long_ago_does_not_prolong_leases() {
 #[test]
 fn a_restart_long_ago_does_not_prolong_leases() {
     for seed in seeds(6) {
-        let (mut world, leader, _replay) = granted("lease_restart", seed, 2);
+        let (mut world, leader, _replay) = granted(seed, 2);
         for other in world.numbers().into_iter().filter(|other| *other != leader) {
             // A snapshot of this term: nothing of an older one is applied after the restart.
             for _ in 0..45 {
@@ -115,7 +115,7 @@ fn a_restart_long_ago_does_not_prolong_leases() {
 #[test]
 fn an_expiry_that_was_given_up_on_is_proposed_again() {
     for seed in seeds(4) {
-        let (mut world, leader, _replay) = granted("lease_given_up", seed, 1);
+        let (mut world, leader, _replay) = granted(seed, 1);
         for other in world.numbers().into_iter().filter(|other| *other != leader) {
             world.stall_disk(other, ms(9000));
         }
@@ -133,7 +133,7 @@ fn an_expiry_that_was_given_up_on_is_proposed_again() {
 /// Both in one batch, so in one round of apply.
 #[test]
 fn a_lease_revoked_and_granted_again_in_one_breath_still_runs_out() {
-    let (mut world, leader, _replay) = granted("lease_again", 1, 1);
+    let (mut world, leader, _replay) = granted(1, 1);
     let client = world.clients.len();
     for command in [Command::LeaseRevoke(LEASE), Command::LeaseGrant { id: LEASE, ttl_secs: 1 }] {
         world.ask(client, leader, Request::Write(command));
@@ -146,7 +146,7 @@ fn a_lease_revoked_and_granted_again_in_one_breath_still_runs_out() {
 /// More than one command takes, and more than may be under way at once.
 #[test]
 fn thousands_of_leases_that_end_together_end_soon() {
-    let (mut world, leader, _replay) = granted("lease_flood", 1, 1);
+    let (mut world, leader, _replay) = granted(1, 1);
     let client = world.clients.len();
     for number in 1000..4000 {
         let grant = Command::LeaseGrant { id: LeaseId(number), ttl_secs: 1 };
@@ -161,7 +161,7 @@ fn thousands_of_leases_that_end_together_end_soon() {
 #[test]
 fn a_paused_leader_cuts_no_lease() {
     for seed in seeds(6) {
-        let (mut world, leader, _replay) = granted("lease_pause", seed, 1);
+        let (mut world, leader, _replay) = granted(seed, 1);
         // Shorter than an election timeout: it leads on.
         world.pause(leader, ms(300));
         let took = time_to_end(&mut world);

@@ -7,7 +7,6 @@ use crate::{
     seeds,
     world::{
         World,
-        agenda::Happening,
         clients::{Client, Mover, Registers},
         invariants::one_answer::Open,
         member::Number,
@@ -16,8 +15,8 @@ use crate::{
     },
 };
 
-fn started(name: &'static str, seed: u64, members: u64) -> (World, Number, Replay) {
-    let replay = Replay { name, seed };
+pub fn started(seed: u64, members: u64) -> (World, Number, Replay) {
+    let replay = Replay::of_test(seed);
     let mut world = World::new(seed, members);
     world.start_all();
     world.must_lead_within(ms(1500));
@@ -34,7 +33,7 @@ fn fresh_read() -> Request {
 fn a_minority_refuses_promptly() {
     for seed in seeds(6) {
         for with_leader in [true, false] {
-            let (mut world, leader, _replay) = started("minority", seed, 3);
+            let (mut world, leader, _replay) = started(seed, 3);
             let alone = if with_leader { leader } else { 1 + leader % 3 };
             world.isolate(alone);
             // Long enough to notice, and then to lose patience.
@@ -54,7 +53,7 @@ fn a_minority_refuses_promptly() {
 #[test]
 fn requests_in_a_minority_are_answered_soon_after_it_is_cut_off() {
     for seed in seeds(6) {
-        let (mut world, leader, _replay) = started("minority_waits", seed, 3);
+        let (mut world, leader, _replay) = started(seed, 3);
         let alone = 1 + leader % 3;
         world.isolate(alone);
         world.run(ms(100));
@@ -68,7 +67,7 @@ fn requests_in_a_minority_are_answered_soon_after_it_is_cut_off() {
 #[test]
 fn a_partial_partition_keeps_serving() {
     for seed in seeds(6) {
-        let (mut world, leader, _replay) = started("partial", seed, 3);
+        let (mut world, leader, _replay) = started(seed, 3);
         let (b, c) = (1 + leader % 3, 1 + (leader + 1) % 3);
         for (a, b) in [(leader, b), (b, leader)] {
             world.net.cut(a, b);
@@ -109,7 +108,7 @@ impl Client for Demanding {
 fn no_request_fails_while_the_leadership_moves_about() {
     let mut moved = 0;
     for seed in seeds(6) {
-        let (mut world, _, _replay) = started("moves", seed, 3);
+        let (mut world, _, _replay) = started(seed, 3);
         for _ in 0..6 {
             world.add_client(Demanding(Registers::default()));
         }
@@ -125,7 +124,7 @@ fn no_request_fails_while_the_leadership_moves_about() {
 fn no_request_fails_when_a_leader_hands_over_before_it_stops() {
     for members in [3, 5] {
         for seed in seeds(6) {
-            let (mut world, leader, _replay) = started("hand_over", seed, members);
+            let (mut world, leader, _replay) = started(seed, members);
             for _ in 0..6 {
                 world.add_client(Demanding(Registers::default()));
             }
@@ -144,71 +143,22 @@ fn no_request_fails_when_a_leader_hands_over_before_it_stops() {
 #[test]
 fn a_leader_hands_over_to_another_if_the_first_choice_cannot_lead() {
     for seed in seeds(6) {
-        let (mut world, leader, _replay) = started("second_choice", seed, 3);
+        let (mut world, leader, _replay) = started(seed, 3);
         let first = world.numbers().into_iter().find(|number| *number != leader).unwrap();
         world.stall_disk(first, ms(60_000));
         world.hand_over(leader);
         let gone =
-            world.run_until(ms(1500), |world| world.leader().is_some_and(|now| now != leader));
+            world.run_until(ms(700), |world| world.leader().is_some_and(|now| now != leader));
         assert!(gone.is_some(), "the leader insists on its first choice");
     }
 }
 
 #[test]
 fn moving_the_leadership_to_strangers_is_refused() {
-    let (mut world, leader, _replay) = started("strangers", 1, 3);
+    let (mut world, leader, _replay) = started(1, 3);
     let stranger = world.probe(leader, Request::MoveLeader(MemberId(99)));
     assert_eq!(stranger.err(), Some(Failure::BadLeaderTransferee));
     let follower = 1 + leader % 3;
     let request = Request::MoveLeader(MemberId(follower));
     assert_eq!(world.probe(follower, request).err(), Some(Failure::NotLeader));
-}
-
-#[test]
-fn a_member_that_was_away_for_long_comes_back_by_snapshot() {
-    for seed in seeds(6) {
-        let (mut world, leader, _replay) = started("long_away", seed, 3);
-        let away = 1 + leader % 3;
-        world.crash(away);
-        for _ in 0..4 {
-            world.add_client(Registers::default());
-        }
-        world.run(ms(3000));
-        world.agenda.after(ms(1), Happening::Start(away));
-        world.run(ms(1000));
-        assert!(world.counts.of("snapshot_installed") > 0);
-        world.must_serve_within(ms(500));
-        world.come_to_rest();
-    }
-}
-
-/// The commit of nothing else happens meanwhile: the retry must not wait for the next write.
-#[test]
-fn a_snapshot_that_failed_is_taken_again_for_whoever_needs_it() {
-    let _replay = Replay { name: "snapshot_again", seed: 3 };
-    let mut world = World::with(3, 3, |config| {
-        config.snapshot_entries = u64::MAX;
-        config.snapshot_bytes_min = u64::MAX;
-    });
-    world.start_all();
-    world.must_lead_within(ms(1500));
-    world.run(ms(300));
-    let leader = world.leader().expect("it was just waited for");
-    let away = 1 + leader % 3;
-    world.crash(away);
-    for number in 0..120 {
-        let put = world.plain_put(&format!("k{number}"));
-        world.probe(leader, put).expect("two of three serve");
-    }
-    world.snapshot_failures = 1000;
-    world.start(away);
-    world.run(ms(2000));
-    world.snapshot_failures = 0;
-    assert!(world.counts.of("snapshot_failure") > 0);
-    world.run(ms(2000));
-    let (applied, last) = (
-        world.members[&away].process.as_ref().unwrap().replica.status().applied,
-        world.truth.last(),
-    );
-    assert_eq!(applied, last, "the member that was away is still behind");
 }

@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// A cluster that has been serving for a while.
-fn serving(name: &'static str, seed: u64, members: u64) -> (World, Number, Replay) {
-    let replay = Replay { name, seed };
+fn serving(seed: u64, members: u64) -> (World, Number, Replay) {
+    let replay = Replay::of_test(seed);
     let mut world = World::new(seed, members);
     world.start_all();
     world.must_lead_within(ms(1500));
@@ -32,10 +32,10 @@ fn time_to_write(world: &mut World, old: Number) -> Duration {
 }
 
 /// Every follower's kernel says in the same instant that the leader's process is gone.
-fn takeovers(name: &'static str, members: u64, slow_disks: bool) -> Vec<Duration> {
+fn takeovers(members: u64, slow_disks: bool) -> Vec<Duration> {
     let mut took: Vec<Duration> = seeds(25)
         .map(|seed| {
-            let (mut world, leader, _replay) = serving(name, seed, members);
+            let (mut world, leader, _replay) = serving(seed, members);
             if slow_disks {
                 for number in world.numbers() {
                     world.member_mut(number).disk.flush = SLOW;
@@ -51,7 +51,7 @@ fn takeovers(name: &'static str, members: u64, slow_disks: bool) -> Vec<Duration
         .collect();
     took.sort_unstable();
     println!(
-        "{name}: {members} members: median {:?}, worst {:?}",
+        "{members} members, slow disks {slow_disks}: median {:?}, worst {:?}",
         took[took.len() / 2],
         took.last()
     );
@@ -61,7 +61,7 @@ fn takeovers(name: &'static str, members: u64, slow_disks: bool) -> Vec<Duration
 #[test]
 fn a_dead_leader_is_replaced_long_before_the_election_timeout() {
     for members in [3, 5, 7] {
-        let took = takeovers("takeover", members, false);
+        let took = takeovers(members, false);
         assert!(took[took.len() / 2] < ms(60), "the median takeover took {took:?}");
         assert!(took.iter().all(|took| *took < ms(200)), "a takeover took long: {took:?}");
     }
@@ -70,7 +70,7 @@ fn a_dead_leader_is_replaced_long_before_the_election_timeout() {
 #[test]
 fn slow_disks_do_not_make_candidates_fight() {
     for members in [3, 5] {
-        let took = takeovers("takeover_slow_disks", members, true);
+        let took = takeovers(members, true);
         assert!(took[took.len() / 2] < ms(300), "the median takeover took {took:?}");
         assert!(took.iter().all(|took| *took < ms(800)), "a takeover took long: {took:?}");
     }
@@ -79,7 +79,7 @@ fn slow_disks_do_not_make_candidates_fight() {
 #[test]
 fn reads_are_served_as_soon_as_somebody_leads_again() {
     for seed in seeds(15) {
-        let (mut world, leader, _replay) = serving("takeover_reads", seed, 3);
+        let (mut world, leader, _replay) = serving(seed, 3);
         world.crash(leader);
         let start = world.now();
         let other = world.numbers().into_iter().find(|number| *number != leader).unwrap();
@@ -94,7 +94,7 @@ fn reads_are_served_as_soon_as_somebody_leads_again() {
 fn a_leader_that_is_silently_cut_off_is_replaced_and_steps_down() {
     for members in [3, 5] {
         for seed in seeds(8) {
-            let (mut world, leader, _replay) = serving("cut_off", seed, members);
+            let (mut world, leader, _replay) = serving(seed, members);
             let term = world.members[&leader].process.as_ref().unwrap().replica.term();
             world.isolate(leader);
             let took =
@@ -113,7 +113,7 @@ fn a_leader_that_is_silently_cut_off_is_replaced_and_steps_down() {
 #[test]
 fn a_leader_whose_disk_stands_still_hands_over() {
     for seed in seeds(8) {
-        let (mut world, leader, _replay) = serving("stalled_leader", seed, 3);
+        let (mut world, leader, _replay) = serving(seed, 3);
         world.stall_disk(leader, ms(10_000));
         // Something to write: a leader that has nothing to write does not miss its disk.
         let put = world.plain_put("stall");
@@ -133,7 +133,7 @@ fn a_leader_whose_disk_stands_still_hands_over() {
 fn all_members_killed_at_once_lead_again_soon_after_they_are_back() {
     for members in [1, 3, 5] {
         for seed in seeds(6) {
-            let (mut world, _, _replay) = serving("all_killed", seed, members);
+            let (mut world, _, _replay) = serving(seed, members);
             let keys = world.truth.state().store.revision();
             for number in world.numbers() {
                 world.crash(number);
@@ -150,7 +150,7 @@ fn all_members_killed_at_once_lead_again_soon_after_they_are_back() {
 #[test]
 fn a_takeover_survives_the_loss_of_every_minority() {
     for seed in seeds(4) {
-        let (mut world, _, _replay) = serving("minority_lost", seed, 5);
+        let (mut world, _, _replay) = serving(seed, 5);
         for _ in 0..2 {
             let leader = world.leader().expect("somebody leads");
             world.crash(leader);

@@ -4,7 +4,7 @@ use crate::world::{World, ms, scenario::Replay};
 
 #[test]
 fn the_cluster_version_waits_for_the_last_member() {
-    let _replay = Replay { name: "versions", seed: 1 };
+    let _replay = Replay::of_test(1);
     let mut world = World::with(1, 3, |config| {
         config.command_version = if config.me.0 == 2 { 1 } else { 2 };
     });

@@ -183,8 +183,7 @@ impl World {
     }
 
     pub fn hand_over(&mut self, number: Number) {
-        let life = self.members[&number].life;
-        self.arrive(number, life, tenure_replica::Input::HandOver);
+        self.hand_in(number, tenure_replica::Input::HandOver);
     }
 
     pub fn crash_and_restart(&mut self, number: Number, down_for: Duration) {

@@ -133,6 +133,11 @@ impl World {
         self.agenda.at(at, Happening::Arrive { to, life, input: Box::new(input) });
     }
 
+    /// Hands something to a member out of thin air.
+    pub fn hand_in(&mut self, to: Number, input: Input) {
+        self.arrive(to, self.members[&to].life, input);
+    }
+
     pub(super) fn arrive(&mut self, to: Number, life: u64, input: Input) {
         let soon = self.now() + self.dice.duration(us(5), us(40));
         let member = self.members.get_mut(&to).expect("only members are told anything");

@@ -35,25 +35,38 @@ const LEASES_END_AFTER: Duration = ms(9000);
 
 /// Prints how to see a failure again.
 pub struct Replay {
-    pub name: &'static str,
-    pub seed: u64,
+    scenario: Option<&'static str>,
+    seed: u64,
+}
+
+impl Replay {
+    /// Of a test that is not a scenario: it is its own replay.
+    pub fn of_test(seed: u64) -> Replay {
+        Replay { scenario: None, seed }
+    }
 }
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!(
-                "replay with: TENURE_SCENARIO={} TENURE_SEED={} TENURE_TRACE=1 cargo nextest run \
-                 -p tenure-replica --test scheduler replay --no-capture",
-                self.name, self.seed
-            );
+        if !std::thread::panicking() {
+            return;
         }
+        let thread = std::thread::current();
+        let (scenario, test) = match self.scenario {
+            Some(name) => (format!("TENURE_SCENARIO={name} "), "chance::replay"),
+            None => (String::new(), thread.name().unwrap_or_default()),
+        };
+        eprintln!(
+            "replay with: {scenario}TENURE_SEED={} TENURE_TRACE=1 cargo nextest run -p \
+             tenure-replica --test scheduler {test} --no-capture",
+            self.seed
+        );
     }
 }
 
 impl Scenario {
     pub fn run(&self, seed: u64, canary: Option<Canary>) -> World {
-        let _replay = Replay { name: self.name, seed };
+        let _replay = Replay { scenario: Some(self.name), seed };
         let mut world = self.world(seed);
         world.canary = canary;
         self.play(&mut world);

@@ -40,8 +40,8 @@ class Bench:
     def binary(self, kind):
         return self.tenure if kind == "tenure" else self.etcd
 
-    def cluster(self, kind, size):
-        return Cluster(kind, self.binary(kind), size, self.root)
+    def cluster(self, kind, size, flags=()):
+        return Cluster(kind, self.binary(kind), size, self.root, flags)
 
     def say(self, what):
         print(f"bench: {what}", file=sys.stderr, flush=True)
@@ -95,8 +95,8 @@ def main():
         section = f"\n## {title}\n\n{table(part(bench))}"
         print(section, flush=True)
         text.append(section)
-    if not options.no_write:
-        Path("docs/BENCHMARKS.md").write_text("\n".join(text) + "\n")
+        if not options.no_write:
+            Path("docs/BENCHMARKS.md").write_text("\n".join(text) + "\n")
 
 
 main()

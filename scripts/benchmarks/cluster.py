@@ -41,8 +41,9 @@ class Member:
 class Cluster:
     """`kind` is tenure or etcd; both take the same flags."""
 
-    def __init__(self, kind, binary, size, root):
+    def __init__(self, kind, binary, size, root, flags=()):
         self.kind = kind
+        self.flags = list(flags)
         self.command = [binary, "serve"] if kind == "tenure" else [binary]
         self.root = Path(root) / f"{kind}-{size}"
         shutil.rmtree(self.root, ignore_errors=True)
@@ -74,7 +75,8 @@ class Cluster:
             + ["--advertise-client-urls", member.client_url]
             + ["--listen-peer-urls", member.peer_url]
             + ["--initial-advertise-peer-urls", member.peer_url]
-            + ["--initial-cluster", everybody],
+            + ["--initial-cluster", everybody]
+            + self.flags,
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,

@@ -62,9 +62,12 @@ impl LogTail {
         self.saved = Some(mark.clone());
     }
 
-    /// A snapshot is durable and can be sent.
+    /// A snapshot is durable and can be sent. The house keeps the newest: one that was overtaken while
+    /// it was written does not count.
     pub(super) fn saved(&mut self, mark: SnapshotMark) {
-        self.saved = Some(mark);
+        if self.saved.as_ref().is_none_or(|known| known.index < mark.index) {
+            self.saved = Some(mark);
+        }
     }
 
     /// Drops entries up to `index`, and beyond it from the front while they weigh more than

@@ -141,8 +141,10 @@ impl Replica {
             Input::SnapshotFailed => self.snapshot_failed(),
             Input::SnapshotArrived(message, state) => {
                 if let Some(mark) = message.snapshot.clone() {
-                    self.arrived.push((mark, state));
+                    self.arrived.push((mark.clone(), state));
                     self.raft.step(message);
+                    // Needed here or not, it is what the house has to pass on from now on.
+                    self.raft.snapshot_saved(mark);
                 }
             }
             Input::SnapshotSent(to, arrived) => self.raft.report_snapshot(to, arrived),

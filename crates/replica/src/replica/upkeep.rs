@@ -299,7 +299,7 @@ impl Replica {
 
     pub(super) fn snapshot_saved(&mut self, mark: SnapshotMark) {
         self.upkeep.snapshot_under_way = false;
-        self.upkeep.last_saved = mark.index;
+        self.upkeep.last_saved = self.upkeep.last_saved.max(mark.index);
         self.raft.snapshot_saved(mark);
     }
 

@@ -239,7 +239,7 @@ impl Core {
                 let mark = saved.mark.clone();
                 info!(index = mark.index, term = %mark.term, "snapshot saved");
                 self.writer.release(mark.index);
-                self.newest_snapshot = Some(saved);
+                self.pass_on(saved);
                 Input::SnapshotSaved(mark)
             }
             CoreEvent::SnapshotFailed(cause) => {
@@ -249,11 +249,7 @@ impl Core {
             CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
             CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
             CoreEvent::SnapshotLoaded(message, state, saved) => {
-                // From now on this is the one to pass on, should this member come to lead.
-                let newer = |known: &SavedSnapshot| known.mark.index < saved.mark.index;
-                if self.newest_snapshot.as_ref().is_none_or(newer) {
-                    self.newest_snapshot = Some(saved);
-                }
+                self.pass_on(saved);
                 Input::SnapshotArrived(*message, state)
             }
         });
@@ -300,6 +296,14 @@ impl Core {
             tokio::task::spawn_blocking(move || drop(state));
         }
         Ok(())
+    }
+
+    /// From now on this is the snapshot to send, unless a newer one came meanwhile.
+    fn pass_on(&mut self, saved: SavedSnapshot) {
+        let older = |known: &SavedSnapshot| known.mark.index < saved.mark.index;
+        if self.newest_snapshot.as_ref().is_none_or(older) {
+            self.newest_snapshot = Some(saved);
+        }
     }
 
     /// The transport refuses members that come back with another data directory.

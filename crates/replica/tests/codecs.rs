@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use proptest::{collection::vec, option, prelude::*};
 use tenure_api::{
-    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, MemberId, Op, Put, Range, Revision,
-    SortOrder, SortTarget, Span, Term, Txn,
+    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, MemberId, Op, Put, Range,
+    Revision, SortOrder, SortTarget, Span, Term, Txn,
     op::{PutLease, Window},
 };
 use tenure_replica::{
@@ -44,11 +44,8 @@ fn delete() -> impl Strategy<Value = DeleteRange> {
 }
 
 fn range() -> impl Strategy<Value = Range> {
-    let orders = prop_oneof![
-        Just(SortOrder::None),
-        Just(SortOrder::Ascend),
-        Just(SortOrder::Descend)
-    ];
+    let orders =
+        prop_oneof![Just(SortOrder::None), Just(SortOrder::Ascend), Just(SortOrder::Descend)];
     let targets = prop_oneof![
         Just(SortTarget::Key),
         Just(SortTarget::Version),
@@ -59,7 +56,16 @@ fn range() -> impl Strategy<Value = Range> {
     let flags = any::<(bool, bool)>();
     let limit = option::of(any::<u32>().prop_map(|limit| limit as usize));
     (span(), limit, option::of(revision()), orders, targets, flags, window(), window()).prop_map(
-        |(span, limit, revision, sort_order, sort_target, (keys_only, count_only), modified, created)| {
+        |(
+            span,
+            limit,
+            revision,
+            sort_order,
+            sort_target,
+            (keys_only, count_only),
+            modified,
+            created,
+        )| {
             Range {
                 span,
                 limit,

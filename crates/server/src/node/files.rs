@@ -1,6 +1,9 @@
 //! Snapshots between the replica and the disk, beside the core loop.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
 
 use tenure_replica::{Frozen, SnapshotMark, State, Thaw};
 use tokio::sync::mpsc;
@@ -8,24 +11,40 @@ use tokio::sync::mpsc;
 use super::core::CoreEvent;
 use crate::disk::{DiskError, SavedSnapshot, SnapshotReader, SnapshotWriter};
 
+/// How nice the snapshot's thread is to those that serve clients.
+const NICENESS: i32 = 10;
+
 /// Writes a frozen state on a thread of its own and reports to the core loop.
 pub(super) fn save(folder: PathBuf, frozen: Frozen, events: mpsc::UnboundedSender<CoreEvent>) {
-    tokio::task::spawn_blocking(move || {
+    let save = move || {
+        // If the system does not allow it, the snapshot only gets in the way a little more.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
         let event = match write(&folder, &frozen) {
             Ok(saved) => CoreEvent::SnapshotSaved(saved),
             Err(error) => CoreEvent::SnapshotFailed(error),
         };
         let _ = events.send(event);
-    });
+    };
+    let thread = std::thread::Builder::new().name("snapshot".to_owned()).spawn(save);
+    if let Err(cause) = thread {
+        tracing::error!(%cause, "no thread for a snapshot; the log keeps growing");
+    }
 }
 
+/// Half of the time it rests: nobody waits for a snapshot, but writers wait for the disk it shares.
 fn write(folder: &Path, frozen: &Frozen) -> Result<SavedSnapshot, DiskError> {
     let mut writer = SnapshotWriter::create(folder, frozen.mark.clone())?;
+    let mut began = Instant::now();
     for chunk in frozen.chunks() {
         writer.chunk(&chunk)?;
+        std::thread::sleep(began.elapsed().min(REST_MAX));
+        began = Instant::now();
     }
     writer.finish()
 }
+
+/// The longest rest after one chunk.
+const REST_MAX: Duration = Duration::from_millis(20);
 
 /// Reads a snapshot file into a state.
 pub(crate) fn load(path: &Path) -> Result<(SnapshotMark, State), LoadError> {

@@ -6,7 +6,7 @@
 //! is simply the revision at which a key was created.
 //!
 //! Two views of the same versions are kept:
-//! - by key: an ordered map from each key to its [`History`](history::History), oldest first, a
+//! - by key: an ordered map from each key to its `History`, oldest first, a
 //!   deletion being a version too (a *tombstone*);
 //! - by revision: the list of [`Change`]s, from which watchers that start in the past are served.
 //!

@@ -10,7 +10,7 @@ use crate::args::duration;
 /// How the server is to be run.
 ///
 /// Without any flag: one durable node on 127.0.0.1:2379. Every flag can also be set in the
-/// environment as TENURE_<FLAG> or ETCD_<FLAG>, in capitals with `_`; a flag wins over TENURE_, and
+/// environment as TENURE_FLAG or ETCD_FLAG, in capitals with `_`; a flag wins over TENURE_, and
 /// that over ETCD_.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {

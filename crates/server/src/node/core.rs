@@ -153,7 +153,8 @@ impl Core {
                         return Ok(());
                     }
                 }
-                _ = self.peers.recv_many(&mut peers, ROUND_INPUTS_MAX) => {}
+                // Without peers the channel is closed, and a closed channel is always ready.
+                _ = self.peers.recv_many(&mut peers, ROUND_INPUTS_MAX), if self.transport.is_some() => {}
                 _ = self.events.recv_many(&mut events, ROUND_INPUTS_MAX) => {}
                 () = &mut sleep => inputs.push(Input::Wake),
             }

@@ -7,6 +7,7 @@
 
 pub mod codec;
 pub mod command;
+mod gather;
 pub mod input;
 pub mod lease;
 pub mod log;

@@ -1,13 +1,14 @@
 //! The raft leader's own queue: batches of all members on their way into the log.
 //!
 //! As with [`Writes`](crate::writes::Writes), one entry is under way at a time while the cluster is
-//! fast; whatever arrives meanwhile goes into the next entry.
+//! fast; whatever arrives meanwhile goes into the next entry, and the next entry waits a moment for
+//! the members that were in the last ones.
 
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 
-use crate::{command::encode_entry, log::LogIndex, moment::Moment};
+use crate::{command::encode_entry, gather::Gather, log::LogIndex, moment::Moment};
 
 /// Entries that may be uncommitted at once.
 const IN_FLIGHT_MAX: usize = 64;
@@ -22,6 +23,9 @@ const QUEUED_BYTES_MAX: usize = 256 << 20;
 pub(crate) struct Proposals {
     queue: VecDeque<Bytes>,
     queued_bytes: usize,
+    /// Since when the first of the queue has been waiting for a place in the log.
+    queued_since: Option<Moment>,
+    gather: Gather,
     in_flight: VecDeque<(LogIndex, Moment)>,
     /// Raft did not take the last one: it is tried again when something happens, or with the next
     /// tick.
@@ -43,7 +47,11 @@ impl Proposals {
         now: Moment,
         propose: impl FnOnce(Vec<u8>) -> Option<LogIndex>,
     ) -> bool {
-        if self.queue.is_empty() || !self.may_propose(now) {
+        if self.queue.is_empty() {
+            return false;
+        }
+        let since = *self.queued_since.get_or_insert(now);
+        if !self.may_propose(since, now) {
             return false;
         }
         let mut bytes = 0;
@@ -59,13 +67,15 @@ impl Proposals {
         for batch in self.queue.drain(..count) {
             self.queued_bytes -= batch.len();
         }
+        self.queued_since = None;
+        self.gather.went(count);
         self.in_flight.push_back((index, now));
         true
     }
 
-    fn may_propose(&self, now: Moment) -> bool {
+    fn may_propose(&self, queued_since: Moment, now: Moment) -> bool {
         match self.in_flight.back() {
-            None => true,
+            None => self.gather.is_complete(self.queue.len(), queued_since, now),
             Some((_, since)) => {
                 self.in_flight.len() < IN_FLIGHT_MAX && now.since(*since) >= PIPELINE_AFTER
             }
@@ -87,6 +97,9 @@ impl Proposals {
         if self.queue.is_empty() || self.refused || self.in_flight.len() >= IN_FLIGHT_MAX {
             return None;
         }
-        self.in_flight.back().map(|(_, since)| *since + PIPELINE_AFTER)
+        match self.in_flight.back() {
+            None => self.queued_since.map(Gather::ends_at),
+            Some((_, since)) => Some(*since + PIPELINE_AFTER),
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! They wait in *open* batches and travel in numbered *sent* batches. One batch is under way at a
 //! time while the cluster is fast, so that everything that arrives meanwhile forms the next: that is
-//! where the throughput comes from. When an answer takes longer (a slow disk or link), more follow
+//! where the throughput comes from; for the same reason a batch waits a moment for the company it
+//! usually has ([`Gather`]). When an answer takes longer (a slow disk or link), more follow
 //! without waiting. A sent batch is kept until it is applied, and sent again when the raft leader
 //! changes; [`State::admits`](crate::state::State::admits) sees to it that it is applied once.
 
@@ -14,6 +15,7 @@ use tenure_api::{Failure, MemberId};
 use crate::{
     codec::Codec,
     command::{Command, encode_batch_head},
+    gather::Gather,
     input::RequestId,
     moment::Moment,
 };
@@ -38,6 +40,7 @@ pub(crate) struct Writes {
     open: VecDeque<Open>,
     sent: VecDeque<Sent>,
     waiting_bytes: usize,
+    gather: Gather,
 }
 
 /// Who waits for a command's outcome. Commands of the replica itself have nobody waiting.
@@ -68,6 +71,7 @@ impl Writes {
             open: VecDeque::new(),
             sent: VecDeque::new(),
             waiting_bytes: 0,
+            gather: Gather::default(),
         }
     }
 
@@ -102,6 +106,7 @@ impl Writes {
         }
         let open = self.open.pop_front()?;
         self.last_sequence += 1;
+        self.gather.went(open.waiters.len());
         self.waiting_bytes -= open.commands.len();
         let bytes = self.seal(self.last_sequence, &open);
         self.sent.push_back(Sent {
@@ -116,7 +121,9 @@ impl Writes {
 
     fn may_send(&self, now: Moment) -> bool {
         match self.sent.back() {
-            None => true,
+            None => self.open.front().is_some_and(|open| {
+                self.open.len() > 1 || self.gather.is_complete(open.waiters.len(), open.since, now)
+            }),
             Some(last) => self.sent.len() < SENT_MAX && now.since(last.sent_at) >= PIPELINE_AFTER,
         }
     }
@@ -188,12 +195,13 @@ impl Writes {
         given_up
     }
 
-    /// When a batch that waits may go although another is under way.
+    /// When a batch that waits may go without more company, or although another is under way.
     pub(crate) fn next_send(&self) -> Option<Moment> {
-        if self.open.is_empty() || self.sent.len() >= SENT_MAX {
-            return None;
+        let open = self.open.front()?;
+        match self.sent.back() {
+            None => Some(Gather::ends_at(open.since)),
+            Some(last) => (self.sent.len() < SENT_MAX).then(|| last.sent_at + PIPELINE_AFTER),
         }
-        self.sent.back().map(|last| last.sent_at + PIPELINE_AFTER)
     }
 
     pub(crate) fn is_idle(&self) -> bool {

@@ -68,6 +68,10 @@ failures! {
     InvalidClientApiVersion => InvalidArgument, "etcdserver: invalid client api version";
     /// Larger than `--max-request-bytes`.
     RequestTooLarge => InvalidArgument, "etcdserver: request is too large";
+    /// The version to go down to is not one.
+    BadDowngradeVersion => InvalidArgument, "etcdserver: wrong downgrade target version format";
+    /// Nobody can go down to this version.
+    BadDowngradeTarget => InvalidArgument, "etcdserver: invalid downgrade target version";
     /// The revision asked for is gone.
     Compacted => OutOfRange, "etcdserver: mvcc: required revision has been compacted";
     /// The revision asked for has not happened yet.
@@ -90,6 +94,8 @@ failures! {
     BadLeaderTransferee => FailedPrecondition, "etcdserver: bad leader transferee";
     /// A learner does not serve this.
     NotForLearner => FailedPrecondition, "etcdserver: rpc not supported for learner";
+    /// There is no way down that could be left.
+    NoDowngrade => FailedPrecondition, "etcdserver: no inflight downgrade job";
     /// The cluster cannot do this yet.
     NotCapable => FailedPrecondition, "etcdserver: not capable";
     /// Nobody leads, as far as this member knows. Nothing was sent.

@@ -6,6 +6,7 @@
 //!
 //! This crate deliberately does nothing: no IO, no clock, no async. Everything in it is a value.
 
+pub mod alarm;
 pub mod failure;
 pub mod ids;
 pub mod kv;
@@ -16,6 +17,7 @@ pub mod span;
 #[cfg(feature = "wire")]
 pub mod wire;
 
+pub use alarm::{Alarm, AlarmKind};
 pub use failure::{Code, Failure};
 pub use ids::{ClusterId, LeaseId, MemberId, Revision, Term};
 pub use kv::{Event, EventKind, KeyValue};

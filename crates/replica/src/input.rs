@@ -1,8 +1,8 @@
 //! What a replica is told and what it asks its house to do.
 
 use tenure_api::{
-    Failure, LeaseId, LeaseStatus, Member, MemberId, Range, RangeResult, Revision, Term, Txn,
-    TxnResult,
+    Alarm, Failure, LeaseId, LeaseStatus, Member, MemberId, Range, RangeResult, Revision, Term,
+    Txn, TxnResult,
 };
 
 use crate::{
@@ -46,6 +46,8 @@ pub enum Input {
     Lost(MemberId),
     /// This member will stop soon: somebody else shall lead.
     HandOver,
+    /// The checksum of the state frozen by [`Effects::audit`].
+    Audited(LogIndex, u64),
 }
 
 /// What a client asks.
@@ -83,10 +85,14 @@ pub enum Read {
     Leases,
     /// The members.
     Members,
+    /// The alarms.
+    Alarms,
     /// Nothing: the answer only proves that this member is up to date.
     Freshness,
     /// The whole store, frozen, for work that takes longer than the core loop may.
     Store,
+    /// The whole state and its place in the log, frozen.
+    State,
 }
 
 /// An answer to a request.
@@ -119,10 +125,14 @@ pub enum Reply {
     Leases(Vec<LeaseId>),
     /// The members.
     Members(Vec<Member>),
+    /// The alarms.
+    Alarms(Vec<Alarm>),
     /// Done, or up to date, with nothing to tell.
     Done,
     /// The whole store, frozen.
     Store(Store),
+    /// The whole state, frozen.
+    State(Box<Frozen>),
 }
 
 /// What the house must do now.
@@ -140,6 +150,8 @@ pub struct Effects {
     pub watch: Vec<WatchNews>,
     /// Write this as a snapshot, beside the core loop; then hand in [`Input::SnapshotSaved`].
     pub freeze: Option<Frozen>,
+    /// Reckon this state's [`State::digest`] beside the core loop; then hand in [`Input::Audited`].
+    pub audit: Option<(LogIndex, State)>,
     /// Drop this beside the core loop: it may be large.
     pub discard: Option<Box<State>>,
     /// What an operator may want to read.
@@ -172,6 +184,26 @@ pub enum Notice {
     SnapshotInstalled(LogIndex),
     /// Every member can apply commands of this version now.
     ClusterVersion(u32),
+    /// The store fills up.
+    SpaceLow {
+        /// Bytes it holds.
+        used: u64,
+        /// Bytes it may hold.
+        quota: u64,
+    },
+    /// Something needs a person.
+    AlarmRaised(Alarm),
+    /// It is over.
+    AlarmLowered(Alarm),
+    /// Members hold different things at the same place of the log.
+    Differs {
+        /// The place.
+        index: LogIndex,
+        /// Who differs from the majority; if there is none, from the raft leader.
+        members: Vec<MemberId>,
+        /// Whether a majority agrees on something else.
+        outvoted: bool,
+    },
 }
 
 /// Why a member cannot go on.

@@ -18,6 +18,8 @@ pub enum Message {
     Raft(RaftMessage),
     /// A batch of commands for the raft leader to propose.
     Forward(Bytes),
+    /// The checksum of the sender's whole state at a place of the log.
+    Audited(LogIndex, u64),
 }
 
 /// A raft message. Which fields mean something depends on the kind, as in the paper.
@@ -97,6 +99,11 @@ impl Codec for Message {
                 out.push(2);
                 put_bytes(out, batch);
             }
+            Message::Audited(index, digest) => {
+                out.push(3);
+                put_u64(out, *index);
+                put_u64(out, *digest);
+            }
         }
     }
 
@@ -104,6 +111,7 @@ impl Codec for Message {
         match input.u8()? {
             1 => RaftMessage::decode(input).map(Message::Raft),
             2 => input.bytes().map(Message::Forward),
+            3 => Ok(Message::Audited(input.u64()?, input.u64()?)),
             tag => Err(DecodeError::UnknownTag { what: "message", tag }),
         }
     }

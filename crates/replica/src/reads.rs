@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Reads that may wait for the next round.
-const WAITING_READS_MAX: usize = 100_000;
+const WAITING_READS_MAX: usize = 20_000;
 
 #[derive(Debug)]
 pub(crate) struct PendingRead {

@@ -3,10 +3,10 @@
 //! A chunk begins with a byte that says what it holds; no record spans two chunks. The order is:
 //! one *roll* chunk (members, versions, origins), any number of *lease* chunks, the store's chunks.
 
-use tenure_api::{Member, MemberId};
+use tenure_api::{Alarm, Member, MemberId};
 
 use crate::{
-    codec::{DecodeError, Reader, put_bool, put_bytes, put_u64},
+    codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_u64},
     lease::Leases,
     log::SnapshotMark,
     mvcc,
@@ -25,7 +25,8 @@ pub struct Frozen {
 const ROLL: u8 = 1;
 const LEASES: u8 = 2;
 const STORE: u8 = 3;
-const ROLL_FORMAT: u64 = 1;
+/// Format 2 brought the alarms; format 1 can still be read.
+const ROLL_FORMAT: u64 = 2;
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl Frozen {
@@ -78,7 +79,8 @@ impl Thaw {
     }
 }
 
-fn roll(state: &State) -> Vec<u8> {
+/// Members, versions, origins, alarms: all that is neither key nor lease.
+pub(crate) fn roll(state: &State) -> Vec<u8> {
     let mut out = vec![ROLL];
     put_u64(&mut out, ROLL_FORMAT);
     put_u64(&mut out, u64::from(state.cluster_version));
@@ -110,12 +112,16 @@ fn roll(state: &State) -> Vec<u8> {
         put_u64(&mut out, origin.boot);
         put_u64(&mut out, origin.sequence);
     }
+    put_u64(&mut out, state.alarms.len() as u64);
+    for alarm in &state.alarms {
+        alarm.encode(&mut out);
+    }
     out
 }
 
 fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
     let format = input.u64()?;
-    if format != ROLL_FORMAT {
+    if format == 0 || format > ROLL_FORMAT {
         return Err(DecodeError::UnknownTag { what: "snapshot format", tag: format as u8 });
     }
     let version =
@@ -144,10 +150,15 @@ fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
         let member = MemberId(input.u64()?);
         state.origins.insert(member, Origin { boot: input.u64()?, sequence: input.u64()? });
     }
+    if format >= 2 {
+        for _ in 0..input.count()? {
+            state.alarms.insert(Alarm::decode(input)?);
+        }
+    }
     Ok(state)
 }
 
-fn lease_chunks(leases: &Leases) -> impl Iterator<Item = Vec<u8>> + '_ {
+pub(crate) fn lease_chunks(leases: &Leases) -> impl Iterator<Item = Vec<u8>> + '_ {
     let mut left = leases.iter().peekable();
     std::iter::from_fn(move || {
         left.peek()?;

@@ -5,10 +5,10 @@
 //! restart) is handed out as [`Traces`].
 
 use bytes::Bytes;
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use tenure_api::{
-    DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId, PutResult, Term,
-    TxnResult,
+    Alarm, AlarmKind, DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId,
+    PutResult, Term, TxnResult,
 };
 
 use crate::{
@@ -36,6 +36,8 @@ pub struct State {
     pub cluster_version: u32,
     /// The last batch applied of each member's newest life.
     pub origins: OrdMap<MemberId, Origin>,
+    /// What needs a person.
+    pub alarms: OrdSet<Alarm>,
 }
 
 /// Up to where a member's batches were applied.
@@ -73,6 +75,8 @@ pub struct Traces {
     pub ended: Vec<LeaseId>,
     /// Expiries that were refused because the lease was renewed since.
     pub refused_expiries: Vec<LeaseId>,
+    /// The state is to be compared with the other members' as it is after this entry.
+    pub audited_at: Option<LogIndex>,
 }
 
 impl State {
@@ -109,6 +113,9 @@ impl State {
         command: &Command,
         traces: &mut Traces,
     ) -> Result<Outcome, Failure> {
+        if self.is_full() && command.needs_room() {
+            return Err(Failure::NoSpace);
+        }
         match command {
             Command::Put(put) => {
                 let leases = &self.leases;
@@ -167,7 +174,32 @@ impl State {
                 self.cluster_version = self.cluster_version.max(*version);
                 Ok(Outcome::Done)
             }
+            Command::RaiseAlarm(alarm) => {
+                if !self.members.contains_key(&alarm.member) {
+                    return Err(Failure::MemberNotFound);
+                }
+                self.alarms.insert(*alarm);
+                Ok(Outcome::Done)
+            }
+            Command::LowerAlarm(alarm) => {
+                self.alarms.remove(alarm);
+                Ok(Outcome::Done)
+            }
+            Command::Audit => {
+                traces.audited_at = Some(index);
+                Ok(Outcome::Done)
+            }
         }
+    }
+
+    /// Whether some member has no room for more.
+    pub fn is_full(&self) -> bool {
+        self.alarms.iter().any(|alarm| alarm.kind == AlarmKind::NoSpace)
+    }
+
+    /// Whether this member was found to differ from the others.
+    pub fn is_corrupt(&self, member: MemberId) -> bool {
+        self.alarms.contains(&Alarm { member, kind: AlarmKind::Corrupt })
     }
 
     /// The command version that every member has said it can apply; none while one has not spoken.

@@ -14,7 +14,7 @@ use tenure_api::{Failure, MemberId};
 
 use crate::{
     codec::Codec,
-    command::{Command, encode_batch_head},
+    command::{Command, Lane, encode_batch_head},
     gather::Gather,
     input::RequestId,
     moment::Moment,
@@ -27,8 +27,13 @@ const PIPELINE_AFTER: Duration = Duration::from_millis(2);
 /// A batch takes no more commands once it has so many bytes.
 const BATCH_BYTES_MAX: usize = 512 << 10;
 /// A batch takes no more commands than this.
-const BATCH_COMMANDS_MAX: usize = 4096;
-/// Bytes that may wait before requests are turned away.
+const BATCH_COMMANDS_MAX: usize = 1024;
+/// Ordinary commands under way; more would only wait at the raft leader, in front of the sessions'.
+const SENT_COMMANDS_MAX: usize = 2 * BATCH_COMMANDS_MAX;
+/// Commands of a lane that may wait before more are turned away.
+const ORDINARY_WAITING_MAX: usize = 20_000;
+const SESSION_WAITING_MAX: usize = 200_000;
+/// Bytes of a lane that may wait before more are turned away.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// One member's requests that are not answered yet.
@@ -37,20 +42,79 @@ pub(crate) struct Writes {
     me: MemberId,
     boot: u64,
     last_sequence: u64,
-    open: VecDeque<Open>,
+    session: Waiting,
+    ordinary: Waiting,
     sent: VecDeque<Sent>,
-    waiting_bytes: usize,
     gather: Gather,
 }
 
 /// Who waits for a command's outcome. Commands of the replica itself have nobody waiting.
 pub(crate) type Waiter = Option<RequestId>;
 
+/// The commands of one lane that were not sent yet.
+#[derive(Debug)]
+struct Waiting {
+    open: VecDeque<Open>,
+    commands: usize,
+    bytes: usize,
+    commands_max: usize,
+}
+
+/// A batch in the making.
 #[derive(Debug)]
 struct Open {
     commands: Vec<u8>,
     waiters: Vec<Waiter>,
     since: Moment,
+}
+
+impl Waiting {
+    fn new(commands_max: usize) -> Waiting {
+        Waiting { open: VecDeque::new(), commands: 0, bytes: 0, commands_max }
+    }
+
+    fn push(&mut self, now: Moment, waiter: Waiter, command: &Command) -> Result<(), Failure> {
+        if self.bytes > WAITING_BYTES_MAX || self.commands >= self.commands_max {
+            return Err(Failure::TooManyRequests);
+        }
+        if self.open.back().is_none_or(Open::is_full) {
+            self.open.push_back(Open { commands: vec![], waiters: vec![], since: now });
+        }
+        let open = self.open.back_mut().expect("an open batch was just made sure of");
+        let before = open.commands.len();
+        command.encode(&mut open.commands);
+        open.waiters.push(waiter);
+        self.bytes += open.commands.len() - before;
+        self.commands += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Open> {
+        let open = self.open.pop_front()?;
+        self.bytes -= open.commands.len();
+        self.commands -= open.waiters.len();
+        Some(open)
+    }
+
+    fn pop_if(&mut self, wanted: impl FnOnce(&Open) -> bool) -> Option<Open> {
+        self.open.front().is_some_and(wanted).then(|| self.pop())?
+    }
+
+    fn first(&self) -> Option<&Open> {
+        self.open.front()
+    }
+}
+
+impl Open {
+    fn is_full(&self) -> bool {
+        self.commands.len() >= BATCH_BYTES_MAX || self.waiters.len() >= BATCH_COMMANDS_MAX
+    }
+
+    fn append(&mut self, other: Open) {
+        self.commands.extend_from_slice(&other.commands);
+        self.waiters.extend(other.waiters);
+        self.since = self.since.min(other.since);
+    }
 }
 
 #[derive(Debug)]
@@ -68,9 +132,9 @@ impl Writes {
             me,
             boot,
             last_sequence: 0,
-            open: VecDeque::new(),
+            session: Waiting::new(SESSION_WAITING_MAX),
+            ordinary: Waiting::new(ORDINARY_WAITING_MAX),
             sent: VecDeque::new(),
-            waiting_bytes: 0,
             gather: Gather::default(),
         }
     }
@@ -82,32 +146,28 @@ impl Writes {
         waiter: Waiter,
         command: &Command,
     ) -> Result<(), Failure> {
-        if self.waiting_bytes > WAITING_BYTES_MAX {
-            return Err(Failure::TooManyRequests);
+        match command.lane() {
+            Lane::Session => self.session.push(now, waiter, command),
+            Lane::Ordinary => self.ordinary.push(now, waiter, command),
         }
-        let full = |open: &Open| {
-            open.commands.len() >= BATCH_BYTES_MAX || open.waiters.len() >= BATCH_COMMANDS_MAX
-        };
-        if self.open.back().is_none_or(full) {
-            self.open.push_back(Open { commands: vec![], waiters: vec![], since: now });
-        }
-        let open = self.open.back_mut().expect("an open batch was just made sure of");
-        let before = open.commands.len();
-        command.encode(&mut open.commands);
-        open.waiters.push(waiter);
-        self.waiting_bytes += open.commands.len() - before;
-        Ok(())
     }
 
-    /// The next batch to send, if one may go.
+    /// The next batch to send, if one may go. The sessions' commands are in front; others fill it up.
     pub(crate) fn next_batch(&mut self, now: Moment) -> Option<Bytes> {
         if !self.may_send(now) {
             return None;
         }
-        let open = self.open.pop_front()?;
+        let open = match self.session.pop() {
+            None => self.ordinary.pop()?,
+            Some(mut open) => {
+                if self.sent_commands() < SENT_COMMANDS_MAX && !open.is_full() {
+                    self.ordinary.pop().into_iter().for_each(|more| open.append(more));
+                }
+                open
+            }
+        };
         self.last_sequence += 1;
         self.gather.went(open.waiters.len());
-        self.waiting_bytes -= open.commands.len();
         let bytes = self.seal(self.last_sequence, &open);
         self.sent.push_back(Sent {
             sequence: self.last_sequence,
@@ -120,12 +180,26 @@ impl Writes {
     }
 
     fn may_send(&self, now: Moment) -> bool {
-        match self.sent.back() {
-            None => self.open.front().is_some_and(|open| {
-                self.open.len() > 1 || self.gather.is_complete(open.waiters.len(), open.since, now)
-            }),
-            Some(last) => self.sent.len() < SENT_MAX && now.since(last.sent_at) >= PIPELINE_AFTER,
-        }
+        let Some(since) = self.waiting_since() else { return false };
+        let Some(last) = self.sent.back() else {
+            let count = self.session.commands + self.ordinary.commands;
+            return self.gather.is_complete(count, since, now);
+        };
+        self.may_follow() && now.since(last.sent_at) >= PIPELINE_AFTER
+    }
+
+    /// Whether there is room for one more batch beside those under way.
+    fn may_follow(&self) -> bool {
+        let room = self.session.first().is_some() || self.sent_commands() < SENT_COMMANDS_MAX;
+        room && self.sent.len() < SENT_MAX
+    }
+
+    fn waiting_since(&self) -> Option<Moment> {
+        self.session.first().into_iter().chain(self.ordinary.first()).map(|open| open.since).min()
+    }
+
+    fn sent_commands(&self) -> usize {
+        self.sent.iter().map(|sent| sent.waiters.len()).sum()
     }
 
     fn seal(&self, sequence: u64, open: &Open) -> Bytes {
@@ -169,9 +243,8 @@ impl Writes {
     /// Requests that were never sent are given up: those that came before `before`.
     pub(crate) fn give_up_open(&mut self, before: Moment) -> Vec<Waiter> {
         let mut given_up = Vec::new();
-        while self.open.front().is_some_and(|open| open.since <= before) {
-            if let Some(open) = self.open.pop_front() {
-                self.waiting_bytes -= open.commands.len();
+        for lane in [&mut self.session, &mut self.ordinary] {
+            while let Some(open) = lane.pop_if(|open| open.since <= before) {
                 given_up.extend(open.waiters);
             }
         }
@@ -197,14 +270,64 @@ impl Writes {
 
     /// When a batch that waits may go without more company, or although another is under way.
     pub(crate) fn next_send(&self) -> Option<Moment> {
-        let open = self.open.front()?;
+        let since = self.waiting_since()?;
         match self.sent.back() {
-            None => Some(Gather::ends_at(open.since)),
-            Some(last) => (self.sent.len() < SENT_MAX).then(|| last.sent_at + PIPELINE_AFTER),
+            None => Some(Gather::ends_at(since)),
+            Some(last) => self.may_follow().then(|| last.sent_at + PIPELINE_AFTER),
         }
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.sent.is_empty()
+        self.waiting_since().is_none() && self.sent.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_api::{LeaseId, Put, op::PutLease};
+
+    use super::*;
+    use crate::command::Batch;
+
+    fn put() -> Command {
+        let lease = PutLease::Set(None);
+        Command::Put(Put { key: "k".into(), value: Some("v".into()), lease, prev_kv: false })
+    }
+
+    fn renewal() -> Command {
+        Command::LeaseRenew(LeaseId(7))
+    }
+
+    fn overloaded() -> Writes {
+        let mut writes = Writes::new(MemberId(1), 1);
+        while writes.push(Moment::ZERO, Some(0), &put()).is_ok() {}
+        writes
+    }
+
+    #[test]
+    fn a_renewal_is_taken_when_no_put_is_and_goes_first() {
+        let mut writes = overloaded();
+        assert_eq!(writes.push(Moment::ZERO, Some(1), &put()), Err(Failure::TooManyRequests));
+        writes.push(Moment::ZERO, Some(2), &renewal()).unwrap();
+        let batch = writes.next_batch(Moment::ZERO).expect("nothing is under way");
+        let batch = Batch::from_bytes(&batch).unwrap();
+        assert_eq!(batch.commands[0], renewal());
+        assert!(batch.commands.len() > 1, "others fill it up");
+    }
+
+    #[test]
+    fn only_renewals_may_follow_when_enough_is_under_way() {
+        let mut writes = overloaded();
+        let mut now = Moment::ZERO;
+        let mut sent = 0;
+        while let Some(batch) = writes.next_batch(now) {
+            sent += Batch::from_bytes(&batch).unwrap().commands.len();
+            now = now + PIPELINE_AFTER;
+        }
+        assert_eq!(sent, SENT_COMMANDS_MAX);
+        assert_eq!(writes.next_send(), None);
+        writes.push(now, Some(2), &renewal()).unwrap();
+        let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
+        assert_eq!(Batch::from_bytes(&batch).unwrap().commands, [renewal()]);
     }
 }

@@ -5,6 +5,8 @@
 
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+#[path = "scheduler/alarms.rs"]
+mod alarms;
 #[path = "scheduler/canaries.rs"]
 mod canaries;
 #[path = "scheduler/chance.rs"]

@@ -1,6 +1,6 @@
 //! Commands as bytes. A tag, once given, is never reused.
 
-use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
+use tenure_api::{Alarm, AlarmKind, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 use super::{Command, Expiry};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_i64, put_u64};
@@ -60,6 +60,15 @@ impl Codec for Command {
                 out.push(10);
                 put_u64(out, u64::from(*version));
             }
+            Command::RaiseAlarm(alarm) => {
+                out.push(30);
+                alarm.encode(out);
+            }
+            Command::LowerAlarm(alarm) => {
+                out.push(31);
+                alarm.encode(out);
+            }
+            Command::Audit => out.push(32),
         }
     }
 
@@ -84,8 +93,30 @@ impl Codec for Command {
                 directory: input.u64()?,
             },
             10 => Command::ClusterVersion(version(input)?),
+            30 => Command::RaiseAlarm(Alarm::decode(input)?),
+            31 => Command::LowerAlarm(Alarm::decode(input)?),
+            32 => Command::Audit,
             tag => return Err(DecodeError::UnknownTag { what: "command", tag }),
         })
+    }
+}
+
+impl Codec for Alarm {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(match self.kind {
+            AlarmKind::NoSpace => 1,
+            AlarmKind::Corrupt => 2,
+        });
+        put_u64(out, self.member.0);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Alarm, DecodeError> {
+        let kind = match input.u8()? {
+            1 => AlarmKind::NoSpace,
+            2 => AlarmKind::Corrupt,
+            tag => return Err(DecodeError::UnknownTag { what: "alarm", tag }),
+        };
+        Ok(Alarm { member: MemberId(input.u64()?), kind })
     }
 }
 

@@ -8,15 +8,16 @@
 mod batch;
 mod bytes;
 mod ops;
+mod space;
 
-use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
+use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
-pub use self::batch::Batch;
 pub(crate) use self::batch::{decode_entry, encode_batch_head, encode_entry};
+pub use self::{batch::Batch, space::Lane};
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 1;
+pub const COMMAND_VERSION: u32 = 2;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,13 @@ pub enum Command {
     },
     /// Every member can apply commands of this version.
     ClusterVersion(u32),
+    /// An alarm goes off.
+    RaiseAlarm(Alarm),
+    /// An alarm is over.
+    LowerAlarm(Alarm),
+    /// Every member reckons a checksum of its whole state as it is here; see
+    /// [`audit`](crate::replica).
+    Audit,
 }
 
 /// A lease found dead, and what its judge knew.
@@ -87,6 +95,7 @@ impl Command {
             | Command::LeaseExpire(..)
             | Command::Publish { .. }
             | Command::ClusterVersion(_) => 1,
+            Command::RaiseAlarm(_) | Command::LowerAlarm(_) | Command::Audit => 2,
         }
     }
 }

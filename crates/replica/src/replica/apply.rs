@@ -27,6 +27,9 @@ impl Replica {
             self.upkeep.applied(entry);
             let applied = self.apply_entry(entry, &mut traces);
             self.applied = (entry.index, entry.term);
+            if let Some(index) = traces.audited_at.take() {
+                self.begin_audit(index);
+            }
             if let Err(fatal) = applied {
                 self.effects.fatal = Some(fatal);
                 return bytes;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tenure_api::{Member, MemberId, Term};
 
+use super::retention::Retention;
 use crate::{log::SnapshotMark, watch::WatchLimits};
 
 /// A member's settings.
@@ -41,6 +42,12 @@ pub struct Config {
     pub watch: WatchLimits,
     /// The newest command version this member says it can apply.
     pub command_version: u32,
+    /// Bytes that the store may hold.
+    pub quota_bytes: u64,
+    /// How much history is kept.
+    pub retention: Retention,
+    /// How often the members compare what they hold; never if zero.
+    pub audit_interval: Duration,
 }
 
 impl Config {
@@ -64,6 +71,9 @@ impl Config {
             tail_bytes_max: 64 << 20,
             watch: WatchLimits::default(),
             command_version: crate::command::COMMAND_VERSION,
+            quota_bytes: 2 << 30,
+            retention: Retention::Period(Duration::from_secs(3600)),
+            audit_interval: Duration::from_secs(60),
         }
     }
 

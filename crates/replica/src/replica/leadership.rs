@@ -217,13 +217,15 @@ impl Replica {
         }
     }
 
-    /// Gives the leadership away if this member is stopping or its disk stands still.
+    /// Gives the leadership away if this member is stopping, its disk stands still, or it holds
+    /// something else than the others.
     pub(super) fn hand_over_if_needed(&mut self, now: Moment) {
         if !self.is_leader() || self.raft.voters().len() < 2 {
             return;
         }
         let stalled = self.disk_is_stalled(now);
-        if !stalled && !self.leadership.handing_over {
+        let corrupt = self.state.is_corrupt(self.config.me);
+        if !stalled && !corrupt && !self.leadership.handing_over {
             return;
         }
         if stalled && self.disk_stalled_for(now) > 2 * self.config.election_timeout {

@@ -7,9 +7,12 @@
 //! again.
 
 mod apply;
+mod audit;
 mod config;
 mod leadership;
 mod requests;
+mod retention;
+mod space;
 mod status;
 mod upkeep;
 
@@ -17,7 +20,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use tenure_api::{MemberId, Term};
 
-pub use self::{config::Config, status::Status};
+pub use self::{config::Config, retention::Retention, status::Status};
 use crate::{
     input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
@@ -61,6 +64,9 @@ pub struct Replica {
     arrived: Vec<(SnapshotMark, Box<State>)>,
     upkeep: upkeep::Upkeep,
     leadership: leadership::Leadership,
+    audit: audit::Audit,
+    retention: retention::Samples,
+    space: space::Space,
     connected: BTreeSet<MemberId>,
     last_call: Moment,
     next_tick: Moment,
@@ -98,6 +104,9 @@ impl Replica {
             arrived: vec![],
             upkeep: upkeep::Upkeep::new(start.index),
             leadership: leadership::Leadership::new(now),
+            audit: audit::Audit::default(),
+            retention: retention::Samples::default(),
+            space: space::Space::default(),
             connected: BTreeSet::new(),
             last_call: now,
             next_tick: now + config.tick,
@@ -157,6 +166,7 @@ impl Replica {
                 self.peer_lost(now, member);
             }
             Input::HandOver => self.leadership.hand_over(),
+            Input::Audited(index, digest) => self.audited(index, digest),
         }
     }
 
@@ -172,6 +182,7 @@ impl Replica {
             // A member may speak for itself only.
             Message::Raft(_) => {}
             Message::Forward(batch) => self.forwarded(from, batch),
+            Message::Audited(index, digest) => self.audit_finding(from, index, digest),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
     message::Message,
     moment::Moment,
     reads::PendingRead,
+    snapshot::Frozen,
     writes::Waiter,
 };
 
@@ -19,6 +20,9 @@ const LARGE_STORE_KEYS: usize = 10_000;
 
 impl Replica {
     pub(super) fn request(&mut self, now: Moment, id: RequestId, request: Request) {
+        if self.state.is_corrupt(self.config.me) && !is_about_the_cluster(&request) {
+            return self.answer(id, Err(Failure::Corrupt));
+        }
         match request {
             Request::Write(command) => self.write(now, id, command),
             Request::CompactPhysically(revision) => {
@@ -46,6 +50,8 @@ impl Replica {
             Err(Failure::NoLeader)
         } else if command.since_version() > self.state.cluster_version {
             Err(Failure::NotCapable)
+        } else if !self.has_room_for(now, &command) {
+            Err(Failure::NoSpace)
         } else {
             self.writes.push(now, Some(id), &command)
         };
@@ -134,9 +140,14 @@ impl Replica {
             Read::Txn(txn) => Reply::Txn(state.store.read_txn(&txn)?),
             Read::Lease(id, keys) => Reply::Lease(self.lease_status(now, id, keys)),
             Read::Leases => Reply::Leases(state.leases.iter().map(|(id, _)| id).collect()),
+            Read::Alarms => Reply::Alarms(state.alarms.iter().copied().collect()),
             Read::Members => Reply::Members(state.members.values().cloned().collect()),
             Read::Freshness => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),
+            Read::State => {
+                let mark = self.raft.mark_at(self.applied.0, self.applied.1);
+                Reply::State(Box::new(Frozen { mark, state: state.clone() }))
+            }
         })
     }
 
@@ -203,4 +214,15 @@ impl Replica {
             self.answer(id, Err(failure));
         }
     }
+}
+
+/// A member that differs from the others can still tell who they are, lower its alarm and be told to
+/// give the leadership away.
+fn is_about_the_cluster(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::MoveLeader(_)
+            | Request::Write(Command::RaiseAlarm(_) | Command::LowerAlarm(_))
+            | Request::Read(Read::Members | Read::Alarms, _)
+    )
 }

@@ -1,6 +1,6 @@
 //! What can be told about a member without asking anybody.
 
-use tenure_api::{MemberId, Revision, Term};
+use tenure_api::{Alarm, MemberId, Revision, Term};
 
 use super::Replica;
 use crate::{log::LogIndex, raft::Role, state::State};
@@ -38,6 +38,10 @@ pub struct Status {
     pub leases: usize,
     /// Watchers, and how many of them are behind.
     pub watchers: (usize, usize),
+    /// Bytes the store may hold.
+    pub quota_bytes: u64,
+    /// What needs a person.
+    pub alarms: Vec<Alarm>,
     /// The command version in force.
     pub cluster_version: u32,
     /// Whether every request has been answered.
@@ -63,6 +67,8 @@ impl Replica {
             keys: self.state.store.len(),
             leases: self.state.leases.len(),
             watchers: self.watchers.counts(),
+            quota_bytes: self.config.quota_bytes,
+            alarms: self.state.alarms.iter().copied().collect(),
             cluster_version: self.state.cluster_version,
             is_idle: self.writes.is_idle() && self.reads.is_idle(),
         }

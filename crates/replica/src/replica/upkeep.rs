@@ -137,6 +137,9 @@ impl Replica {
             self.hand_over_if_needed(now);
             self.give_up_requests(now);
             self.publish(now);
+            self.compact_if_due(now);
+            self.audit_if_due(now);
+            self.watch_space(now);
         }
         self.campaign_if_due(now);
         self.follow_move(now);

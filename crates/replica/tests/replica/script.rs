@@ -143,6 +143,20 @@ impl Script {
                 Notice::LeasesExpired(count) => {
                     let _ = writeln!(out, "m{member} finds that {count} lease ran out");
                 }
+                Notice::SpaceLow { .. } => {
+                    let _ = writeln!(out, "m{member} warns that space is low");
+                }
+                Notice::AlarmRaised(alarm) => {
+                    let _ =
+                        writeln!(out, "m{member} hears of {:?} at m{}", alarm.kind, alarm.member);
+                }
+                Notice::AlarmLowered(alarm) => {
+                    let (kind, place) = (alarm.kind, alarm.member);
+                    let _ = writeln!(out, "m{member} hears that {kind:?} at m{place} is over");
+                }
+                Notice::Differs { members, .. } => {
+                    let _ = writeln!(out, "m{member} finds that {members:?} differ");
+                }
                 Notice::Leader { .. } | Notice::ClusterVersion(_) => {}
             }
         }

@@ -87,6 +87,11 @@ impl World {
         let now = self.now();
         for notice in effects.notices {
             self.log(|| format!("m{number} notices {notice:?}"));
+            let honest = self.rotten.is_empty();
+            assert!(
+                !(honest && matches!(notice, Notice::Differs { .. })),
+                "audit: m{number} finds a difference where there is none: {notice:?}"
+            );
             if let Notice::SnapshotInstalled(_) = &notice {
                 self.counts.count("snapshot_installed");
             }
@@ -103,6 +108,15 @@ impl World {
         }
         for message in effects.send_snapshots {
             self.send_snapshot(number, message);
+        }
+        if let Some((index, state)) = effects.audit {
+            self.counts.count("audited");
+            // A rotten member is right about everything but what it holds.
+            let digest = state.digest() ^ u64::from(self.rotten.contains(&number));
+            let delay = self.dice.duration(us(300), ms(30));
+            let (life, input) =
+                (self.members[&number].life, Box::new(Input::Audited(index, digest)));
+            self.agenda.after(delay, Happening::Arrive { to: number, life, input });
         }
         if let Some(frozen) = effects.freeze {
             self.counts.count("snapshot_taken");
@@ -335,6 +349,7 @@ impl World {
 
 fn describe(message: &Message) -> String {
     match message {
+        Message::Audited(index, digest) => format!("Audited {index}: {digest:x}"),
         Message::Forward(batch) => format!("Forward {} bytes", batch.len()),
         Message::Raft(m) => format!(
             "{:?} term {} log {}/{} commit {} entries {}{}",

@@ -1,6 +1,9 @@
 //! The executor: one agenda, one event after the other.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use tenure_api::Member as Roll;
 use tenure_replica::{
@@ -33,6 +36,8 @@ pub struct World {
     /// Which client listens on a watch stream, at which member.
     pub streams: BTreeMap<WatchStream, (usize, Number)>,
     pub faults: Vec<Fault>,
+    /// Members whose memory is not what it should be.
+    pub rotten: BTreeSet<Number>,
     /// Faults may still strike.
     pub rough: bool,
     /// Clients start nothing new.
@@ -65,6 +70,7 @@ impl World {
             config.snapshot_entries = 40;
             config.snapshot_bytes_min = 4000;
             config.tail_bytes_max = 3000;
+            config.audit_interval = ms(400);
             config.watch.stream_bytes_max = 600;
             config.watch.catch_up_changes_max = 7;
             config.watch.progress_interval = ms(700);
@@ -83,6 +89,7 @@ impl World {
             clients: vec![],
             streams: BTreeMap::new(),
             faults: vec![],
+            rotten: BTreeSet::new(),
             rough: false,
             resting: false,
             truth: Truth::new(roll),

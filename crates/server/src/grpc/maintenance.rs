@@ -1,13 +1,15 @@
-//! Maintenance: status, hashes, moving the raft leader. Snapshots, alarms and the rest come later.
+//! Maintenance: status, alarms, hashes, snapshots, moving the raft leader.
 
 use std::pin::Pin;
 
 use futures_util::Stream;
 use tenure_api::{
-    Failure, MemberId, Revision,
-    wire::etcdserverpb::{self as pb, alarm_request::AlarmAction},
+    Alarm, AlarmKind, Failure, MemberId, Revision,
+    wire::etcdserverpb::{
+        self as pb, alarm_request::AlarmAction, downgrade_request::DowngradeAction,
+    },
 };
-use tenure_replica::{Consistency, Read, Reply, Request};
+use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
 use tonic::{Response, Status};
 
 use super::{
@@ -30,6 +32,18 @@ impl Maintenance {
         let status = self.door.status();
         Some(self.door.header(Stamp { revision: status.revision, term: status.term }))
     }
+
+    async fn alarms(&self) -> Result<(Option<pb::ResponseHeader>, Vec<Alarm>), Status> {
+        let read = Request::Read(Read::Alarms, Consistency::Linearizable);
+        match self.door.open(self.door.ask(read).await)? {
+            (header, Reply::Alarms(alarms)) => Ok((header, alarms)),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn change(&self, command: Command) -> Result<Option<pb::ResponseHeader>, Status> {
+        Ok(self.door.open(self.door.ask(Request::Write(command)).await)?.0)
+    }
 }
 
 fn not_yet(what: &str) -> Status {
@@ -48,6 +62,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         if status.leader.is_none() {
             errors.push(Failure::NoLeader.text().to_owned());
         }
+        errors.extend(status.alarms.iter().copied().map(alarm_text));
         Ok(Response::new(pb::StatusResponse {
             header: self.header_now(),
             version: ETCD_VERSION.to_owned(),
@@ -58,6 +73,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             raft_applied_index: status.applied,
             raft_term: status.term.0,
             errors,
+            db_size_quota: status.quota_bytes as i64,
             ..Default::default()
         }))
     }
@@ -95,31 +111,61 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         Ok(Response::new(pb::MoveLeaderResponse { header }))
     }
 
-    /// There are no alarms yet; asking for them is part of every health check.
     async fn alarm(
         &self,
         request: tonic::Request<pb::AlarmRequest>,
     ) -> Result<Response<pb::AlarmResponse>, Status> {
-        match request.into_inner().action() {
-            AlarmAction::Get => {
-                Ok(Response::new(pb::AlarmResponse { header: self.header_now(), alarms: vec![] }))
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        let (header, raised) = self.alarms().await?;
+        let meant = |alarm: &Alarm| {
+            let kind = alarm_kind(request.alarm()).is_none_or(|kind| kind == alarm.kind);
+            kind && (request.member_id == 0 || request.member_id == alarm.member.0)
+        };
+        let (header, alarms) = match request.action() {
+            AlarmAction::Get => (header, raised.into_iter().filter(meant).collect()),
+            AlarmAction::Activate => match alarm_kind(request.alarm()) {
+                None => (header, vec![]),
+                Some(kind) => {
+                    let alarm = Alarm { member: MemberId(request.member_id), kind };
+                    (self.change(Command::RaiseAlarm(alarm)).await?, vec![alarm])
+                }
+            },
+            AlarmAction::Deactivate => {
+                let mut header = header;
+                let lowered: Vec<Alarm> = raised.into_iter().filter(meant).collect();
+                for alarm in &lowered {
+                    header = self.change(Command::LowerAlarm(*alarm)).await?;
+                }
+                (header, lowered)
             }
-            AlarmAction::Activate | AlarmAction::Deactivate => Err(not_yet("raising alarms")),
-        }
+        };
+        let alarms = alarms.into_iter().map(alarm_member).collect();
+        Ok(Response::new(pb::AlarmResponse { header, alarms }))
     }
 
+    /// There is nothing to defragment: what compaction frees is free.
     async fn defragment(
         &self,
-        _: tonic::Request<pb::DefragmentRequest>,
+        request: tonic::Request<pb::DefragmentRequest>,
     ) -> Result<Response<pb::DefragmentResponse>, Status> {
-        Err(not_yet("Defragment"))
+        self.door.admit(request.metadata())?;
+        Ok(Response::new(pb::DefragmentResponse { header: self.header_now() }))
     }
 
+    /// The checksum of all that this member holds, leases and members too.
     async fn hash(
         &self,
-        _: tonic::Request<pb::HashRequest>,
+        request: tonic::Request<pb::HashRequest>,
     ) -> Result<Response<pb::HashResponse>, Status> {
-        Err(not_yet("Hash"))
+        self.door.admit(request.metadata())?;
+        let read = Request::Read(Read::State, Consistency::Serializable);
+        let (header, reply) = self.door.open(self.door.ask(read).await)?;
+        let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
+        let digest = tokio::task::spawn_blocking(move || frozen.state.digest())
+            .await
+            .map_err(|_| refuse(Failure::Stopped))?;
+        Ok(Response::new(pb::HashResponse { header, hash: (digest ^ digest >> 32) as u32 }))
     }
 
     type SnapshotStream = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
@@ -131,10 +177,66 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         Err(not_yet("Snapshot"))
     }
 
+    /// What is stored here has no older form that an older etcd could read: there is no way down.
     async fn downgrade(
         &self,
-        _: tonic::Request<pb::DowngradeRequest>,
+        request: tonic::Request<pb::DowngradeRequest>,
     ) -> Result<Response<pb::DowngradeResponse>, Status> {
-        Err(not_yet("Downgrade"))
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        Err(refuse(match request.action() {
+            DowngradeAction::Cancel => Failure::NoDowngrade,
+            DowngradeAction::Validate | DowngradeAction::Enable => {
+                downgrade_refusal(&request.version)
+            }
+        }))
+    }
+}
+
+/// As etcd, which goes down by one minor version only, and then what is true of us.
+fn downgrade_refusal(version: &str) -> Failure {
+    let parts: Option<Vec<u64>> = version.split('.').map(|part| part.parse().ok()).collect();
+    match parts.as_deref() {
+        Some([3, 4] | [3, 4, _]) => Failure::NotCapable,
+        Some([_, _] | [_, _, _]) => Failure::BadDowngradeTarget,
+        _ => Failure::BadDowngradeVersion,
+    }
+}
+
+/// None stands for every kind.
+fn alarm_kind(kind: pb::AlarmType) -> Option<AlarmKind> {
+    match kind {
+        pb::AlarmType::None => None,
+        pb::AlarmType::Nospace => Some(AlarmKind::NoSpace),
+        pb::AlarmType::Corrupt => Some(AlarmKind::Corrupt),
+    }
+}
+
+fn alarm_member(alarm: Alarm) -> pb::AlarmMember {
+    let kind = match alarm.kind {
+        AlarmKind::NoSpace => pb::AlarmType::Nospace,
+        AlarmKind::Corrupt => pb::AlarmType::Corrupt,
+    };
+    pb::AlarmMember { member_id: alarm.member.0, alarm: kind as i32 }
+}
+
+/// As etcd prints it among the errors of its status.
+fn alarm_text(alarm: Alarm) -> String {
+    let member = alarm_member(alarm);
+    format!("memberID:{} alarm:{} ", member.member_id, member.alarm().as_str_name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_downgrade_is_refused_as_etcd_refuses_it() {
+        assert_eq!(downgrade_refusal("3.4"), Failure::NotCapable);
+        assert_eq!(downgrade_refusal("3.4.0"), Failure::NotCapable);
+        assert_eq!(downgrade_refusal("3.3.0"), Failure::BadDowngradeTarget);
+        assert_eq!(downgrade_refusal("3.5.0"), Failure::BadDowngradeTarget);
+        assert_eq!(downgrade_refusal("old"), Failure::BadDowngradeVersion);
+        assert_eq!(downgrade_refusal(""), Failure::BadDowngradeVersion);
     }
 }

@@ -2,13 +2,13 @@
 
 use axum::{
     Json, Router,
-    extract::{Query, Request, State},
+    extract::{RawQuery, Request, State},
     http::{StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use serde::Deserialize;
 use serde_json::json;
+use tenure_api::AlarmKind;
 use tenure_replica::{Consistency, Read};
 
 use crate::{grpc::ETCD_VERSION, node::Door};
@@ -32,21 +32,30 @@ pub(crate) async fn nothing_here(request: Request) -> Response {
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }
 
-#[derive(Deserialize)]
-struct HealthQuery {
-    #[serde(default)]
-    serializable: bool,
-}
-
-/// Healthy means: a linearizable read works (or, if asked for, a local one).
-async fn health(State(door): State<Door>, Query(query): Query<HealthQuery>) -> impl IntoResponse {
-    let sick = sickness(&door, query.serializable).await;
+/// Healthy means: no alarm, and a linearizable read works (or, if asked for, a local one). etcd's
+/// query: `?serializable=true`, and `?exclude=NOSPACE` for alarms that do not count.
+async fn health(State(door): State<Door>, RawQuery(query): RawQuery) -> impl IntoResponse {
+    let query = query.unwrap_or_default();
+    let has = |wanted: &str| query.split('&').any(|part| part.eq_ignore_ascii_case(wanted));
+    let counts = |kind: &AlarmKind| !has(&format!("exclude={}", alarm_name(*kind)));
+    let alarm = door.status().alarms.iter().map(|alarm| alarm.kind).find(counts);
+    let sick = match alarm {
+        Some(kind) => Some(format!("ALARM {}", alarm_name(kind))),
+        None => sickness(&door, has("serializable=true")).await,
+    };
     let code = if sick.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = json!({
         "health": if sick.is_none() { "true" } else { "false" },
         "reason": sick.unwrap_or_default(),
     });
     (code, Json(body))
+}
+
+fn alarm_name(kind: AlarmKind) -> &'static str {
+    match kind {
+        AlarmKind::NoSpace => "NOSPACE",
+        AlarmKind::Corrupt => "CORRUPT",
+    }
 }
 
 async fn sickness(door: &Door, serializable: bool) -> Option<String> {

@@ -11,7 +11,7 @@ use slab::Slab;
 use tenure_api::{ClusterId, MemberId};
 use tenure_replica::watch::WatchInput;
 use tenure_replica::{
-    Answer, Effects, Fatal, Input, Moment, Notice, RaftMessage, Replica, State, Status,
+    Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, RaftMessage, Replica, State, Status,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -47,6 +47,8 @@ pub enum CoreEvent {
     Disowned(MemberId),
     /// A snapshot could not even be begun to be sent.
     SnapshotUnsent(MemberId),
+    /// The state's checksum at a place of the log.
+    Audited(LogIndex, u64),
     /// A snapshot from the raft leader was read.
     SnapshotLoaded(Box<RaftMessage>, Box<State>, SavedSnapshot),
 }
@@ -249,6 +251,7 @@ impl Core {
             }
             CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
             CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
+            CoreEvent::Audited(index, digest) => Input::Audited(index, digest),
             CoreEvent::SnapshotLoaded(message, state, saved) => {
                 self.pass_on(saved);
                 Input::SnapshotArrived(*message, state)
@@ -292,6 +295,9 @@ impl Core {
         }
         if let Some(frozen) = effects.freeze {
             files::save(self.snapshots.clone(), frozen, self.events_sender.clone());
+        }
+        if let Some((index, state)) = effects.audit {
+            files::audit(index, state, self.events_sender.clone());
         }
         if let Some(state) = effects.discard {
             tokio::task::spawn_blocking(move || drop(state));
@@ -356,5 +362,31 @@ fn log(notice: &Notice) {
         Notice::Paused(pause) => warn!(?pause, "this process did not run; leases are prolonged"),
         Notice::SnapshotInstalled(index) => info!(index, "installed a snapshot"),
         Notice::ClusterVersion(version) => info!(version, "cluster version"),
+        Notice::SpaceLow { used, quota } => {
+            warn!(
+                used,
+                quota, "the store fills up: compact, delete, or raise --quota-backend-bytes"
+            );
+        }
+        Notice::AlarmRaised(alarm) => {
+            error!(member = %alarm.member, kind = ?alarm.kind, "alarm raised")
+        }
+        Notice::AlarmLowered(alarm) => {
+            info!(member = %alarm.member, kind = ?alarm.kind, "alarm lowered");
+        }
+        Notice::Differs { index, members, outvoted } => {
+            let members: Vec<String> = members.iter().map(ToString::to_string).collect();
+            let members = members.join(" ");
+            if *outvoted {
+                error!(index, members, "these members hold something else than the majority");
+            } else {
+                error!(
+                    index,
+                    members,
+                    "these members hold something else than the raft leader, and \
+                    no majority says who is right"
+                );
+            }
+        }
     }
 }

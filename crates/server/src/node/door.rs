@@ -2,17 +2,23 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use tenure_api::{ClusterId, Failure, MemberId};
 use tenure_replica::{
     Answer, Request, Status,
+    command::Lane,
     watch::{WatchInput, WatchStream},
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::streams::StreamNews;
+
+/// Requests that may be open at a member; what keeps sessions alive may go beyond.
+const OPEN_MAX: usize = 30_000;
+/// Those that keep sessions alive included.
+const OPEN_SESSION_MAX: usize = 300_000;
 
 /// A handle to the node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,6 +26,8 @@ pub struct Door {
     pub(super) submissions: mpsc::UnboundedSender<Submission>,
     pub(super) status: watch::Receiver<Arc<Status>>,
     streams: Arc<AtomicU64>,
+    /// Requests that have no answer yet.
+    open: Arc<AtomicUsize>,
     /// This member.
     pub me: MemberId,
     /// Its cluster.
@@ -42,11 +50,12 @@ impl Door {
         submissions: mpsc::UnboundedSender<Submission>,
         status: watch::Receiver<Arc<Status>>,
     ) -> Door {
-        Door { submissions, status, streams: Arc::default(), me, cluster }
+        Door { submissions, status, streams: Arc::default(), open: Arc::default(), me, cluster }
     }
 
     /// Asks the node and waits for its one answer.
     pub async fn ask(&self, request: Request) -> Result<Answer, Failure> {
+        let _open = Turn::take(&self.open, &request)?;
         let (sender, receiver) = oneshot::channel();
         self.submissions
             .send(Submission::Request(request, sender))
@@ -100,5 +109,28 @@ pub struct WatchOutlet {
 impl Drop for WatchOutlet {
     fn drop(&mut self) {
         self.door.watch(WatchInput::Closed(self.stream));
+    }
+}
+
+/// One open request's place among the others, given back when it is answered or given up.
+struct Turn<'a>(&'a AtomicUsize);
+
+impl Turn<'_> {
+    fn take<'a>(open: &'a AtomicUsize, request: &Request) -> Result<Turn<'a>, Failure> {
+        let max = match request {
+            Request::Write(command) if command.lane() == Lane::Session => OPEN_SESSION_MAX,
+            _ => OPEN_MAX,
+        };
+        let turn = Turn(open);
+        if open.fetch_add(1, Ordering::Relaxed) >= max {
+            return Err(Failure::TooManyRequests);
+        }
+        Ok(turn)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -5,29 +5,42 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure_replica::{Frozen, SnapshotMark, State, Thaw};
+use tenure_replica::{Frozen, LogIndex, SnapshotMark, State, Thaw};
 use tokio::sync::mpsc;
 
 use super::core::CoreEvent;
 use crate::disk::{DiskError, SavedSnapshot, SnapshotReader, SnapshotWriter};
 
-/// How nice the snapshot's thread is to those that serve clients.
+/// How nice work beside the loop is to those that serve clients.
 const NICENESS: i32 = 10;
+
+/// Reckons a state's checksum on a thread of its own and tells the core loop.
+pub(super) fn audit(index: LogIndex, state: State, events: mpsc::UnboundedSender<CoreEvent>) {
+    beside("audit", move || {
+        let _ = events.send(CoreEvent::Audited(index, state.digest()));
+    });
+}
 
 /// Writes a frozen state on a thread of its own and reports to the core loop.
 pub(super) fn save(folder: PathBuf, frozen: Frozen, events: mpsc::UnboundedSender<CoreEvent>) {
-    let save = move || {
-        // If the system does not allow it, the snapshot only gets in the way a little more.
-        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+    beside("snapshot", move || {
         let event = match write(&folder, &frozen) {
             Ok(saved) => CoreEvent::SnapshotSaved(saved),
             Err(error) => CoreEvent::SnapshotFailed(error),
         };
         let _ = events.send(event);
+    });
+}
+
+/// Work that nobody waits for, on a thread that gets out of the way of those that serve clients.
+fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) {
+    let nicely = move || {
+        // If the system does not allow it, the work only gets in the way a little more.
+        let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+        work();
     };
-    let thread = std::thread::Builder::new().name("snapshot".to_owned()).spawn(save);
-    if let Err(cause) = thread {
-        tracing::error!(%cause, "no thread for a snapshot; the log keeps growing");
+    if let Err(cause) = std::thread::Builder::new().name(name.to_owned()).spawn(nicely) {
+        tracing::error!(%cause, name, "no thread for this work: it is left undone");
     }
 }
 

@@ -1,0 +1,72 @@
+//! Which commands need room in the store, and which go first when there is too much to do.
+//!
+//! When the store is full, what frees room must pass, and so must what keeps sessions and elections
+//! going: a cluster that cannot change its leader because somebody filled it with data would be a
+//! poor coordinator. So leases always pass, and so do small writes that live on one: they go when
+//! their session goes.
+
+use tenure_api::{Op, Put, Txn, op::PutLease};
+
+use super::Command;
+
+/// A key bound to a lease, with its value, is small up to this size.
+const SMALL_PUT_BYTES: usize = 4 << 10;
+
+/// Whose turn it is when more is asked than can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// What keeps sessions, elections and the cluster itself alive: renewals, ends of leases, small
+    /// transactions on leased keys, the members' own announcements. Goes first, is refused last.
+    Session,
+    /// All other writes.
+    Ordinary,
+}
+
+impl Command {
+    /// Its lane.
+    pub fn lane(&self) -> Lane {
+        match self {
+            Command::Put(_) | Command::Txn(_) if self.needs_room() => Lane::Ordinary,
+            Command::DeleteRange(_) | Command::Compact(_) | Command::LeaseGrant { .. } => {
+                Lane::Ordinary
+            }
+            _ => Lane::Session,
+        }
+    }
+
+    /// Whether it may not be applied while the store is full.
+    pub fn needs_room(&self) -> bool {
+        match self {
+            Command::Put(put) => !is_small_and_leased(put),
+            Command::Txn(txn) => puts(txn).any(|put| !is_small_and_leased(put)),
+            _ => false,
+        }
+    }
+
+    /// Bytes it may add to the store, roughly; 0 for what adds none.
+    pub fn room_wanted(&self) -> u64 {
+        let bytes = match self {
+            Command::Put(put) => put_bytes(put),
+            Command::Txn(txn) => puts(txn).map(put_bytes).sum(),
+            _ => 0,
+        };
+        bytes as u64
+    }
+}
+
+fn is_small_and_leased(put: &Put) -> bool {
+    matches!(put.lease, PutLease::Set(Some(_))) && put_bytes(put) <= SMALL_PUT_BYTES
+}
+
+fn put_bytes(put: &Put) -> usize {
+    put.key.len() + put.value.as_ref().map_or(0, |value| value.len())
+}
+
+/// All puts of both branches, those of inner transactions too.
+fn puts(txn: &Txn) -> Box<dyn Iterator<Item = &Put> + '_> {
+    Box::new(txn.success.iter().chain(&txn.failure).flat_map(|op| match op {
+        Op::Put(put) => Box::new(std::iter::once(put)) as Box<dyn Iterator<Item = &Put>>,
+        Op::Txn(inner) => puts(inner),
+        Op::Range(_) | Op::DeleteRange(_) => Box::new(std::iter::empty()),
+    }))
+}

@@ -1,0 +1,112 @@
+//! The members compare what they hold.
+//!
+//! From time to time the raft leader puts an *audit* into the log. Every member freezes its state as
+//! it is at that place, reckons its checksum beside the loop and reports it to whoever leads. Equal
+//! logs must give equal states; who differs has a broken disk, memory or build. It gets the CORRUPT
+//! alarm, serves nobody any more and gives the leadership away, while the others go on.
+
+use std::collections::BTreeMap;
+
+use tenure_api::{Alarm, AlarmKind, MemberId};
+
+use super::Replica;
+use crate::{command::Command, input::Notice, log::LogIndex, message::Message, moment::Moment};
+
+#[derive(Debug, Default)]
+pub(super) struct Audit {
+    /// When the last one was proposed here, and how far the log was then.
+    proposed: Option<(Moment, LogIndex)>,
+    /// The place of the last one that was applied.
+    index: Option<LogIndex>,
+    findings: BTreeMap<MemberId, u64>,
+    /// A checksum is being reckoned here.
+    under_way: bool,
+}
+
+impl Replica {
+    /// The raft leader asks for an audit if anything has happened since the last one.
+    pub(super) fn audit_if_due(&mut self, now: Moment) {
+        let interval = self.config.audit_interval;
+        if interval.is_zero() || !self.is_leader() || self.raft.voters().len() < 2 {
+            self.audit.proposed = None;
+            return;
+        }
+        if Command::Audit.since_version() > self.state.cluster_version {
+            return;
+        }
+        let applied = self.applied.0;
+        let Some((at, seen)) = self.audit.proposed else {
+            self.audit.proposed = Some((now, 0));
+            return;
+        };
+        // The audit itself is one entry more.
+        if now.since(at) < interval || applied <= seen + 1 {
+            return;
+        }
+        self.audit.proposed = Some((now, applied));
+        let _ = self.writes.push(now, None, &Command::Audit);
+    }
+
+    /// The log says: compare what you hold here. A member that still reckons the last one stays out
+    /// of this one.
+    pub(super) fn begin_audit(&mut self, index: LogIndex) {
+        self.judge_findings();
+        self.audit.index = Some(index);
+        self.audit.findings.clear();
+        if !self.audit.under_way {
+            self.audit.under_way = true;
+            self.effects.audit = Some((index, self.state.clone()));
+        }
+    }
+
+    /// This member's own checksum is known.
+    pub(super) fn audited(&mut self, index: LogIndex, digest: u64) {
+        self.audit.under_way = false;
+        match self.raft.leader() {
+            Some(leader) if leader == self.config.me => {
+                self.audit_finding(self.config.me, index, digest);
+            }
+            Some(leader) => {
+                self.effects.messages.push((leader, Message::Audited(index, digest)));
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn audit_finding(&mut self, from: MemberId, index: LogIndex, digest: u64) {
+        if self.audit.index != Some(index) {
+            return;
+        }
+        self.audit.findings.insert(from, digest);
+        if self.state.members.keys().all(|member| self.audit.findings.contains_key(member)) {
+            self.judge_findings();
+        }
+    }
+
+    /// Whoever differs from the majority is wrong. Without a majority nobody can say who is; then
+    /// those are named that differ from the raft leader, whose state has decided so far.
+    fn judge_findings(&mut self) {
+        let findings = std::mem::take(&mut self.audit.findings);
+        let (true, Some(index)) = (self.is_leader(), self.audit.index) else { return };
+        let Some(own) = findings.get(&self.config.me).copied() else { return };
+        if findings.values().all(|digest| *digest == own) {
+            return;
+        }
+        let holders = |digest: u64| findings.values().filter(|other| **other == digest).count();
+        let majority = findings
+            .values()
+            .copied()
+            .find(|digest| 2 * holders(*digest) > self.state.members.len());
+        let right = majority.unwrap_or(own);
+        let members: Vec<MemberId> = findings
+            .iter()
+            .filter(|(_, digest)| **digest != right)
+            .map(|(member, _)| *member)
+            .collect();
+        for member in &members {
+            let alarm = Alarm { member: *member, kind: AlarmKind::Corrupt };
+            let _ = self.writes.push(self.last_call, None, &Command::RaiseAlarm(alarm));
+        }
+        self.notice(Notice::Differs { index, members, outvoted: majority.is_some() });
+    }
+}

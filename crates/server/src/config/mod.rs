@@ -1,14 +1,15 @@
 //! How a server is set up, and the rules its settings must keep.
 
 mod cluster;
+mod compaction;
 mod rules;
 
 use std::{path::PathBuf, time::Duration};
 
-pub use self::{cluster::address, rules::Problem};
+pub use self::{cluster::address, compaction::AutoCompaction, rules::Problem};
 
 /// A server's settings, under etcd's names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// `--name`: this member's human name.
     pub name: String,
@@ -44,6 +45,32 @@ pub struct Config {
     pub pre_vote: bool,
     /// `--watch-progress-notify-interval`.
     pub watch_progress_notify_interval: Duration,
+    /// `--quota-backend-bytes`: how large the store may grow; 0 for [`Config::QUOTA_DEFAULT`].
+    pub quota_backend_bytes: u64,
+    /// `--auto-compaction-mode` and `--auto-compaction-retention`.
+    pub auto_compaction: AutoCompaction,
+    /// `--strict-reconfig-check`: refuse changes of the members that would endanger the majority.
+    pub strict_reconfig_check: bool,
+    /// `--max-learners`.
+    pub max_learners: usize,
+    /// `--corrupt-check-time`: how often members compare their data; zero for never.
+    pub corrupt_check_time: Duration,
+    /// `--warning-apply-duration`: a round of the core loop that applies entries and takes longer is
+    /// logged and counted as slow.
+    pub warning_apply_duration: Duration,
+    /// `--metrics`: whether latencies of each gRPC method are measured too.
+    pub metrics: MetricsDetail,
+    /// `--listen-metrics-urls`: where `/metrics` and `/health` are served besides the client URLs.
+    pub listen_metrics_urls: Vec<String>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsDetail {
+    /// Everything but what is next.
+    Basic,
+    /// Also a histogram of latencies for each gRPC method.
+    Extensive,
 }
 
 /// Whether the cluster starts for the first time.
@@ -75,6 +102,27 @@ impl Default for Config {
             max_request_bytes: 1_572_864,
             pre_vote: true,
             watch_progress_notify_interval: Duration::from_secs(600),
+            quota_backend_bytes: 0,
+            auto_compaction: AutoCompaction::default(),
+            strict_reconfig_check: true,
+            max_learners: 1,
+            corrupt_check_time: Duration::from_secs(60),
+            warning_apply_duration: Duration::from_millis(100),
+            metrics: MetricsDetail::Basic,
+            listen_metrics_urls: vec![],
+        }
+    }
+}
+
+impl Config {
+    /// The quota when none is set, as in etcd.
+    pub const QUOTA_DEFAULT: u64 = 2 << 30;
+
+    /// How large the store may grow.
+    pub fn quota(&self) -> u64 {
+        match self.quota_backend_bytes {
+            0 => Config::QUOTA_DEFAULT,
+            bytes => bytes,
         }
     }
 }

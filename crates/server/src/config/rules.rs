@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use super::{
-    Config,
+    AutoCompaction, Config,
     cluster::{address, parse_cluster},
 };
 
@@ -28,6 +28,12 @@ const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(50);
 /// Bounds on the largest request: it must fit into one frame between members with room to spare.
 const REQUEST_BYTES_MIN: usize = 1 << 10;
 const REQUEST_BYTES_MAX: usize = 32 << 20;
+/// A smaller store would refuse writes before anything useful is in it.
+const QUOTA_BYTES_MIN: u64 = 1 << 20;
+/// History is looked at ten times in its period; more often costs more than it frees.
+const COMPACTION_PERIOD_MIN: Duration = Duration::from_secs(1);
+/// Every check reads the whole store.
+const CORRUPT_CHECK_MIN: Duration = Duration::from_secs(1);
 
 impl Config {
     /// Every rule that is broken, at once.
@@ -46,11 +52,12 @@ impl Config {
             if urls.is_empty() {
                 broken(flag, "at least one URL is needed, such as http://127.0.0.1:2379".into());
             }
-            for url in urls {
-                if let Err(rule) = address(url) {
-                    broken(flag, rule);
-                }
+            for rule in urls.iter().filter_map(|url| address(url).err()) {
+                broken(flag, rule);
             }
+        }
+        for rule in self.listen_metrics_urls.iter().filter_map(|url| address(url).err()) {
+            broken("listen-metrics-urls", rule);
         }
         for (flag, urls) in [
             ("listen-peer-urls", &self.listen_peer_urls),
@@ -72,6 +79,7 @@ impl Config {
         if self.snapshot_count == 0 {
             broken("snapshot-count", "must be at least 1".into());
         }
+        self.check_upkeep(&mut broken);
         problems
     }
 
@@ -114,6 +122,29 @@ impl Config {
                 format!("must be what --initial-cluster says of {}: {}", self.name, urls.join(",")),
             ),
             Some(_) => {}
+        }
+    }
+
+    fn check_upkeep(&self, broken: &mut impl FnMut(&'static str, String)) {
+        if (1..QUOTA_BYTES_MIN).contains(&self.quota_backend_bytes) {
+            let rule = format!("must be 0 (for {}) or from {QUOTA_BYTES_MIN} on", Self::QUOTA_DEFAULT);
+            broken("quota-backend-bytes", rule);
+        }
+        if let AutoCompaction::Periodic(kept) = self.auto_compaction
+            && kept < COMPACTION_PERIOD_MIN
+        {
+            let rule = format!("{kept:?} must be 0 (for never) or at least {COMPACTION_PERIOD_MIN:?}");
+            broken("auto-compaction-retention", rule);
+        }
+        if self.max_learners == 0 {
+            broken("max-learners", "must be at least 1".into());
+        }
+        if !self.corrupt_check_time.is_zero() && self.corrupt_check_time < CORRUPT_CHECK_MIN {
+            let rule = format!(
+                "{:?} must be 0 (for never) or at least {CORRUPT_CHECK_MIN:?}",
+                self.corrupt_check_time
+            );
+            broken("corrupt-check-time", rule);
         }
     }
 

@@ -196,6 +196,12 @@ impl Writes {
         self.sent.back().map(|last| last.sent_at + PIPELINE_AFTER)
     }
 
+    /// How many requests wait for their outcome.
+    pub(crate) fn pending(&self) -> usize {
+        let open = self.open.iter().map(|open| open.waiters.len());
+        open.chain(self.sent.iter().map(|sent| sent.waiters.len())).sum()
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_empty() && self.sent.is_empty()
     }

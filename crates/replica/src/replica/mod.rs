@@ -8,6 +8,7 @@
 
 mod apply;
 mod config;
+mod counts;
 mod leadership;
 mod requests;
 mod status;
@@ -17,7 +18,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use tenure_api::{MemberId, Term};
 
-pub use self::{config::Config, status::Status};
+pub use self::{config::Config, counts::Counts, status::Status};
 use crate::{
     input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
@@ -64,6 +65,7 @@ pub struct Replica {
     connected: BTreeSet<MemberId>,
     last_call: Moment,
     next_tick: Moment,
+    counts: Counts,
     effects: Effects,
 }
 
@@ -101,6 +103,7 @@ impl Replica {
             connected: BTreeSet::new(),
             last_call: now,
             next_tick: now + config.tick,
+            counts: Counts::default(),
             effects: Effects::default(),
             state,
             config,

@@ -127,13 +127,15 @@ impl Config {
 
     fn check_upkeep(&self, broken: &mut impl FnMut(&'static str, String)) {
         if (1..QUOTA_BYTES_MIN).contains(&self.quota_backend_bytes) {
-            let rule = format!("must be 0 (for {}) or from {QUOTA_BYTES_MIN} on", Self::QUOTA_DEFAULT);
+            let rule =
+                format!("must be 0 (for {}) or from {QUOTA_BYTES_MIN} on", Self::QUOTA_DEFAULT);
             broken("quota-backend-bytes", rule);
         }
         if let AutoCompaction::Periodic(kept) = self.auto_compaction
             && kept < COMPACTION_PERIOD_MIN
         {
-            let rule = format!("{kept:?} must be 0 (for never) or at least {COMPACTION_PERIOD_MIN:?}");
+            let rule =
+                format!("{kept:?} must be 0 (for never) or at least {COMPACTION_PERIOD_MIN:?}");
             broken("auto-compaction-retention", rule);
         }
         if self.max_learners == 0 {

@@ -13,6 +13,7 @@ use tenure_replica::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::streams::StreamNews;
+use crate::metrics::Metrics;
 
 /// A handle to the node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,6 +21,7 @@ pub struct Door {
     pub(super) submissions: mpsc::UnboundedSender<Submission>,
     pub(super) status: watch::Receiver<Arc<Status>>,
     streams: Arc<AtomicU64>,
+    pub(crate) metrics: Arc<Metrics>,
     /// This member.
     pub me: MemberId,
     /// Its cluster.
@@ -41,8 +43,9 @@ impl Door {
         cluster: ClusterId,
         submissions: mpsc::UnboundedSender<Submission>,
         status: watch::Receiver<Arc<Status>>,
+        metrics: Arc<Metrics>,
     ) -> Door {
-        Door { submissions, status, streams: Arc::default(), me, cluster }
+        Door { submissions, status, streams: Arc::default(), metrics, me, cluster }
     }
 
     /// Asks the node and waits for its one answer.
@@ -99,6 +102,12 @@ pub struct WatchOutlet {
 
 impl Drop for WatchOutlet {
     fn drop(&mut self) {
+        self.news.close();
+        while let Ok(news) = self.news.try_recv() {
+            if let StreamNews::Events(_, events, _) = news {
+                self.door.metrics.mvcc.events_pending.sub(events.ends.len() as i64);
+            }
+        }
         self.door.watch(WatchInput::Closed(self.stream));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -9,17 +10,25 @@ use tenure_replica::{Frozen, SnapshotMark, State, Thaw};
 use tokio::sync::mpsc;
 
 use super::core::CoreEvent;
-use crate::disk::{DiskError, SavedSnapshot, SnapshotReader, SnapshotWriter};
+use crate::{
+    disk::{DiskError, SavedSnapshot, SnapshotReader, SnapshotWriter},
+    metrics::Metrics,
+};
 
 /// How nice the snapshot's thread is to those that serve clients.
 const NICENESS: i32 = 10;
 
 /// Writes a frozen state on a thread of its own and reports to the core loop.
-pub(super) fn save(folder: PathBuf, frozen: Frozen, events: mpsc::UnboundedSender<CoreEvent>) {
+pub(super) fn save(
+    folder: PathBuf,
+    frozen: Frozen,
+    events: mpsc::UnboundedSender<CoreEvent>,
+    metrics: Arc<Metrics>,
+) {
     let save = move || {
         // If the system does not allow it, the snapshot only gets in the way a little more.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
-        let event = match write(&folder, &frozen) {
+        let event = match write(&folder, &frozen, &metrics) {
             Ok(saved) => CoreEvent::SnapshotSaved(saved),
             Err(error) => CoreEvent::SnapshotFailed(error),
         };
@@ -32,7 +41,8 @@ pub(super) fn save(folder: PathBuf, frozen: Frozen, events: mpsc::UnboundedSende
 }
 
 /// Half of the time it rests: nobody waits for a snapshot, but writers wait for the disk it shares.
-fn write(folder: &Path, frozen: &Frozen) -> Result<SavedSnapshot, DiskError> {
+fn write(folder: &Path, frozen: &Frozen, metrics: &Metrics) -> Result<SavedSnapshot, DiskError> {
+    let started = Instant::now();
     let mut writer = SnapshotWriter::create(folder, frozen.mark.clone())?;
     let mut began = Instant::now();
     for chunk in frozen.chunks() {
@@ -40,7 +50,10 @@ fn write(folder: &Path, frozen: &Frozen) -> Result<SavedSnapshot, DiskError> {
         std::thread::sleep(began.elapsed().min(REST_MAX));
         began = Instant::now();
     }
-    writer.finish()
+    let flushing = Instant::now();
+    let saved = writer.finish()?;
+    metrics.disk.snapshot_saved(started.elapsed(), flushing.elapsed());
+    Ok(saved)
 }
 
 /// The longest rest after one chunk.

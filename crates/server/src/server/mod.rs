@@ -1,9 +1,10 @@
 //! A server from its settings to its end.
 
 mod listen;
+mod metered;
 mod serve;
 
-use std::{net::SocketAddr, time::Instant};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use tenure_api::{ClusterId, MemberId};
 use tenure_replica::{Moment, Replica, Role, Status};
@@ -19,7 +20,8 @@ use crate::{
     config::{ClusterState, Config, Problem, address},
     disk::{DataDir, DiskError, Identity, Recovered},
     grpc, http,
-    node::{Core, Door, Parts, Stopped, files},
+    metrics::{Counted, Metrics},
+    node::{Alarms, Core, Door, Parts, Stopped, files},
     peer::{Transport, TransportConfig},
 };
 
@@ -85,6 +87,7 @@ impl Server {
             return Err(StartError::Settings(problems));
         }
         let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
+        let watchers = listen::all(&config.listen_metrics_urls, "listen-metrics-urls").await?;
         let (me, cluster) = (config.member_id(), config.cluster_id());
         let members = config.members();
         let peers = match members.len() {
@@ -133,6 +136,11 @@ impl Server {
             events: (events_sender, events),
             snapshots,
             newest_snapshot,
+            metrics: Arc::new(Metrics::new(&config)),
+            alarms: Alarms {
+                heartbeat: config.heartbeat_interval,
+                slow_apply: config.warning_apply_duration,
+            },
         };
         let (core, door) = Core::new(me, cluster, parts);
         let (stop, stopping) = watch::channel(false);
@@ -147,14 +155,20 @@ impl Server {
             .fallback(http::nothing_here);
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let serve = |listener: TcpListener| {
+        let counted = |router| Counted { router, metrics: door.metrics.clone() };
+        let serve = |listener: TcpListener, router: &Counted| {
             tokio::spawn(serve::clients(listener, router.clone(), stopping.clone()))
         };
+        let watched = counted(http::routes(door.clone()).fallback(http::nothing_here));
+        let router = counted(router);
+        let doors = clients.into_iter().map(|listener| serve(listener, &router));
+        let doors = doors.chain(watchers.into_iter().map(|listener| serve(listener, &watched)));
+        let doors = doors.collect();
         Ok(Server {
             client_addresses,
             stop,
             core: tokio::spawn(core.run()),
-            doors: clients.into_iter().map(serve).collect(),
+            doors,
             election_timeout: config.election_timeout,
             door,
         })

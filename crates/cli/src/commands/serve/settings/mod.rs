@@ -120,4 +120,6 @@ fn all_names() -> impl Iterator<Item = &'static str> {
 }
 
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod tests;

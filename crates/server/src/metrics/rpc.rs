@@ -3,6 +3,9 @@
 //! [`Counted`] stands around the whole router. Handles for each method are looked up once, at start;
 //! a request costs a search in a sorted list and four additions. Messages of streams are counted in
 //! their bytes, so that no service has to know.
+//!
+//! Each request also has a span, at level trace, for whoever exports spans. If nobody does, it is
+//! never made.
 
 use std::{
     convert::Infallible,
@@ -21,6 +24,7 @@ use http::{HeaderMap, Request, Response};
 use http_body::{Frame, SizeHint};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec};
 use tower::Service;
+use tracing::{Span, field::Empty, trace_span};
 
 use super::{
     Metrics,
@@ -182,7 +186,8 @@ where
         let method = &self.metrics.rpc.methods[at];
         method.started.inc();
         let began = (method.latency.is_some() || method.labels[2] == "HashKV").then(Instant::now);
-        let call = Call { metrics: self.metrics.clone(), method: at, began, ended: false };
+        let span = span(method);
+        let call = Call { metrics: self.metrics.clone(), method: at, began, span, ended: false };
         let inner = if method.is_unary() {
             method.received.inc();
             self.router.call(request)
@@ -207,7 +212,23 @@ struct Call {
     metrics: Arc<Metrics>,
     method: usize,
     began: Option<Instant>,
+    span: Span,
     ended: bool,
+}
+
+/// What OpenTelemetry's conventions say about a gRPC request.
+fn span(method: &Method) -> Span {
+    let [_, service, name] = method.labels;
+    trace_span!(
+        target: "tenure_server::rpc",
+        "rpc",
+        otel.name = &method.path[1..],
+        otel.kind = "server",
+        rpc.system = "grpc",
+        rpc.service = service,
+        rpc.method = name,
+        rpc.grpc.status_code = Empty,
+    )
 }
 
 impl Call {
@@ -221,6 +242,7 @@ impl Call {
         }
         let method = &self.metrics.rpc.methods[self.method];
         self.metrics.rpc.ended(method, code);
+        self.span.record("rpc.grpc.status_code", code);
         if let Some(took) = self.began.map(|began| began.elapsed().as_secs_f64()) {
             if let Some(latency) = &method.latency {
                 latency.observe(took);
@@ -252,7 +274,9 @@ impl Future for Answering {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        let entered = this.call.as_ref().map(|call| call.span.enter());
         let Ok(response) = ready!(this.inner.poll(cx));
+        drop(entered);
         let Some(mut call) = this.call.take() else { return Poll::Ready(Ok(response)) };
         let code = code_in(response.headers());
         if !call.method().is_unary() && code.is_none() {

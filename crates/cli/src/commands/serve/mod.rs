@@ -2,6 +2,8 @@
 
 mod log;
 mod settings;
+#[cfg(feature = "otel")]
+mod traces;
 mod welcome;
 
 use tenure_server::Server;
@@ -26,7 +28,13 @@ pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
     if flags.print_config {
         return Ok(Exit::Done);
     }
-    log::start(&serving.logging, None)?;
+    #[cfg(feature = "otel")]
+    let traces = serving.tracing.as_ref().map(traces::Traces::start).transpose()?;
+    #[cfg(feature = "otel")]
+    let spans = traces.as_ref().map(traces::Traces::layer);
+    #[cfg(not(feature = "otel"))]
+    let spans = None;
+    log::start(&serving.logging, spans)?;
     for warning in &settings.warnings {
         warn!("{warning}");
     }

@@ -15,6 +15,8 @@ mod table;
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "otel")]
+pub(super) use self::read::Tracing;
 pub(crate) use self::table::Flags;
 use self::{
     foreign::{FOREIGN, Fate},
@@ -23,7 +25,7 @@ use self::{
 };
 pub(super) use self::{
     print::print,
-    read::{LogFormat, Logging, Serving, Tracing},
+    read::{LogFormat, Logging, Serving},
 };
 
 /// Every setting that somebody has given, with where it came from.

@@ -13,6 +13,7 @@ use crate::args::duration;
 pub(in crate::commands::serve) struct Serving {
     pub(in crate::commands::serve) config: Config,
     pub(in crate::commands::serve) logging: Logging,
+    #[cfg_attr(not(feature = "otel"), allow(dead_code, reason = "such a build refuses to trace"))]
     pub(in crate::commands::serve) tracing: Option<Tracing>,
 }
 
@@ -35,7 +36,7 @@ pub(in crate::commands::serve) enum LogFormat {
 
 /// Where spans go.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(not(feature = "otel"), allow(dead_code, reason = "a build without it refuses to trace"))]
+#[cfg_attr(not(feature = "otel"), allow(dead_code, reason = "such a build refuses to trace"))]
 pub(in crate::commands::serve) struct Tracing {
     pub(in crate::commands::serve) address: String,
     pub(in crate::commands::serve) service_name: String,

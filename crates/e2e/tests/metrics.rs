@@ -119,14 +119,14 @@ async fn act(act: Act, cluster: &mut Cluster) -> Held {
             let txn = pb::TxnRequest { success: vec![op("a"), op("b")], ..Default::default() };
             client.kv().txn(txn).await.unwrap();
         }
-        Act::Grant => drop(grant(&client, 600, 7).await),
+        Act::Grant => grant(&client, 600, 7).await,
         Act::Renew => {
             let mut renewals = client.lease().renewals(7).await.unwrap();
             renewals.renew().await.unwrap();
             assert!(renewals.answer().await.unwrap().ttl > 0);
         }
         Act::Revoke => drop(client.lease().revoke(7).await.unwrap()),
-        Act::Expire => drop(grant(&client, 1, 8).await),
+        Act::Expire => grant(&client, 1, 8).await,
         Act::Compact => {
             let revision = client.kv().range(get("k")).await.unwrap().header.unwrap().revision;
             let request = pb::CompactionRequest { revision, physical: true };

@@ -8,6 +8,7 @@
 //! never made.
 
 use std::{
+    cmp::Ordering,
     convert::Infallible,
     pin::Pin,
     sync::{Arc, OnceLock},
@@ -20,7 +21,7 @@ use axum::{
     body::{Body, Bytes, HttpBody},
     routing::future::RouteFuture,
 };
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use http_body::{Frame, SizeHint};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec};
 use tower::Service;
@@ -84,7 +85,7 @@ const CANCELED: usize = 1;
 const UNKNOWN: usize = 2;
 
 pub(crate) struct RpcMetrics {
-    /// Sorted by path.
+    /// Sorted by path, shorter ones first: most of a search is then comparing lengths.
     methods: Vec<Method>,
     handled: IntCounterVec,
 }
@@ -142,12 +143,12 @@ impl RpcMetrics {
                 method
             }));
         }
-        methods.sort_by(|a, b| a.path.cmp(&b.path));
+        methods.sort_by(|a, b| order(&a.path, &b.path));
         RpcMetrics { methods, handled }
     }
 
     fn find(&self, path: &str) -> Option<usize> {
-        self.methods.binary_search_by(|method| method.path.as_str().cmp(path)).ok()
+        self.methods.binary_search_by(|method| order(&method.path, path)).ok()
     }
 
     fn ended(&self, method: &Method, code: usize) {
@@ -157,6 +158,10 @@ impl RpcMetrics {
         });
         counter.inc();
     }
+}
+
+fn order(a: &str, b: &str) -> Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
 /// A router whose gRPC requests are counted.
@@ -278,14 +283,14 @@ impl Future for Answering {
         let Ok(response) = ready!(this.inner.poll(cx));
         drop(entered);
         let Some(mut call) = this.call.take() else { return Poll::Ready(Ok(response)) };
-        let code = code_in(response.headers());
+        // An answer that failed at once is nothing but headers, its code among them.
+        let code = if response.body().is_end_stream() { code_in(response.headers()) } else { None };
         if !call.method().is_unary() && code.is_none() {
             let counter = call.method().sent.clone();
             return Poll::Ready(Ok(response.map(|inner| {
                 Body::new(Stream { inner, messages: Default::default(), counter, call: Some(call) })
             })));
         }
-        // The answer to one message has its code in front if it is not a good one.
         let code = code.unwrap_or(OK);
         if code == OK {
             call.method().sent.inc();
@@ -296,7 +301,8 @@ impl Future for Answering {
 }
 
 fn code_in(headers: &HeaderMap) -> Option<usize> {
-    let code = headers.get("grpc-status")?.to_str().ok()?.parse().unwrap_or(UNKNOWN);
+    const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+    let code = headers.get(STATUS)?.to_str().ok()?.parse().unwrap_or(UNKNOWN);
     Some(if code < CODES.len() { code } else { UNKNOWN })
 }
 

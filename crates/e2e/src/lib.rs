@@ -6,7 +6,7 @@
 //!
 //! [`Load`] writes keys meanwhile and remembers what was acknowledged, [`Register`] looks for stale
 //! reads, [`Network`] puts members into
-//! network namespaces and cuts the links between them, [`tools`] finds the foreign programs.
+//! network namespaces and cuts the links between them, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 
@@ -15,6 +15,7 @@ mod cluster;
 mod ctl;
 mod load;
 mod member;
+mod metrics;
 mod network;
 mod register;
 pub mod tools;
@@ -26,6 +27,7 @@ pub use cluster::{Cluster, Plan, hash_everywhere};
 pub use ctl::{Ctl, Said};
 pub use load::{Load, Record};
 pub use member::{Member, Spawn};
+pub use metrics::{Scrape, fetch};
 pub use network::Network;
 pub use register::Register;
 pub use wait::{eventually, eventually_within};

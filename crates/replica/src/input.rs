@@ -154,6 +154,10 @@ pub struct Effects {
     pub audit: Option<(LogIndex, State)>,
     /// Drop this beside the core loop: it may be large.
     pub discard: Option<Box<State>>,
+    /// How many entries were applied.
+    pub applied: usize,
+    /// The time to live of each lease that was granted, in seconds.
+    pub granted_ttls: Vec<i64>,
     /// What an operator may want to read.
     pub notices: Vec<Notice>,
     /// This member must stop at once.

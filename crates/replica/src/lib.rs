@@ -31,6 +31,6 @@ pub use log::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 pub use message::{Message, RaftKind, RaftMessage};
 pub use moment::Moment;
 pub use raft::Role;
-pub use replica::{Config, Recovered, Replica, Retention, Status};
+pub use replica::{Config, Counts, Recovered, Replica, Retention, Status};
 pub use snapshot::{Frozen, Thaw};
 pub use state::{Outcome, State};

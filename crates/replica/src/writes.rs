@@ -277,6 +277,11 @@ impl Writes {
         }
     }
 
+    /// How many requests wait for their outcome.
+    pub(crate) fn pending(&self) -> usize {
+        self.session.commands + self.ordinary.commands + self.sent_commands()
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting_since().is_none() && self.sent.is_empty()
     }

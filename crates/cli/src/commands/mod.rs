@@ -22,7 +22,7 @@ use crate::exit::Exit;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a server
-    Serve(Box<serve::Args>),
+    Serve(Box<serve::Flags>),
     /// Write a key, on a condition if you like
     Put(put::Args),
     /// Read a key or a range of keys

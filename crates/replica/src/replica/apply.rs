@@ -35,6 +35,7 @@ impl Replica {
                 return bytes;
             }
         }
+        self.effects.applied += entries.len();
         self.raft.applied(last.0);
         self.proposals.applied(last.0);
         self.follow(now, traces);
@@ -63,6 +64,7 @@ impl Replica {
         let mut waiters = waiters.into_iter();
         for command in &batch.commands {
             let outcome = self.state.apply(at, command, traces);
+            self.count_applied(command, &outcome);
             if let Some(id) = waiters.next().flatten() {
                 if self.upkeep.wait_for_sweep(id, outcome.is_ok()) {
                     continue;
@@ -74,6 +76,7 @@ impl Replica {
 
     /// This member's own bookkeeping after a change.
     fn follow(&mut self, now: Moment, traces: Traces) {
+        self.counts.leases_ended += traces.ended.len() as u64;
         for lease in &traces.ended {
             self.deadlines.forget(*lease);
             self.upkeep.expiry_settled(*lease);

@@ -9,6 +9,7 @@
 mod apply;
 mod audit;
 mod config;
+mod counts;
 mod leadership;
 mod requests;
 mod retention;
@@ -20,7 +21,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use tenure_api::{MemberId, Term};
 
-pub use self::{config::Config, retention::Retention, status::Status};
+pub use self::{config::Config, counts::Counts, retention::Retention, status::Status};
 use crate::{
     input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
@@ -70,6 +71,7 @@ pub struct Replica {
     connected: BTreeSet<MemberId>,
     last_call: Moment,
     next_tick: Moment,
+    counts: Counts,
     effects: Effects,
 }
 
@@ -110,6 +112,7 @@ impl Replica {
             connected: BTreeSet::new(),
             last_call: now,
             next_tick: now + config.tick,
+            counts: Counts::default(),
             effects: Effects::default(),
             state,
             config,

@@ -30,11 +30,11 @@ impl Replica {
                 self.write(now, id, Command::Compact(revision));
             }
             Request::Read(read, Consistency::Serializable) => {
-                let result = self.read(now, read);
-                self.answer(id, result);
+                self.answer_read(now, id, read);
             }
             Request::Read(read, Consistency::Linearizable) => {
                 if self.is_given_up_on(now) {
+                    self.counts.reads_failed += 1;
                     return self.answer(id, Err(Failure::NoLeader));
                 }
                 if !self.reads.push(PendingRead { id, read, since: now }) {
@@ -56,6 +56,7 @@ impl Replica {
             self.writes.push(now, Some(id), &command)
         };
         if let Err(failure) = accepted {
+            self.counts.writes_failed += 1;
             self.upkeep.forget_sweep_waiter(id);
             self.answer(id, Err(failure));
         }
@@ -118,6 +119,7 @@ impl Replica {
         self.raft.leader().filter(|_| self.applied.1 == self.raft.term())?;
         let lost = |started: Moment| now.since(started) > 4 * self.config.heartbeat;
         if self.reads.round_started().is_some_and(lost) {
+            self.counts.read_rounds_lost += 1;
             self.reads.abandon_round();
         }
         self.reads.start_round(now)
@@ -125,9 +127,16 @@ impl Replica {
 
     pub(super) fn answer_reads(&mut self, now: Moment) {
         for pending in self.reads.take_ready(self.applied.0) {
-            let result = self.read(now, pending.read);
-            self.answer(pending.id, result);
+            self.answer_read(now, pending.id, pending.read);
         }
+    }
+
+    fn answer_read(&mut self, now: Moment, id: RequestId, read: Read) {
+        let result = self.read(now, read);
+        if let Ok(reply) = &result {
+            self.count_read(reply);
+        }
+        self.answer(id, result);
     }
 
     fn read(&self, now: Moment, read: Read) -> Result<Reply, Failure> {
@@ -182,7 +191,7 @@ impl Replica {
             let sent = self.writes.give_up_sent(now);
             self.fail_writes(now, sent, Failure::TimedOutLeaderFailure);
             let reads = self.reads.give_up(now);
-            self.fail_all(reads, Failure::NoLeader);
+            self.fail_reads(reads, Failure::NoLeader);
         }
         let Some(before) = now.since_start().checked_sub(self.config.request_timeout) else {
             return;
@@ -192,7 +201,12 @@ impl Replica {
         late.extend(self.writes.give_up_sent(before));
         self.fail_writes(now, late, Failure::TimedOut);
         let late = self.reads.give_up(before);
-        self.fail_all(late, Failure::TimedOut);
+        self.fail_reads(late, Failure::TimedOut);
+    }
+
+    fn fail_reads(&mut self, reads: Vec<RequestId>, failure: Failure) {
+        self.counts.reads_failed += reads.len() as u64;
+        self.fail_all(reads, failure);
     }
 
     /// Commands of this member's own may be among those given up: expiries, which nobody else would
@@ -201,7 +215,9 @@ impl Replica {
         if waiters.contains(&None) {
             self.take_back_expiries(now);
         }
-        self.fail_all(waiters.into_iter().flatten(), failure);
+        let clients: Vec<RequestId> = waiters.into_iter().flatten().collect();
+        self.counts.writes_failed += clients.len() as u64;
+        self.fail_all(clients, failure);
     }
 
     pub(super) fn fail_all(

@@ -2,7 +2,7 @@
 
 use tenure_api::{Alarm, MemberId, Revision, Term};
 
-use super::Replica;
+use super::{Counts, Replica};
 use crate::{log::LogIndex, raft::Role, state::State};
 
 /// A member as it stands.
@@ -46,17 +46,26 @@ pub struct Status {
     pub cluster_version: u32,
     /// Whether every request has been answered.
     pub is_idle: bool,
+    /// Whether this member follows the log without a vote.
+    pub is_learner: bool,
+    /// Up to where history was dropped.
+    pub compacted: Revision,
+    /// Writes of this member's clients that are not answered yet.
+    pub writes_pending: usize,
+    /// What it has done since it came up.
+    pub counts: Counts,
 }
 
 impl Replica {
     /// How this member stands.
     pub fn status(&self) -> Status {
+        let voters = self.raft.voters();
         Status {
             me: self.config.me,
             role: self.raft.role(),
             leader: self.raft.leader(),
             term: self.raft.term(),
-            voters: self.raft.voters().len(),
+            voters: voters.len(),
             committed: self.raft.committed(),
             applied: self.applied.0,
             last_index: self.raft.last_index(),
@@ -71,6 +80,10 @@ impl Replica {
             alarms: self.state.alarms.iter().copied().collect(),
             cluster_version: self.state.cluster_version,
             is_idle: self.writes.is_idle() && self.reads.is_idle(),
+            is_learner: !voters.contains(&self.config.me),
+            compacted: self.state.store.compacted(),
+            writes_pending: self.writes.pending(),
+            counts: self.counts,
         }
     }
 

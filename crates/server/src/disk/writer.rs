@@ -7,7 +7,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tenure_replica::{LogIndex, Persist};
@@ -28,6 +28,8 @@ pub enum WriterEvent {
         number: u64,
         /// How long the flush took; `None` if the batch needed none.
         flushed_in: Option<Duration>,
+        /// How long it took as a whole, the flush included.
+        took: Duration,
         /// How many bytes were written.
         bytes: u64,
     },
@@ -175,11 +177,13 @@ impl Desk {
         while !persists.is_empty() {
             let (count, weighed) = batch_of(persists);
             let (batch, rest) = persists.split_at(count);
+            let began = Instant::now();
             let (bytes, flushed_in) = wal.append(batch)?;
+            let took = began.elapsed();
             self.bytes_since_release.fetch_add(bytes, Ordering::Relaxed);
             self.queued_bytes.fetch_sub(weighed, Ordering::Relaxed);
             let number = batch.last().expect("a batch has at least one write").number;
-            on_event(WriterEvent::Persisted { number, flushed_in, bytes });
+            on_event(WriterEvent::Persisted { number, flushed_in, took, bytes });
             persists = rest;
         }
         Ok(())

@@ -261,6 +261,7 @@ impl Frames {
                 self.plain(stamp, WatchResponse { watch_id: id.unwrap_or(-1), ..empty() })
             }
             StreamNews::Events(id, events, stamp) => {
+                self.door.metrics.mvcc.events_pending.sub(events.ends.len() as i64);
                 self.drained(events.cost);
                 self.events(id, &events, stamp)
             }

@@ -1,4 +1,4 @@
-//! Plain HTTP on the client port: health and version.
+//! Plain HTTP on the client port: health, version and metrics.
 
 use axum::{
     Json, Router,
@@ -20,6 +20,7 @@ pub fn routes(door: Door) -> Router {
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/version", get(version))
+        .route("/metrics", get(metrics))
         .with_state(door)
 }
 
@@ -43,6 +44,7 @@ async fn health(State(door): State<Door>, RawQuery(query): RawQuery) -> impl Int
         Some(kind) => Some(format!("ALARM {}", alarm_name(kind))),
         None => sickness(&door, has("serializable=true")).await,
     };
+    door.metrics.health.answered(sick.is_none());
     let code = if sick.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = json!({
         "health": if sick.is_none() { "true" } else { "false" },
@@ -85,6 +87,11 @@ fn verdict(sick: Option<String>) -> impl IntoResponse {
         None => (StatusCode::OK, "ok\n".to_owned()),
         Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ok: {reason}\n")),
     }
+}
+
+async fn metrics(State(door): State<Door>) -> impl IntoResponse {
+    const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, TEXT)], door.metrics.text(&door.status()))
 }
 
 async fn version() -> impl IntoResponse {

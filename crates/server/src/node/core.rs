@@ -22,10 +22,12 @@ use tracing::{error, info, warn};
 use super::{
     door::{Door, Submission},
     files,
+    meter::{Alarms, Meter},
     streams::Streams,
 };
 use crate::{
     disk::{DiskError, SavedSnapshot, Writer, WriterEvent},
+    metrics::Metrics,
     peer::{PeerEvent, Transport},
 };
 
@@ -87,6 +89,8 @@ pub struct Core {
     status: watch::Sender<Arc<Status>>,
     status_at: Moment,
     directories: BTreeMap<MemberId, u64>,
+    me: MemberId,
+    meter: Meter,
 }
 
 /// What the loop is built from.
@@ -107,6 +111,10 @@ pub struct Parts {
     pub snapshots: PathBuf,
     /// The newest of them.
     pub newest_snapshot: Option<SavedSnapshot>,
+    /// Where the loop counts.
+    pub(crate) metrics: Arc<Metrics>,
+    /// What it warns about.
+    pub alarms: Alarms,
 }
 
 impl Core {
@@ -126,12 +134,14 @@ impl Core {
             events: parts.events.1,
             events_sender: parts.events.0,
             waiting: Slab::new(),
-            streams: Streams::default(),
+            streams: Streams::new(parts.metrics.clone()),
             status,
             status_at: Moment::ZERO,
             directories: BTreeMap::new(),
+            me,
+            meter: Meter::new(parts.metrics.clone(), parts.alarms),
         };
-        (core, Door::new(me, cluster, submit, status_seen))
+        (core, Door::new(me, cluster, submit, status_seen, parts.metrics))
     }
 
     /// Runs until the last door is gone, or until the member cannot go on.
@@ -143,11 +153,15 @@ impl Core {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
         self.tell_directories();
+        let mut woken = Instant::now();
         loop {
             let now = self.now();
+            self.meter.round_begins(now, inputs.len(), self.me, self.transport.is_none());
             let effects = self.replica.handle(now, inputs.drain(..));
             self.set_alarm(sleep.as_mut(), effects.wake_at, now);
+            let applied = effects.applied;
             self.carry_out(now, effects)?;
+            self.meter.round_ends(woken, applied);
             tokio::select! {
                 biased;
                 count = self.submissions.recv_many(&mut submissions, ROUND_INPUTS_MAX) => {
@@ -160,6 +174,7 @@ impl Core {
                 _ = self.events.recv_many(&mut events, ROUND_INPUTS_MAX) => {}
                 () = &mut sleep => inputs.push(Input::Wake),
             }
+            woken = Instant::now();
             // What else is there joins this round.
             drain(&mut self.submissions, &mut submissions);
             drain(&mut self.peers, &mut peers);
@@ -204,21 +219,30 @@ impl Core {
 
     fn take_peer(&mut self, event: PeerEvent) -> Option<Input> {
         match event {
-            PeerEvent::Message { from, message } => Some(Input::Message(from, message)),
+            PeerEvent::Message { from, message } => {
+                self.meter.received(self.now(), from, &message);
+                Some(Input::Message(from, message))
+            }
             PeerEvent::Connected { member, .. } => {
                 info!(peer = %member, "connected");
+                self.meter.metrics.network.connected(member);
                 Some(Input::Connected(member))
             }
             PeerEvent::Lost(member) => {
                 info!(peer = %member, "connection lost");
+                self.meter.metrics.network.lost(member);
                 Some(Input::Lost(member))
             }
             PeerEvent::Disowned { by } => {
                 let _ = self.events_sender.send(CoreEvent::Disowned(by));
                 None
             }
-            PeerEvent::SnapshotSent { to, ok } => Some(Input::SnapshotSent(to, ok)),
-            PeerEvent::SnapshotReceived { message, path, .. } => {
+            PeerEvent::SnapshotSent { to, ok } => {
+                self.meter.metrics.network.snapshot_sent(to, ok);
+                Some(Input::SnapshotSent(to, ok))
+            }
+            PeerEvent::SnapshotReceived { from, message, path } => {
+                self.meter.metrics.network.snapshot_received(from);
                 let events = self.events_sender.clone();
                 tokio::task::spawn_blocking(move || match files::load(&path) {
                     Ok((mark, state)) => {
@@ -236,7 +260,10 @@ impl Core {
 
     fn take_event(&mut self, event: CoreEvent, inputs: &mut Vec<Input>) -> Result<(), Stopped> {
         inputs.push(match event {
-            CoreEvent::Log(WriterEvent::Persisted { number, .. }) => Input::Persisted(number),
+            CoreEvent::Log(WriterEvent::Persisted { number, flushed_in, took, bytes }) => {
+                self.meter.metrics.disk.persisted(flushed_in, took, bytes);
+                Input::Persisted(number)
+            }
             CoreEvent::Log(WriterEvent::Failed(cause)) => return Err(Stopped::Log(cause)),
             CoreEvent::SnapshotSaved(saved) => {
                 let mark = saved.mark.clone();
@@ -264,18 +291,23 @@ impl Core {
         let mut status_changed = false;
         for notice in effects.notices {
             status_changed |= matches!(notice, Notice::Leader { .. });
+            self.meter.noticed(now, &notice);
             log(&notice);
+        }
+        for ttl in effects.granted_ttls {
+            self.meter.metrics.lease.ttls.observe(ttl as f64);
         }
         if let Some(fatal) = effects.fatal {
             return Err(fatal.into());
         }
         if status_changed || now.since(self.status_at) >= STATUS_AGE_MAX {
             self.status_at = now;
-            self.status.send_replace(Arc::new(self.replica.status()));
+            self.publish(now);
             self.tell_directories();
         }
         if let Some(transport) = &self.transport {
             for (to, message) in &effects.messages {
+                self.meter.sent(now, *to, message);
                 transport.send(*to, message);
             }
         }
@@ -294,7 +326,8 @@ impl Core {
             self.send_snapshot(message);
         }
         if let Some(frozen) = effects.freeze {
-            files::save(self.snapshots.clone(), frozen, self.events_sender.clone());
+            let (events, metrics) = (self.events_sender.clone(), self.meter.metrics.clone());
+            files::save(self.snapshots.clone(), frozen, events, metrics);
         }
         if let Some((index, state)) = effects.audit {
             files::audit(index, state, self.events_sender.clone());
@@ -303,6 +336,16 @@ impl Core {
             tokio::task::spawn_blocking(move || drop(state));
         }
         Ok(())
+    }
+
+    fn publish(&mut self, now: Moment) {
+        let status = self.replica.status();
+        self.meter.published(now, &status);
+        self.meter.metrics.disk.queued.set(self.writer.queued_bytes() as i64);
+        if let Some(transport) = &self.transport {
+            self.meter.metrics.network.traffic(&transport.traffic());
+        }
+        self.status.send_replace(Arc::new(status));
     }
 
     /// From now on this is the snapshot to send, unless a newer one came meanwhile.

@@ -14,6 +14,7 @@ use tenure_replica::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::streams::StreamNews;
+use crate::metrics::Metrics;
 
 /// Requests that may be open at a member; what keeps sessions alive may go beyond.
 const OPEN_MAX: usize = 30_000;
@@ -28,6 +29,7 @@ pub struct Door {
     streams: Arc<AtomicU64>,
     /// Requests that have no answer yet.
     open: Arc<AtomicUsize>,
+    pub(crate) metrics: Arc<Metrics>,
     /// This member.
     pub me: MemberId,
     /// Its cluster.
@@ -49,8 +51,10 @@ impl Door {
         cluster: ClusterId,
         submissions: mpsc::UnboundedSender<Submission>,
         status: watch::Receiver<Arc<Status>>,
+        metrics: Arc<Metrics>,
     ) -> Door {
-        Door { submissions, status, streams: Arc::default(), open: Arc::default(), me, cluster }
+        let (streams, open) = (Arc::default(), Arc::default());
+        Door { submissions, status, streams, open, metrics, me, cluster }
     }
 
     /// Asks the node and waits for its one answer.
@@ -108,6 +112,12 @@ pub struct WatchOutlet {
 
 impl Drop for WatchOutlet {
     fn drop(&mut self) {
+        self.news.close();
+        while let Ok(news) = self.news.try_recv() {
+            if let StreamNews::Events(_, events, _) = news {
+                self.door.metrics.mvcc.events_pending.sub(events.ends.len() as i64);
+            }
+        }
         self.door.watch(WatchInput::Closed(self.stream));
     }
 }

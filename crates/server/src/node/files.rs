@@ -2,6 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -9,7 +10,10 @@ use tenure_replica::{Frozen, LogIndex, SnapshotMark, State, Thaw};
 use tokio::sync::mpsc;
 
 use super::core::CoreEvent;
-use crate::disk::{DiskError, SavedSnapshot, SnapshotReader, SnapshotWriter};
+use crate::{
+    disk::{DiskError, SavedSnapshot, SnapshotReader, SnapshotWriter},
+    metrics::Metrics,
+};
 
 /// How nice work beside the loop is to those that serve clients.
 const NICENESS: i32 = 10;
@@ -22,9 +26,14 @@ pub(super) fn audit(index: LogIndex, state: State, events: mpsc::UnboundedSender
 }
 
 /// Writes a frozen state on a thread of its own and reports to the core loop.
-pub(super) fn save(folder: PathBuf, frozen: Frozen, events: mpsc::UnboundedSender<CoreEvent>) {
+pub(super) fn save(
+    folder: PathBuf,
+    frozen: Frozen,
+    events: mpsc::UnboundedSender<CoreEvent>,
+    metrics: Arc<Metrics>,
+) {
     beside("snapshot", move || {
-        let event = match write(&folder, &frozen) {
+        let event = match write(&folder, &frozen, &metrics) {
             Ok(saved) => CoreEvent::SnapshotSaved(saved),
             Err(error) => CoreEvent::SnapshotFailed(error),
         };
@@ -45,7 +54,8 @@ fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) {
 }
 
 /// Half of the time it rests: nobody waits for a snapshot, but writers wait for the disk it shares.
-fn write(folder: &Path, frozen: &Frozen) -> Result<SavedSnapshot, DiskError> {
+fn write(folder: &Path, frozen: &Frozen, metrics: &Metrics) -> Result<SavedSnapshot, DiskError> {
+    let started = Instant::now();
     let mut writer = SnapshotWriter::create(folder, frozen.mark.clone())?;
     let mut began = Instant::now();
     for chunk in frozen.chunks() {
@@ -53,7 +63,10 @@ fn write(folder: &Path, frozen: &Frozen) -> Result<SavedSnapshot, DiskError> {
         std::thread::sleep(began.elapsed().min(REST_MAX));
         began = Instant::now();
     }
-    writer.finish()
+    let flushing = Instant::now();
+    let saved = writer.finish()?;
+    metrics.disk.snapshot_saved(started.elapsed(), flushing.elapsed());
+    Ok(saved)
 }
 
 /// The longest rest after one chunk.

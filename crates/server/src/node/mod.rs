@@ -4,10 +4,12 @@
 mod core;
 mod door;
 pub(crate) mod files;
+mod meter;
 mod streams;
 
 pub use self::{
     core::{Core, CoreEvent, Parts, Stopped},
     door::{Door, WatchOutlet},
+    meter::Alarms,
     streams::{EncodedEvents, Stamp, StreamNews},
 };

@@ -8,6 +8,8 @@ use tenure_api::{Event, EventKind, Revision, Term, wire::mvccpb};
 use tenure_replica::watch::{Told, WatchId, WatchNews, WatchRefusal, WatchStream};
 use tokio::sync::mpsc;
 
+use crate::metrics::Metrics;
+
 /// What one stream is told.
 #[derive(Clone, Debug)]
 pub enum StreamNews {
@@ -72,18 +74,25 @@ fn encode(event: &Event, prev_kv: bool) -> impl Message {
 }
 
 /// The streams that are open.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Streams {
+    metrics: Arc<Metrics>,
     open: BTreeMap<WatchStream, mpsc::UnboundedSender<StreamNews>>,
 }
 
 impl Streams {
+    pub(super) fn new(metrics: Arc<Metrics>) -> Streams {
+        Streams { metrics, open: BTreeMap::new() }
+    }
+
     pub(super) fn open(&mut self, id: WatchStream, sender: mpsc::UnboundedSender<StreamNews>) {
         self.open.insert(id, sender);
+        self.metrics.mvcc.streams.set(self.open.len() as i64);
     }
 
     pub(super) fn close(&mut self, id: WatchStream) {
         self.open.remove(&id);
+        self.metrics.mvcc.streams.set(self.open.len() as i64);
     }
 
     pub(super) fn tell(&self, news: WatchNews, term: Term) {
@@ -105,16 +114,18 @@ impl Streams {
                 let encoded = Arc::new(EncodedEvents::new(&events, prev_kv, cost));
                 let stamp = Stamp { revision, term };
                 for Told { stream, id } in to {
-                    self.send(stream, StreamNews::Events(id, encoded.clone(), stamp));
+                    let count = encoded.ends.len();
+                    if self.send(stream, StreamNews::Events(id, encoded.clone(), stamp)) {
+                        self.metrics.mvcc.events.inc_by(count as u64);
+                        self.metrics.mvcc.events_pending.add(count as i64);
+                    }
                 }
             }
         }
     }
 
     /// A stream whose client went away is closed by its outlet; until then news for it are dropped.
-    fn send(&self, stream: WatchStream, news: StreamNews) {
-        if let Some(sender) = self.open.get(&stream) {
-            let _ = sender.send(news);
-        }
+    fn send(&self, stream: WatchStream, news: StreamNews) -> bool {
+        self.open.get(&stream).is_some_and(|sender| sender.send(news).is_ok())
     }
 }

@@ -4,7 +4,12 @@
 //! runtime that it shares with the core loop, the loop has taken those messages before the reader goes on; a
 //! flood waits in the sender's socket.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::BytesMut;
 use tenure_replica::{Message, codec::Codec};
@@ -181,8 +186,12 @@ async fn read(
         let room = buffer.capacity() - buffer.len();
         match stream.read_buf(&mut buffer).await {
             Ok(0) => return io::Error::from(io::ErrorKind::UnexpectedEof).into(),
-            Ok(read) if read == room => tokio::task::yield_now().await,
-            Ok(_) => {}
+            Ok(read) => {
+                link.received_bytes.fetch_add(read as u64, Ordering::Relaxed);
+                if read == room {
+                    tokio::task::yield_now().await;
+                }
+            }
             Err(cause) => return cause.into(),
         }
     }

@@ -33,6 +33,8 @@ pub(super) struct Link {
     /// A snapshot is arriving from it.
     pub(super) receiving: AtomicBool,
     dropped: AtomicU64,
+    pub(super) sent_bytes: AtomicU64,
+    pub(super) received_bytes: AtomicU64,
     /// What was last logged about its refusals, so that a retry does not say it again.
     complaint: Mutex<Option<String>>,
 }
@@ -54,6 +56,8 @@ impl Link {
             presence: Mutex::default(),
             receiving: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
+            sent_bytes: AtomicU64::new(0),
+            received_bytes: AtomicU64::new(0),
             complaint: Mutex::default(),
         }
     }

@@ -31,4 +31,4 @@ pub use frame::FRAME_BYTES_MAX;
 pub use handshake::PROTOCOL_VERSION;
 pub use link::OUTGOING_BYTES_MAX;
 pub use transfer::SNAPSHOT_BYTES_MAX;
-pub use transport::{PeerEvent, Transport, TransportConfig};
+pub use transport::{PeerEvent, Traffic, Transport, TransportConfig};

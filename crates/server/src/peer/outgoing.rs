@@ -1,6 +1,10 @@
 //! Calling a member, again and again, and sending it what is queued.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -135,7 +139,10 @@ async fn pump(link: &Link, mut stream: TcpStream) -> io::Error {
             }
         } else {
             tokio::select! {
-                written = write.write_all(&bytes) => written,
+                written = write.write_all(&bytes) => {
+                    link.sent_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                    written
+                }
                 end = read.read(&mut nothing) => end.and_then(ended),
             }
         };

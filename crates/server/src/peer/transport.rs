@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 use tenure_api::{ClusterId, MemberId};
@@ -83,6 +83,19 @@ pub enum PeerEvent {
         /// Whether the receiver has it, durably.
         ok: bool,
     },
+}
+
+/// What has gone to and come from one member, snapshots not counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// Which.
+    pub member: MemberId,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Messages dropped.
+    pub dropped: u64,
 }
 
 /// Connections to all other members. Dropping it closes them.
@@ -190,6 +203,18 @@ impl Transport {
                 callers.insert(id, lock(&self.tasks).spawn(call));
             }
         }
+    }
+
+    /// What has gone to and come from each member so far.
+    pub fn traffic(&self) -> Vec<Traffic> {
+        let links = lock(&self.shared.links);
+        let traffic = links.values().map(|link| Traffic {
+            member: link.id,
+            sent_bytes: link.sent_bytes.load(Ordering::Relaxed),
+            received_bytes: link.received_bytes.load(Ordering::Relaxed),
+            dropped: link.dropped(),
+        });
+        traffic.collect()
     }
 
     /// How many messages to this member were dropped so far.

@@ -1,12 +1,13 @@
 //! A server from its settings to its end.
 
 mod listen;
+mod metered;
 mod serve;
 
-use std::{net::SocketAddr, time::Instant};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use tenure_api::{ClusterId, MemberId};
-use tenure_replica::{Moment, Replica, Role, Status};
+use tenure_replica::{Moment, Replica, Retention, Role, Status};
 use tokio::{
     net::TcpListener,
     sync::{mpsc, watch},
@@ -16,10 +17,11 @@ use tracing::{info, warn};
 
 pub use self::listen::ListenError;
 use crate::{
-    config::{ClusterState, Config, Problem, address},
+    config::{AutoCompaction, ClusterState, Config, Problem, address},
     disk::{DataDir, DiskError, Identity, Recovered},
     grpc, http,
-    node::{Core, Door, Parts, Stopped, files},
+    metrics::{Counted, Metrics},
+    node::{Alarms, Core, Door, Parts, Stopped, files},
     peer::{Transport, TransportConfig},
 };
 
@@ -85,6 +87,7 @@ impl Server {
             return Err(StartError::Settings(problems));
         }
         let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
+        let watchers = listen::all(&config.listen_metrics_urls, "listen-metrics-urls").await?;
         let (me, cluster) = (config.member_id(), config.cluster_id());
         let members = config.members();
         let peers = match members.len() {
@@ -133,6 +136,11 @@ impl Server {
             events: (events_sender, events),
             snapshots,
             newest_snapshot,
+            metrics: Arc::new(Metrics::new(&config)),
+            alarms: Alarms {
+                heartbeat: config.heartbeat_interval,
+                slow_apply: config.warning_apply_duration,
+            },
         };
         let (core, door) = Core::new(me, cluster, parts);
         let (stop, stopping) = watch::channel(false);
@@ -147,14 +155,20 @@ impl Server {
             .fallback(http::nothing_here);
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let serve = |listener: TcpListener| {
+        let counted = |router| Counted { router, metrics: door.metrics.clone() };
+        let serve = |listener: TcpListener, router: &Counted| {
             tokio::spawn(serve::clients(listener, router.clone(), stopping.clone()))
         };
+        let watched = counted(http::routes(door.clone()).fallback(http::nothing_here));
+        let router = counted(router);
+        let doors = clients.into_iter().map(|listener| serve(listener, &router));
+        let doors = doors.chain(watchers.into_iter().map(|listener| serve(listener, &watched)));
+        let doors = doors.collect();
         Ok(Server {
             client_addresses,
             stop,
             core: tokio::spawn(core.run()),
-            doors: clients.into_iter().map(serve).collect(),
+            doors,
             election_timeout: config.election_timeout,
             door,
         })
@@ -243,6 +257,9 @@ fn replica(config: &Config, recovered: Recovered) -> Result<Replica, StartError>
     settings.pre_vote = config.pre_vote;
     settings.snapshot_entries = config.snapshot_count;
     settings.watch.progress_interval = config.watch_progress_notify_interval;
+    settings.quota_bytes = config.quota();
+    settings.retention = retention(config.auto_compaction);
+    settings.audit_interval = config.corrupt_check_time;
     let snapshot = match &recovered.snapshot {
         Some(saved) => Some(files::load(&saved.path)?),
         None => None,
@@ -254,4 +271,12 @@ fn replica(config: &Config, recovered: Recovered) -> Result<Replica, StartError>
         entries: recovered.entries,
     };
     Ok(Replica::new(Moment::ZERO, settings, recovered))
+}
+
+fn retention(setting: AutoCompaction) -> Retention {
+    match setting {
+        AutoCompaction::Off => Retention::All,
+        AutoCompaction::Periodic(period) => Retention::Period(period),
+        AutoCompaction::Revisions(kept) => Retention::Revisions(kept.min(i64::MAX as u64) as i64),
+    }
 }

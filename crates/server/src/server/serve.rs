@@ -2,7 +2,6 @@
 
 use std::{pin::pin, time::Duration};
 
-use axum::Router;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto::Builder,
@@ -14,6 +13,9 @@ use tokio::{
     task::JoinSet,
 };
 use tracing::{debug, warn};
+
+use super::metered::Metered;
+use crate::metrics::Counted;
 
 /// Requests that one connection may have under way.
 const STREAMS_PER_CONNECTION_MAX: u32 = 100_000;
@@ -28,7 +30,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Serves clients until told to stop; then lets them finish.
 pub(super) async fn clients(
     listener: TcpListener,
-    router: Router,
+    router: Counted,
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -58,7 +60,7 @@ async fn stop_wanted(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
-async fn connection(stream: TcpStream, router: Router, mut stopping: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, router: Counted, mut stopping: watch::Receiver<bool>) {
     let _ = stream.set_nodelay(true);
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -66,6 +68,9 @@ async fn connection(stream: TcpStream, router: Router, mut stopping: watch::Rece
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+    let network = &router.metrics.network;
+    let (received, sent) = (network.client_received.clone(), network.client_sent.clone());
+    let stream = Metered { stream, received, sent };
     let service = TowerToHyperService::new(router);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {

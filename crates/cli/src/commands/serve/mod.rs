@@ -1,29 +1,61 @@
 //! Run a server.
 
-mod flags;
 mod log;
+mod settings;
+#[cfg(feature = "otel")]
+mod traces;
 mod welcome;
 
-use tenure_server::{Server, StartError};
+use tenure_server::Server;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, warn};
 
-pub(crate) use self::flags::Args;
-use crate::exit::Exit;
+pub(crate) use self::settings::Flags;
+use self::settings::{LogFormat, Serving, Settings};
+use crate::exit::{Exit, usage};
 
 /// Runs it until it is told to stop.
-///
+pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
+    let mut settings = Settings::collect(&flags, std::env::vars());
+    let serving = settings.read();
+    if flags.print_config {
+        settings::print(&settings, &mut std::io::stdout().lock())?;
+    }
+    if !settings.problems.is_empty() {
+        let list: Vec<_> = settings.problems.iter().map(|problem| format!("  {problem}")).collect();
+        return Err(usage(format!("the settings cannot work:\n{}", list.join("\n"))));
+    }
+    if flags.print_config {
+        return Ok(Exit::Done);
+    }
+    #[cfg(feature = "otel")]
+    let traces = serving.tracing.as_ref().map(traces::Traces::start).transpose()?;
+    #[cfg(feature = "otel")]
+    let spans = traces.as_ref().map(traces::Traces::layer);
+    #[cfg(not(feature = "otel"))]
+    let spans = None;
+    log::start(&serving.logging, spans)?;
+    for warning in &settings.warnings {
+        warn!("{warning}");
+    }
+    let served = serve(&serving);
+    match served {
+        // Whoever reads JSON lines reads the last one, too.
+        Err(failed) if serving.logging.format == LogFormat::Json => {
+            error!("{failed:#}");
+            Ok(Exit::of(&failed))
+        }
+        served => served,
+    }
+}
+
 /// One thread carries the network, the core loop and the peers: they share everything, and handing
 /// requests between threads costs more than it gains. The log has a thread of its own.
-pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
-    log::start(&args);
-    let config = match args.config() {
-        Ok(config) => config,
-        Err(problems) => return Err(StartError::Settings(problems).into()),
-    };
+fn serve(serving: &Serving) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let server = Server::start(config.clone()).await?;
-        welcome::print(&config, server.client_addresses());
+        let server = Server::start(serving.config.clone()).await?;
+        welcome::print(&serving.config, server.client_addresses());
         server.run_until(told_to_stop()).await?;
         Ok(Exit::Done)
     })

@@ -20,7 +20,7 @@ pub(super) fn print(config: &Config, clients: &[SocketAddr]) {
     let mut out = std::io::stdout().lock();
     let _ = write!(
         out,
-        "tenure {} is ready: {what}\n  clients  {}  (etcd v3 API, /health, /version)\n  data     {}\n  \
+        "tenure {} is ready: {what}\n  clients  {}  (etcd v3 API, /health, /metrics)\n  data     {}\n  \
          try      {}{endpoints} put greeting hello\n",
         env!("CARGO_PKG_VERSION"),
         addresses.join(" "),

@@ -18,7 +18,7 @@ fn everything_submitted_is_persisted_in_order_and_survives_a_close() {
     }
     let mut persisted = 0;
     while persisted < 1000 {
-        let WriterEvent::Persisted { number, flushed_in, bytes } = heard.recv().unwrap() else {
+        let WriterEvent::Persisted { number, flushed_in, bytes, .. } = heard.recv().unwrap() else {
             panic!("the disk failed");
         };
         assert!(number > persisted && flushed_in.is_some() && bytes > 0);

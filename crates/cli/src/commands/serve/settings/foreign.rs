@@ -1,0 +1,135 @@
+//! Flags of etcd's that have no row in our table, and why.
+//!
+//! They are understood as flags, in the environment and in the file, so that a command line or a
+//! file made for etcd works here. What would make this server something else than its owner asked
+//! for (in the clear instead of encrypted, another cluster, a proxy) is refused.
+
+/// A flag of etcd's that does nothing here.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    pub(super) flag: &'static str,
+    pub(super) fate: Fate,
+    pub(super) why: &'static str,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
+    /// Named in a warning at start, and otherwise left alone.
+    Ignored,
+    /// Refused, except with the values that ask for nothing.
+    Refused { unless: &'static [&'static str] },
+}
+
+const fn ignored(flag: &'static str, why: &'static str) -> Foreign {
+    Foreign { flag, fate: Fate::Ignored, why }
+}
+
+const fn refused(flag: &'static str, why: &'static str) -> Foreign {
+    Foreign { flag, fate: Fate::Refused { unless: &["", "false"] }, why }
+}
+
+const TLS: &str =
+    "TLS arrives in a later version; until then nothing is encrypted, so leave it out";
+const TLS_DETAIL: &str = "it only matters with TLS, which arrives in a later version";
+const USERS: &str = "users and roles arrive in a later version";
+const DISCOVERY: &str = "members are not discovered here; name them with --initial-cluster";
+const V2: &str = "the v2 API is not served";
+const PROXY: &str = "there is no v2 proxy";
+const NO_BACKEND: &str = "there is no bbolt backend; the data is in memory and in the log";
+const TCP: &str = "dead connections are left to TCP";
+const FILES: &str = "files are deleted as soon as nothing needs them";
+const ALWAYS: &str = "it is always so here";
+
+/// All of them, in etcd's order.
+pub(super) const FOREIGN: &[Foreign] = &[
+    ignored("initial-election-tick-advance", "the first election does not wait for a timeout"),
+    ignored("max-snapshots", FILES),
+    ignored("max-wals", FILES),
+    ignored("backend-bbolt-freelist-type", NO_BACKEND),
+    ignored("backend-batch-interval", NO_BACKEND),
+    ignored("backend-batch-limit", NO_BACKEND),
+    ignored("grpc-keepalive-min-time", TCP),
+    ignored("grpc-keepalive-interval", TCP),
+    ignored("grpc-keepalive-timeout", TCP),
+    ignored("max-concurrent-streams", "one connection may have 100000 requests under way"),
+    ignored("socket-reuse-port", "a port belongs to one process"),
+    ignored("socket-reuse-address", ALWAYS),
+    ignored("raft-read-timeout", TCP),
+    ignored("raft-write-timeout", TCP),
+    Foreign {
+        flag: "listen-client-http-urls",
+        fate: Fate::Refused { unless: &[""] },
+        why: "HTTP and gRPC share the ports of --listen-client-urls",
+    },
+    refused("discovery", DISCOVERY),
+    ignored("discovery-fallback", DISCOVERY),
+    ignored("discovery-proxy", DISCOVERY),
+    refused("discovery-srv", DISCOVERY),
+    ignored("discovery-srv-name", DISCOVERY),
+    ignored("enable-v2", V2),
+    ignored("v2-deprecation", V2),
+    ignored("enable-grpc-gateway", "what is served over HTTP cannot be switched off"),
+    refused("cert-file", TLS),
+    refused("key-file", TLS),
+    refused("client-cert-auth", TLS),
+    refused("client-crl-file", TLS),
+    refused("client-cert-allowed-hostname", TLS),
+    refused("trusted-ca-file", TLS),
+    refused("auto-tls", TLS),
+    refused("client-cert-file", TLS),
+    refused("client-key-file", TLS),
+    refused("peer-cert-file", TLS),
+    refused("peer-key-file", TLS),
+    refused("peer-client-cert-auth", TLS),
+    refused("peer-client-cert-file", TLS),
+    refused("peer-client-key-file", TLS),
+    refused("peer-trusted-ca-file", TLS),
+    refused("peer-cert-allowed-cn", TLS),
+    refused("peer-cert-allowed-hostname", TLS),
+    refused("peer-auto-tls", TLS),
+    refused("peer-crl-file", TLS),
+    ignored("self-signed-cert-validity", TLS_DETAIL),
+    ignored("cipher-suites", TLS_DETAIL),
+    ignored("tls-min-version", TLS_DETAIL),
+    ignored("tls-max-version", TLS_DETAIL),
+    ignored("cors", "no page of another origin is let in"),
+    ignored("host-whitelist", "the Host header is not looked at"),
+    Foreign { flag: "auth-token", fate: Fate::Refused { unless: &["simple", ""] }, why: USERS },
+    ignored("bcrypt-cost", USERS),
+    ignored("auth-token-ttl", USERS),
+    ignored("enable-pprof", "there is no Go runtime to look into"),
+    ignored("enable-log-rotation", "logs are rotated by whoever reads them"),
+    ignored("log-rotation-config-json", "logs are rotated by whoever reads them"),
+    Foreign { flag: "proxy", fate: Fate::Refused { unless: &["off", ""] }, why: PROXY },
+    ignored("proxy-failure-wait", PROXY),
+    ignored("proxy-refresh-interval", PROXY),
+    ignored("proxy-dial-timeout", PROXY),
+    ignored("proxy-write-timeout", PROXY),
+    ignored("proxy-read-timeout", PROXY),
+    ignored("experimental-initial-corrupt-check", "what is on the disk is always checked at start"),
+    ignored("experimental-enable-v2v3", V2),
+    ignored(
+        "experimental-enable-lease-checkpoint",
+        "leases outlive a change of the raft leader anyway",
+    ),
+    ignored(
+        "experimental-enable-lease-checkpoint-persist",
+        "leases outlive a change of the raft leader anyway",
+    ),
+    ignored("experimental-compaction-batch-limit", "compaction goes in steps of a fixed size"),
+    ignored("experimental-compaction-sleep-interval", "compaction goes in steps of a fixed size"),
+    ignored("experimental-peer-skip-client-san-verification", TLS_DETAIL),
+    ignored("experimental-txn-mode-write-with-shared-buffer", NO_BACKEND),
+    ignored("experimental-bootstrap-defrag-threshold-megabytes", NO_BACKEND),
+    ignored("experimental-backend-bbolt-freelist-type", NO_BACKEND),
+    ignored("experimental-memory-mlock", "memory is not locked"),
+    ignored("experimental-warning-unary-request-duration", "latencies are in /metrics"),
+    ignored("warning-unary-request-duration", "latencies are in /metrics"),
+    ignored("experimental-wait-cluster-ready-timeout", "the ports are open from the start"),
+    ignored("experimental-compact-hash-check-enabled", "see --corrupt-check-time"),
+    ignored("experimental-compact-hash-check-time", "see --corrupt-check-time"),
+    ignored("experimental-stop-grpc-service-on-defrag", NO_BACKEND),
+    ignored("experimental-snapshot-catchup-entries", "the log's tail is bounded in bytes"),
+    ignored("experimental-downgrade-check-time", "there are no downgrades"),
+    refused("unsafe-no-fsync", "a write that is not flushed is not a write; there is no such mode"),
+];

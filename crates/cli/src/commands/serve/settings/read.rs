@@ -1,0 +1,266 @@
+//! From text to settings that a server can be started with.
+
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+use tenure_server::config::{AutoCompaction, ClusterState, Config, MetricsDetail};
+use tracing_subscriber::EnvFilter;
+
+use super::{Given, Origin, Settings, table};
+use crate::args::duration;
+
+/// Everything `tenure serve` runs by.
+#[derive(Clone, Debug)]
+pub(in crate::commands::serve) struct Serving {
+    pub(in crate::commands::serve) config: Config,
+    pub(in crate::commands::serve) logging: Logging,
+    #[cfg_attr(not(feature = "otel"), allow(dead_code, reason = "such a build refuses to trace"))]
+    pub(in crate::commands::serve) tracing: Option<Tracing>,
+}
+
+/// What is logged, how, and where to.
+#[derive(Clone, Debug)]
+pub(in crate::commands::serve) struct Logging {
+    pub(in crate::commands::serve) filter: String,
+    pub(in crate::commands::serve) format: LogFormat,
+    pub(in crate::commands::serve) outputs: Vec<String>,
+}
+
+/// The shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::commands::serve) enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Console,
+}
+
+/// Where spans go.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(not(feature = "otel"), allow(dead_code, reason = "such a build refuses to trace"))]
+pub(in crate::commands::serve) struct Tracing {
+    pub(in crate::commands::serve) address: String,
+    pub(in crate::commands::serve) service_name: String,
+    pub(in crate::commands::serve) instance_id: String,
+    pub(in crate::commands::serve) per_million: u64,
+}
+
+impl Settings {
+    /// The settings to run by. If anything is wrong with them, `problems` says what: all of it.
+    pub(in crate::commands::serve) fn read(&mut self) -> Serving {
+        let mut read = Reader { settings: self, problems: vec![] };
+        let config = read.config();
+        let logging = read.logging();
+        let tracing = read.tracing();
+        let mut problems = read.problems;
+        for broken in config.problems() {
+            problems.push(format!("{}: {}", self.place(broken.flag), broken.rule));
+        }
+        self.problems.extend(problems);
+        Serving { config, logging, tracing }
+    }
+}
+
+/// Reads values that can be wrong, and collects what is.
+struct Reader<'a> {
+    settings: &'a Settings,
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn config(&mut self) -> Config {
+        let default = Config::default();
+        Config {
+            name: self.text("name"),
+            data_dir: self.text("data-dir").into(),
+            wal_dir: Some(self.text("wal-dir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
+            listen_client_urls: self.list("listen-client-urls"),
+            advertise_client_urls: self.list("advertise-client-urls"),
+            listen_peer_urls: self.list("listen-peer-urls"),
+            initial_advertise_peer_urls: self.list("initial-advertise-peer-urls"),
+            initial_cluster: self.text("initial-cluster"),
+            initial_cluster_state: self.one_of(
+                "initial-cluster-state",
+                &[("new", ClusterState::New), ("existing", ClusterState::Existing)],
+            ),
+            initial_cluster_token: self.text("initial-cluster-token"),
+            heartbeat_interval: self
+                .number("heartbeat-interval")
+                .map_or(default.heartbeat_interval, Duration::from_millis),
+            election_timeout: self
+                .number("election-timeout")
+                .map_or(default.election_timeout, Duration::from_millis),
+            snapshot_count: self.number("snapshot-count").unwrap_or(default.snapshot_count),
+            max_txn_ops: self.number("max-txn-ops").unwrap_or(default.max_txn_ops),
+            max_request_bytes: self
+                .number("max-request-bytes")
+                .unwrap_or(default.max_request_bytes),
+            pre_vote: self.switch("pre-vote"),
+            watch_progress_notify_interval: self
+                .duration("watch-progress-notify-interval")
+                .unwrap_or(default.watch_progress_notify_interval),
+            quota_backend_bytes: self.quota(),
+            auto_compaction: self.auto_compaction().unwrap_or(default.auto_compaction),
+            strict_reconfig_check: self.switch("strict-reconfig-check"),
+            max_learners: self.number("max-learners").unwrap_or(default.max_learners),
+            corrupt_check_time: self
+                .duration("corrupt-check-time")
+                .unwrap_or(default.corrupt_check_time),
+            warning_apply_duration: self
+                .duration("warning-apply-duration")
+                .unwrap_or(default.warning_apply_duration),
+            metrics: self.one_of(
+                "metrics",
+                &[("basic", MetricsDetail::Basic), ("extensive", MetricsDetail::Extensive)],
+            ),
+            listen_metrics_urls: self.list("listen-metrics-urls"),
+        }
+    }
+
+    fn logging(&mut self) -> Logging {
+        self.one_of("logger", &[("zap", ())]);
+        Logging {
+            filter: self.log_filter(),
+            format: self.one_of(
+                "log-format",
+                &[("json", LogFormat::Json), ("console", LogFormat::Console)],
+            ),
+            outputs: self.list("log-outputs"),
+        }
+    }
+
+    /// One of etcd's levels, or directives as in `info,tenure_server::peer=debug`.
+    fn log_filter(&mut self) -> String {
+        const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
+        let text = self.text("log-level");
+        match &text[..] {
+            // What etcd cannot survive is an error here, too.
+            "panic" | "dpanic" | "fatal" => "error".to_owned(),
+            level if LEVELS.contains(&level) => text,
+            directives if directives.contains('=') && EnvFilter::try_new(directives).is_ok() => {
+                text
+            }
+            _ => {
+                self.wrong("log-level", format!("{text:?} must be one of {}", LEVELS.join(", ")));
+                "info".to_owned()
+            }
+        }
+    }
+
+    fn tracing(&mut self) -> Option<Tracing> {
+        if !self.switch("enable-distributed-tracing") {
+            return None;
+        }
+        if !cfg!(feature = "otel") {
+            let rule = "this build cannot do it; build with: cargo build --release --features otel";
+            self.wrong("enable-distributed-tracing", rule.to_owned());
+        }
+        const MILLION: u64 = 1_000_000;
+        let per_million = self.number("distributed-tracing-sampling-rate").unwrap_or(MILLION);
+        if per_million > MILLION {
+            self.wrong("distributed-tracing-sampling-rate", format!("must be 0 to {MILLION}"));
+        }
+        Some(Tracing {
+            address: self.text("distributed-tracing-address"),
+            service_name: self.text("distributed-tracing-service-name"),
+            instance_id: self.text("distributed-tracing-instance-id"),
+            per_million,
+        })
+    }
+
+    /// etcd takes a negative quota for none at all.
+    fn quota(&mut self) -> u64 {
+        const NO_LIMIT: u64 = i64::MAX as u64;
+        let quota: Option<i64> = self.number("quota-backend-bytes");
+        quota.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(NO_LIMIT))
+    }
+
+    fn auto_compaction(&mut self) -> Option<AutoCompaction> {
+        const RETENTION: &str = "auto-compaction-retention";
+        const HOUR: u64 = 3600;
+        let revisions =
+            self.one_of("auto-compaction-mode", &[("periodic", false), ("revision", true)]);
+        let text = self.text(RETENTION);
+        let bare: Option<u64> = text.parse().ok();
+        match bare {
+            Some(0) => Some(AutoCompaction::Off),
+            Some(number) if revisions => Some(AutoCompaction::Revisions(number)),
+            Some(hours) => {
+                Some(AutoCompaction::Periodic(Duration::from_secs(hours.saturating_mul(HOUR))))
+            }
+            None if revisions => {
+                self.wrong(RETENTION, format!("{text:?} must be a number of revisions"));
+                None
+            }
+            None => match duration(&text) {
+                Ok(Duration::ZERO) => Some(AutoCompaction::Off),
+                Ok(kept) => Some(AutoCompaction::Periodic(kept)),
+                Err(rule) => {
+                    self.wrong(RETENTION, rule);
+                    None
+                }
+            },
+        }
+    }
+
+    fn given(&self, flag: &str) -> Given {
+        self.settings.effective(table::find(flag))
+    }
+
+    fn text(&self, flag: &str) -> String {
+        self.given(flag).text
+    }
+
+    fn list(&self, flag: &str) -> Vec<String> {
+        let text = self.text(flag);
+        text.split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+    }
+
+    fn number<T: FromStr>(&mut self, flag: &str) -> Option<T> {
+        let text = self.text(flag);
+        let number = text.parse().ok();
+        if number.is_none() {
+            self.wrong(flag, format!("{text:?} is not a number it can take"));
+        }
+        number
+    }
+
+    fn switch(&mut self, flag: &str) -> bool {
+        let words = [("true", true), ("false", false), ("1", true), ("0", false)];
+        let text = self.text(flag).to_lowercase();
+        match words.iter().find(|(word, _)| *word == text) {
+            Some((_, on)) => *on,
+            None => {
+                self.wrong(flag, format!("{text:?} must be true or false"));
+                false
+            }
+        }
+    }
+
+    /// One of some words; the first of them if it is none.
+    fn one_of<T: Copy>(&mut self, flag: &str, words: &[(&str, T)]) -> T {
+        let text = self.text(flag);
+        match words.iter().find(|(word, _)| *word == text) {
+            Some((_, meant)) => *meant,
+            None => {
+                let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+                self.wrong(flag, format!("{text:?} must be {}", known.join(" or ")));
+                words[0].1
+            }
+        }
+    }
+
+    /// In a file made for etcd, a duration is a number of nanoseconds.
+    fn duration(&mut self, flag: &str) -> Option<Duration> {
+        let given = self.given(flag);
+        let from_file = matches!(given.origin, Origin::File { .. });
+        let read = match given.text.parse() {
+            Ok(nanos) if from_file => Ok(Duration::from_nanos(nanos)),
+            _ => duration(&given.text),
+        };
+        read.map_err(|rule| self.wrong(flag, rule)).ok()
+    }
+
+    fn wrong(&mut self, flag: &str, rule: String) {
+        self.problems.push(format!("{}: {rule}", self.settings.place(flag)));
+    }
+}

@@ -1,0 +1,119 @@
+//! Who belongs to the cluster, by what `--initial-cluster` says.
+
+use tenure_api::{ClusterId, Member, MemberId};
+
+use super::Config;
+
+impl Config {
+    /// The members the cluster starts with, in order of their ids. Only for settings without problems.
+    pub fn members(&self) -> Vec<Member> {
+        let mut members: Vec<Member> = parse_cluster(&self.initial_cluster)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(name, mut peer_urls)| {
+                peer_urls.sort_unstable();
+                let id = MemberId(hash(
+                    peer_urls.iter().map(String::as_str).chain([&self.initial_cluster_token[..]]),
+                ));
+                Member { id, name, peer_urls, client_urls: vec![], is_learner: false }
+            })
+            .collect();
+        members.sort_by_key(|member| member.id);
+        members
+    }
+
+    /// This member's id: a hash of its peer URLs and the cluster's token.
+    pub fn member_id(&self) -> MemberId {
+        let me = self.members().into_iter().find(|member| member.name == self.name);
+        me.map_or(MemberId(0), |member| member.id)
+    }
+
+    /// The cluster's id: a hash of its first members and its token.
+    pub fn cluster_id(&self) -> ClusterId {
+        let ids: Vec<String> = self.members().iter().map(|member| member.id.to_string()).collect();
+        ClusterId(hash(ids.iter().map(String::as_str).chain([&self.initial_cluster_token[..]])))
+    }
+}
+
+/// `name=url,name=url` as names with their URLs, in order of appearance.
+pub(super) fn parse_cluster(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
+    let mut members: Vec<(String, Vec<String>)> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let Some((name, url)) = part.split_once('=') else {
+            return Err(format!("{part:?} must be NAME=URL"));
+        };
+        match members.iter_mut().find(|(known, _)| known == name) {
+            Some((_, urls)) => urls.push(url.to_owned()),
+            None => members.push((name.to_owned(), vec![url.to_owned()])),
+        }
+    }
+    if members.is_empty() {
+        return Err("must name at least one member as NAME=URL".into());
+    }
+    Ok(members)
+}
+
+/// The `host:port` of a URL.
+pub fn address(url: &str) -> Result<String, String> {
+    let rest = match url.split_once("://") {
+        Some(("http", rest)) => rest,
+        Some(("https", _)) => {
+            return Err(format!("{url}: TLS arrives in a later version; use http://"));
+        }
+        _ => return Err(format!("{url:?} must begin with http://")),
+    };
+    let authority = rest.trim_end_matches('/');
+    let port = authority
+        .rsplit_once(':')
+        .and_then(|(host, port)| (!host.is_empty()).then_some(port)?.parse::<u16>().ok());
+    match port {
+        Some(_) if !authority.contains('/') => Ok(authority.to_owned()),
+        _ => Err(format!("{url:?} must be http://HOST:PORT")),
+    }
+}
+
+/// FNV-1a over the parts, with a zero byte after each; never 0, which raft reserves.
+fn hash<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for part in parts {
+        for byte in part.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    // Stirred once more, because the last bytes of similar addresses differ least.
+    hash ^= hash >> 32;
+    hash = hash.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (hash ^ (hash >> 32)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_agree_on_ids_whatever_the_order() {
+        let a = Config {
+            initial_cluster: "a=http://h:1,b=http://h:2,c=http://h:3".into(),
+            ..Config::default()
+        };
+        let b = Config {
+            initial_cluster: "c=http://h:3,a=http://h:1,b=http://h:2".into(),
+            ..Config::default()
+        };
+        assert_eq!(a.members(), b.members());
+        assert_eq!(a.cluster_id(), b.cluster_id());
+        let other = Config { initial_cluster_token: "other".into(), ..a.clone() };
+        assert_ne!(a.cluster_id(), other.cluster_id());
+    }
+
+    #[test]
+    fn an_address_needs_a_host_and_a_port() {
+        assert_eq!(address("http://127.0.0.1:2379").as_deref(), Ok("127.0.0.1:2379"));
+        assert_eq!(address("http://[::1]:2379/").as_deref(), Ok("[::1]:2379"));
+        for bad in
+            ["127.0.0.1:2379", "http://:1", "http://a", "http://a:b", "https://a:1", "http://a:1/x"]
+        {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How a server is set up, and the rules its settings must keep.
+
+mod cluster;
+mod compaction;
+mod rules;
+
+use std::{path::PathBuf, time::Duration};
+
+pub use self::{cluster::address, compaction::AutoCompaction, rules::Problem};
+
+/// A server's settings, under etcd's names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `--name`: this member's human name.
+    pub name: String,
+    /// `--data-dir`: where everything is kept.
+    pub data_dir: PathBuf,
+    /// `--wal-dir`: where the log is kept, if not there.
+    pub wal_dir: Option<PathBuf>,
+    /// `--listen-client-urls`: where clients are listened to.
+    pub listen_client_urls: Vec<String>,
+    /// `--advertise-client-urls`: where clients are told to come.
+    pub advertise_client_urls: Vec<String>,
+    /// `--listen-peer-urls`: where other members are listened to.
+    pub listen_peer_urls: Vec<String>,
+    /// `--initial-advertise-peer-urls`: where other members reach this one.
+    pub initial_advertise_peer_urls: Vec<String>,
+    /// `--initial-cluster`: all members, `name=url,name=url`. A name may come more than once.
+    pub initial_cluster: String,
+    /// `--initial-cluster-state`: a cluster that starts for the first time, or one that runs.
+    pub initial_cluster_state: ClusterState,
+    /// `--initial-cluster-token`: keeps clusters with the same addresses apart.
+    pub initial_cluster_token: String,
+    /// `--heartbeat-interval`.
+    pub heartbeat_interval: Duration,
+    /// `--election-timeout`.
+    pub election_timeout: Duration,
+    /// `--snapshot-count`: log entries between snapshots, at the most.
+    pub snapshot_count: u64,
+    /// `--max-txn-ops`.
+    pub max_txn_ops: usize,
+    /// `--max-request-bytes`.
+    pub max_request_bytes: usize,
+    /// `--pre-vote`.
+    pub pre_vote: bool,
+    /// `--watch-progress-notify-interval`.
+    pub watch_progress_notify_interval: Duration,
+    /// `--quota-backend-bytes`: how large the store may grow; 0 for [`Config::QUOTA_DEFAULT`].
+    pub quota_backend_bytes: u64,
+    /// `--auto-compaction-mode` and `--auto-compaction-retention`.
+    pub auto_compaction: AutoCompaction,
+    /// `--strict-reconfig-check`: refuse changes of the members that would endanger the majority.
+    pub strict_reconfig_check: bool,
+    /// `--max-learners`.
+    pub max_learners: usize,
+    /// `--corrupt-check-time`: how often members compare their data; zero for never.
+    pub corrupt_check_time: Duration,
+    /// `--warning-apply-duration`: a round of the core loop that applies entries and takes longer is
+    /// logged and counted as slow.
+    pub warning_apply_duration: Duration,
+    /// `--metrics`: whether latencies of each gRPC method are measured too.
+    pub metrics: MetricsDetail,
+    /// `--listen-metrics-urls`: where `/metrics` and `/health` are served besides the client URLs.
+    pub listen_metrics_urls: Vec<String>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsDetail {
+    /// Everything but what is next.
+    Basic,
+    /// Also a histogram of latencies for each gRPC method.
+    Extensive,
+}
+
+/// Whether the cluster starts for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterState {
+    /// It does.
+    New,
+    /// It runs already.
+    Existing,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            name: "default".into(),
+            data_dir: "default.tenure".into(),
+            wal_dir: None,
+            listen_client_urls: vec!["http://127.0.0.1:2379".into()],
+            advertise_client_urls: vec!["http://127.0.0.1:2379".into()],
+            listen_peer_urls: vec!["http://127.0.0.1:2380".into()],
+            initial_advertise_peer_urls: vec!["http://127.0.0.1:2380".into()],
+            initial_cluster: "default=http://127.0.0.1:2380".into(),
+            initial_cluster_state: ClusterState::New,
+            initial_cluster_token: "tenure-cluster".into(),
+            heartbeat_interval: Duration::from_millis(50),
+            election_timeout: Duration::from_millis(500),
+            snapshot_count: 100_000,
+            max_txn_ops: 128,
+            max_request_bytes: 1_572_864,
+            pre_vote: true,
+            watch_progress_notify_interval: Duration::from_secs(600),
+            quota_backend_bytes: 0,
+            auto_compaction: AutoCompaction::default(),
+            strict_reconfig_check: true,
+            max_learners: 1,
+            corrupt_check_time: Duration::from_secs(60),
+            warning_apply_duration: Duration::from_millis(100),
+            metrics: MetricsDetail::Basic,
+            listen_metrics_urls: vec![],
+        }
+    }
+}
+
+impl Config {
+    /// The quota when none is set, as in etcd.
+    pub const QUOTA_DEFAULT: u64 = 2 << 30;
+
+    /// How large the store may grow.
+    pub fn quota(&self) -> u64 {
+        match self.quota_backend_bytes {
+            0 => Config::QUOTA_DEFAULT,
+            bytes => bytes,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `etcd_server_*`: who leads, and how proposals fare.
+
+use prometheus::{IntCounter, IntGauge};
+use tenure_replica::{Role, Status};
+
+use super::make::{Maker, raise};
+use crate::{Config, grpc::ETCD_VERSION};
+
+pub(crate) struct ServerMetrics {
+    has_leader: IntGauge,
+    is_leader: IntGauge,
+    is_learner: IntGauge,
+    committed: IntGauge,
+    applied: IntGauge,
+    pending: IntGauge,
+    failed: IntCounter,
+    reads_failed: IntCounter,
+    slow_reads: IntCounter,
+    pub(crate) leader_changes: IntCounter,
+    pub(crate) slow_applies: IntCounter,
+    pub(crate) heartbeat_failures: IntCounter,
+}
+
+impl ServerMetrics {
+    pub(super) fn new(make: &Maker<'_>, config: &Config) -> ServerMetrics {
+        let me = config.member_id().to_string();
+        make.fact("etcd_server_id", "This member's id, as the label.", "server_id", &me);
+        let version = "The version of the etcd API that is served, as the label.";
+        make.fact("etcd_server_version", version, "server_version", ETCD_VERSION);
+        let minor = ETCD_VERSION.rsplit_once('.').map_or(ETCD_VERSION, |(minor, _)| minor);
+        let version = "The version of the etcd API that all members serve, as the label.";
+        make.fact("etcd_cluster_version", version, "cluster_version", minor);
+        let quota = "How large the store may grow, in bytes.";
+        make.gauge("etcd_server_quota_backend_bytes", quota).set(config.quota() as i64);
+        ServerMetrics {
+            has_leader: make.gauge("etcd_server_has_leader", "Whether this member knows a raft leader."),
+            is_leader: make.gauge("etcd_server_is_leader", "Whether this member is the raft leader."),
+            is_learner: make.gauge("etcd_server_is_learner", "Whether this member has no vote."),
+            committed: make.gauge(
+                "etcd_server_proposals_committed_total",
+                "The index up to which the log is committed.",
+            ),
+            applied: make.gauge(
+                "etcd_server_proposals_applied_total",
+                "The index up to which the log is applied.",
+            ),
+            pending: make.gauge(
+                "etcd_server_proposals_pending",
+                "Writes of this member's clients that wait for their outcome.",
+            ),
+            failed: make.counter(
+                "etcd_server_proposals_failed_total",
+                "Writes of this member's clients that failed or have an unknown outcome.",
+            ),
+            reads_failed: make.counter(
+                "etcd_server_read_indexes_failed_total",
+                "Linearizable reads that were given up on.",
+            ),
+            slow_reads: make.counter(
+                "etcd_server_slow_read_indexes_total",
+                "Rounds of linearizable reads that the raft leader did not answer in time.",
+            ),
+            leader_changes: make.counter(
+                "etcd_server_leader_changes_seen_total",
+                "How often this member has seen a raft leader take over.",
+            ),
+            slow_applies: make.counter(
+                "etcd_server_slow_apply_total",
+                "Rounds that applied entries and took longer than --warning-apply-duration.",
+            ),
+            heartbeat_failures: make.counter(
+                "etcd_server_heartbeat_send_failures_total",
+                "How often the raft leader was too late to show itself: it did not run, or is overloaded.",
+            ),
+        }
+    }
+
+    pub(super) fn read(&self, status: &Status) {
+        self.has_leader.set(status.leader.is_some().into());
+        self.is_leader.set((status.role == Role::Leader).into());
+        self.is_learner.set(status.is_learner.into());
+        self.committed.set(status.committed as i64);
+        self.applied.set(status.applied as i64);
+        self.pending.set(status.writes_pending as i64);
+        raise(&self.failed, status.counts.writes_failed);
+        raise(&self.reads_failed, status.counts.reads_failed);
+        raise(&self.slow_reads, status.counts.read_rounds_lost);
+    }
+}

@@ -1,4 +1,6 @@
-//! Plain HTTP on the client port: health and version.
+//! Plain HTTP on the client port: health, version, and the JSON gateway.
+
+pub(crate) mod gateway;
 
 use axum::{
     Json, Router,

@@ -12,15 +12,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(feature = "wire")]
 fn messages() -> Result<(), Box<dyn std::error::Error>> {
-    let files = protox::compile(
-        [
-            "etcdserverpb/rpc.proto",
-            "v3electionpb/v3election.proto",
-            "v3lockpb/v3lock.proto",
-            "grpc/health/v1/health.proto",
-        ],
-        ["proto"],
-    )?;
+    use std::path::Path;
+
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler.include_imports(true).open_files([
+        "etcdserverpb/rpc.proto",
+        "v3electionpb/v3election.proto",
+        "v3lockpb/v3lock.proto",
+        "grpc/health/v1/health.proto",
+    ])?;
+    let described = Path::new(&std::env::var("OUT_DIR")?).join("descriptors.bin");
+    std::fs::write(described, compiler.encode_file_descriptor_set())?;
+    let files = compiler.include_source_info(true).file_descriptor_set();
     // `Bytes` for every bytes field: a key or value is then a share of the request's buffer, and
     // goes from the socket into the store and out to every watcher without a copy.
     tonic_prost_build::configure()

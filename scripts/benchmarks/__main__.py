@@ -13,6 +13,7 @@ from .load import Load
 PARTS = {
     "three": ("Three nodes", lambda bench: parts.throughput(bench, 3) + parts.flushes(bench)),
     "one": ("One node", lambda bench: parts.throughput(bench, 1)),
+    "gateway": ("JSON gateway", parts.gateway),
     "expiry": ("Leases", parts.expiry),
     "failover": ("Losing the raft leader", parts.failover),
     "handover": ("Handing over", parts.hand_over),

@@ -93,6 +93,22 @@ def throughput_row(what, reports, figure, asked):
     )
 
 
+def gateway(bench):
+    """The same puts as JSON over HTTP/1, at both; alternating, as the loads over gRPC."""
+    words = ["put", "--gateway", "--clients", "64", "--duration", f"{bench.seconds}s"]
+    rows = []
+    for size, asked in ((3, "2 ×"), (1, "")):
+        with bench.cluster("tenure", size) as tenure, bench.cluster("etcd", size) as etcd:
+            reports = {"tenure": [], "etcd": []}
+            for round_number in range(bench.rounds):
+                for cluster in [tenure, etcd] if round_number % 2 == 0 else [etcd, tenure]:
+                    bench.say(f"{size} node(s): put through the gateway: {cluster.kind}")
+                    reports[cluster.kind].append(bench.load.run(cluster, words))
+        what = f"put through the JSON gateway, 64 clients, {size} node(s)"
+        rows.append(throughput_row(what, reports, "operations_per_second", asked))
+    return rows
+
+
 def latency(reports, which):
     return f"{median([r['latency_ms'][which] for r in reports]):.2f}"
 

@@ -92,6 +92,8 @@ failures! {
     NotLeader => FailedPrecondition, "etcdserver: not leader";
     /// The member named as the next raft leader cannot be it.
     BadLeaderTransferee => FailedPrecondition, "etcdserver: bad leader transferee";
+    /// A name and password were given, but nobody is asked for them.
+    AuthNotEnabled => FailedPrecondition, "etcdserver: authentication is not enabled";
     /// A learner does not serve this.
     NotForLearner => FailedPrecondition, "etcdserver: rpc not supported for learner";
     /// There is no way down that could be left.

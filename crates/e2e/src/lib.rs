@@ -4,7 +4,7 @@
 //! that goes away, and can kill, stop, continue, and restart each of them. When a test fails, the
 //! end of every member's log is printed; whatever happens, no process outlives its test.
 //!
-//! [`Load`] writes keys meanwhile and remembers what was acknowledged, [`Register`] looks for stale
+//! [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers what was acknowledged, [`Register`] looks for stale
 //! reads, [`Network`] puts members into
 //! network namespaces and cuts the links between them, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs.
 //!
@@ -13,6 +13,7 @@
 mod address;
 mod cluster;
 mod ctl;
+mod gateway;
 mod load;
 mod member;
 mod metrics;
@@ -25,6 +26,7 @@ mod watcher;
 pub use address::{Address, reserve};
 pub use cluster::{Cluster, Plan, hash_everywhere};
 pub use ctl::{Ctl, Said};
+pub use gateway::{Gateway, Lines, Posted};
 pub use load::{Load, Record};
 pub use member::{Member, Spawn};
 pub use metrics::{Scrape, fetch};

@@ -20,11 +20,20 @@ pub fn tenure() -> PathBuf {
 
 /// A program that scripts/setup-tests put into target/test-tools: `etcd`, `etcdctl`, `python`.
 pub fn installed(name: &str) -> PathBuf {
+    fetched(&Path::new("bin").join(name))
+}
+
+/// Where scripts/setup-tests put packages for Node.
+pub fn node_modules() -> PathBuf {
+    fetched(Path::new("node/node_modules"))
+}
+
+fn fetched(path: &Path) -> PathBuf {
     let tools = env::var_os("TENURE_TEST_TOOLS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools"),
         PathBuf::from,
     );
-    let path = tools.join("bin").join(name);
+    let path = tools.join(path);
     assert!(path.exists(), "{} is missing: run scripts/setup-tests", path.display());
     path
 }

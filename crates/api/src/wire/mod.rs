@@ -6,6 +6,10 @@
 
 pub mod convert;
 
+/// All of `proto/` as an encoded `FileDescriptorSet`: for those who read messages by description,
+/// such as the JSON gateway and server reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
 /// Keys, watches, leases, members, maintenance and users: the services of etcd itself.
 #[allow(missing_docs, clippy::all)]
 pub mod etcdserverpb {

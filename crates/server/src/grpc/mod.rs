@@ -1,9 +1,11 @@
 //! The etcd v3 API over gRPC: a file per service, each a thin door to the node.
 
+mod auth;
 mod cluster;
 mod kv;
 mod lease;
 mod maintenance;
+mod reflection;
 mod reply;
 mod steps;
 mod stubs;
@@ -13,9 +15,10 @@ use std::time::Duration;
 
 use tonic::service::Routes;
 
+pub(crate) use self::reply::refuse;
 use self::stubs::{
-    cluster_server::ClusterServer, kv_server::KvServer, lease_server::LeaseServer,
-    maintenance_server::MaintenanceServer,
+    auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer,
+    lease_server::LeaseServer, maintenance_server::MaintenanceServer,
 };
 use crate::node::Door;
 
@@ -34,7 +37,7 @@ pub struct Limits {
 }
 
 /// gRPC's own limit lies above ours, so that a request a little too large gets etcd's answer.
-const REQUEST_OVERHEAD_BYTES: usize = 512 << 10;
+pub(crate) const REQUEST_OVERHEAD_BYTES: usize = 512 << 10;
 
 /// All services of this server.
 pub fn routes(door: &Door, limits: Limits) -> Routes {
@@ -50,4 +53,7 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
         .add_service(LeaseServer::new(lease::Lease::new(door.clone())))
         .add_service(ClusterServer::new(cluster::Cluster::new(door.clone())))
         .add_service(MaintenanceServer::new(maintenance::Maintenance::new(door.clone())))
+        .add_service(AuthServer::new(auth::Auth::new(door.clone())))
+        .add_service(reflection::v1())
+        .add_service(reflection::v1alpha())
 }

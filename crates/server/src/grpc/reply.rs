@@ -7,7 +7,7 @@ use tonic::{Status, metadata::MetadataMap};
 use crate::node::{Door, Stamp};
 
 /// A failure as gRPC carries it.
-pub(super) fn refuse(failure: Failure) -> Status {
+pub(crate) fn refuse(failure: Failure) -> Status {
     let code = match failure.code() {
         Code::Canceled => tonic::Code::Cancelled,
         Code::Unknown => tonic::Code::Unknown,

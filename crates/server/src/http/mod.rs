@@ -1,4 +1,6 @@
-//! Plain HTTP on the client port: health, version and metrics.
+//! Plain HTTP on the client port: health, version, metrics, and the JSON gateway.
+
+pub(crate) mod gateway;
 
 use axum::{
     Json, Router,
@@ -28,7 +30,8 @@ pub fn routes(door: Door) -> Router {
 pub(crate) async fn nothing_here(request: Request) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE).map(|value| value.as_bytes());
     if kind.is_some_and(|kind| kind.starts_with(b"application/grpc")) {
-        return tonic::Status::unimplemented("no such method").into_http();
+        let text = format!("no such method: {}", request.uri().path());
+        return tonic::Status::unimplemented(text).into_http();
     }
     (StatusCode::NOT_FOUND, "404 page not found\n").into_response()
 }

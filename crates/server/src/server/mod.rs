@@ -149,10 +149,11 @@ impl Server {
             txn_ops_max: config.max_txn_ops,
             leaderless_max: 3 * config.election_timeout,
         };
-        let router = grpc::routes(&door, limits)
-            .into_axum_router()
+        let services = grpc::routes(&door, limits).into_axum_router().fallback(http::nothing_here);
+        let router = services
+            .clone()
             .merge(http::routes(door.clone()))
-            .fallback(http::nothing_here);
+            .merge(http::gateway::routes(&services, limits.request_bytes_max));
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let counted = |router| Counted { router, metrics: door.metrics.clone() };

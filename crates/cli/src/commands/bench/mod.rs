@@ -12,6 +12,7 @@ mod cas;
 mod connection;
 mod drive;
 mod gap;
+mod gateway;
 mod get;
 mod key;
 mod lease_expiry;

@@ -6,6 +6,7 @@ use tenure::api::wire::etcdserverpb as pb;
 
 use super::connection::{Connection, Fault, framed, path};
 use super::drive::{Client, drive, for_each};
+use super::gateway::GatewayWriter;
 use super::key::{Dice, KeyArgs, value};
 use super::load::{CLIENTS_DEFAULT, LoadArgs};
 use super::report::Report;
@@ -24,56 +25,49 @@ pub(super) struct Args {
     /// Write the keys in order, each client its own share, instead of at random
     #[arg(long)]
     sequential: bool,
+    /// Write as JSON through the gateway, each client over an HTTP/1 connection of its own
+    #[arg(long)]
+    gateway: bool,
 }
 
 /// Runs it.
 pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
     let count = args.load.clients_or(CLIENTS_DEFAULT);
+    let choice = |index: usize| KeyChoice {
+        keys: args.keys.clone(),
+        dice: Dice::new(index),
+        in_order: args.sequential.then_some((index as u64, count as u64)),
+    };
+    if args.gateway {
+        let endpoints = settings.endpoints.iter().cycle().take(count);
+        let clients = (0..)
+            .zip(endpoints)
+            .map(|(index, endpoint)| GatewayWriter::new(endpoint, choice(index), args.val_size))
+            .collect();
+        let (stage, clients) = drive(&args.load, clients).await;
+        return Ok(Report::of("put as JSON", &settings.endpoints, clients.len(), count, &stage));
+    }
     let connections = args.load.connect(count, settings).await?;
     let clients = (0..count)
         .map(|index| {
-            let keys = args.keys.clone();
             let connection = &connections[index % connections.len()];
-            let mut writer = Writer::new(connection, keys, args.val_size, index);
-            writer.in_order = args.sequential.then_some((index as u64, count as u64));
-            writer
+            Writer::new(connection, choice(index), args.val_size)
         })
         .collect();
     let (stage, clients) = drive(&args.load, clients).await;
     Ok(Report::of("put", &settings.endpoints, clients.len(), connections.len(), &stage))
 }
 
-/// A client that writes one random key after the other.
-pub(super) struct Writer {
-    connection: Connection,
-    method: Uri,
+/// Which key a client writes next.
+pub(super) struct KeyChoice {
     keys: KeyArgs,
-    value: Bytes,
     dice: Dice,
     /// The next key's number and how far apart this client's keys are, if they come in order.
     in_order: Option<(u64, u64)>,
 }
 
-impl Writer {
-    pub(super) fn new(
-        connection: &Connection,
-        keys: KeyArgs,
-        val_size: usize,
-        index: usize,
-    ) -> Writer {
-        Writer {
-            connection: connection.clone(),
-            method: connection.method(path::PUT),
-            keys,
-            value: value(val_size),
-            dice: Dice::new(index),
-            in_order: None,
-        }
-    }
-}
-
-impl Writer {
-    fn next_key(&mut self) -> Bytes {
+impl KeyChoice {
+    pub(super) fn next(&mut self) -> Bytes {
         match &mut self.in_order {
             None => self.keys.random(&mut self.dice),
             Some((next, step)) => {
@@ -85,9 +79,28 @@ impl Writer {
     }
 }
 
+/// A client that writes one key after the other.
+pub(super) struct Writer {
+    connection: Connection,
+    method: Uri,
+    value: Bytes,
+    choice: KeyChoice,
+}
+
+impl Writer {
+    fn new(connection: &Connection, choice: KeyChoice, val_size: usize) -> Writer {
+        Writer {
+            connection: connection.clone(),
+            method: connection.method(path::PUT),
+            value: value(val_size),
+            choice,
+        }
+    }
+}
+
 impl Client for Writer {
     async fn operate(&mut self) -> Result<(), Fault> {
-        let key = self.next_key();
+        let key = self.choice.next();
         let put = pb::PutRequest { key, value: self.value.clone(), ..Default::default() };
         self.connection.unary(&self.method, framed(&put)).await.map(drop)
     }

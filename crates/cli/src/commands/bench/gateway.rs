@@ -1,0 +1,88 @@
+//! Puts as JSON: what a client of the gateway does, with little of its own.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tenure::grpc::Endpoint;
+use tokio::net::TcpStream;
+
+use super::connection::Fault;
+use super::drive::Client;
+use super::key::value;
+use super::put::KeyChoice;
+
+const PATH: &str = "/v3/kv/put";
+/// As much of a refusal as is counted by.
+const REFUSAL_BYTES_MAX: usize = 200;
+
+/// A client that writes one key after the other, over a connection that it keeps.
+pub(super) struct GatewayWriter {
+    endpoint: Uri,
+    choice: KeyChoice,
+    /// In base64.
+    value: String,
+    connection: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl GatewayWriter {
+    pub(super) fn new(endpoint: &Endpoint, choice: KeyChoice, val_size: usize) -> GatewayWriter {
+        GatewayWriter {
+            endpoint: endpoint.uri().clone(),
+            choice,
+            value: BASE64_STANDARD.encode(value(val_size)),
+            connection: None,
+        }
+    }
+
+    async fn post(&self, send: &mut SendRequest<Full<Bytes>>, body: String) -> Result<(), Fault> {
+        let authority = self.endpoint.authority().map_or("", |authority| authority.as_str());
+        let request = Request::post(PATH)
+            .header(header::HOST, authority)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(broken)?;
+        send.ready().await.map_err(broken)?;
+        let answer = send.send_request(request).await.map_err(broken)?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(broken)?.to_bytes();
+        if status == StatusCode::OK {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&body[..body.len().min(REFUSAL_BYTES_MAX)]);
+        Err(Fault::Status(format!("{status}: {text}")))
+    }
+}
+
+impl Client for GatewayWriter {
+    async fn operate(&mut self) -> Result<(), Fault> {
+        let mut send = match self.connection.take() {
+            Some(send) => send,
+            None => open(&self.endpoint).await?,
+        };
+        let key = BASE64_STANDARD.encode(self.choice.next());
+        let body = format!(r#"{{"key":"{key}","value":"{}"}}"#, self.value);
+        let done = self.post(&mut send, body).await;
+        // One that broke is opened anew next time.
+        if !matches!(done, Err(Fault::Transport(_))) {
+            self.connection = Some(send);
+        }
+        done
+    }
+}
+
+async fn open(endpoint: &Uri) -> Result<SendRequest<Full<Bytes>>, Fault> {
+    let authority = endpoint.authority().map_or("", |authority| authority.as_str());
+    let tcp = TcpStream::connect(authority).await.map_err(broken)?;
+    tcp.set_nodelay(true).map_err(broken)?;
+    let (send, connection) = handshake(TokioIo::new(tcp)).await.map_err(broken)?;
+    // Ends with the connection; whoever uses it then learns why.
+    tokio::spawn(connection);
+    Ok(send)
+}
+
+fn broken(cause: impl std::fmt::Display) -> Fault {
+    Fault::Transport(cause.to_string())
+}

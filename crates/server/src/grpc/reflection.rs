@@ -1,0 +1,37 @@
+//! Reflection: the services describe themselves, so that tools such as grpcurl need no .proto files.
+
+use tenure_api::wire::DESCRIPTORS;
+use tonic_reflection::server::{
+    Builder,
+    v1::{ServerReflection, ServerReflectionServer},
+    v1alpha::{
+        ServerReflection as AlphaReflection, ServerReflectionServer as AlphaReflectionServer,
+    },
+};
+
+/// What is named to those who ask. Elections and locks are described, but not served yet.
+const SERVED: [&str; 8] = [
+    "etcdserverpb.KV",
+    "etcdserverpb.Watch",
+    "etcdserverpb.Lease",
+    "etcdserverpb.Cluster",
+    "etcdserverpb.Maintenance",
+    "etcdserverpb.Auth",
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+];
+
+fn described() -> Builder<'static> {
+    let builder = Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS);
+    SERVED.iter().fold(builder, |builder, name| builder.with_service_name(*name))
+}
+
+/// The present version.
+pub(super) fn v1() -> ServerReflectionServer<impl ServerReflection> {
+    described().build_v1().expect("the descriptors were made by our build")
+}
+
+/// The version that most tools still ask for first.
+pub(super) fn v1alpha() -> AlphaReflectionServer<impl AlphaReflection> {
+    described().build_v1alpha().expect("the descriptors were made by our build")
+}

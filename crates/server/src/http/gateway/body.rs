@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, BodyDataStream, Bytes};
 use futures_util::StreamExt;
 use tenure_api::Failure;
 use tonic::Status;
@@ -11,6 +11,10 @@ use crate::grpc::{REQUEST_OVERHEAD_BYTES, refuse};
 
 /// How long a client may take to send the one object of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How much of a refused body is still read, and for how long.
+const DRAIN_BYTES_MAX: usize = 32 << 20;
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The most that the JSON of one request may weigh: the largest message that gRPC reads, every byte
 /// of it in base64. So the size of a request is judged by the service, and only what is hopeless is
@@ -27,6 +31,21 @@ pub(super) async fn read_all(body: Body, bytes_max: usize) -> Result<Bytes, Stat
     }
 }
 
+/// Reads on, within limits, what is of no use any more. A connection that is closed while its client
+/// still writes is reset, and the client never sees why it was refused.
+pub(super) async fn drain(pieces: &mut BodyDataStream) {
+    let drained = async {
+        let mut left = DRAIN_BYTES_MAX;
+        while let Some(Ok(piece)) = pieces.next().await {
+            left = left.saturating_sub(piece.len());
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN_PATIENCE, drained).await;
+}
+
 /// A body that comes in one piece, as nearly all do, is not copied.
 async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Status> {
     let mut pieces = body.into_data_stream();
@@ -35,6 +54,7 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Status> {
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|_| Status::cancelled("the request broke off"))?;
         if whole.len().max(joined.len()) + piece.len() > bytes_max {
+            drain(&mut pieces).await;
             return Err(refuse(Failure::RequestTooLarge));
         }
         if joined.is_empty() && whole.is_empty() {

@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use tenure_api::Failure;
 use tonic::Status;
 
+use super::body::drain;
 use crate::grpc::refuse;
 
 /// The objects of a body.
@@ -30,7 +31,12 @@ impl Objects {
             match self.cutter.cut() {
                 Ok(Some(object)) => return Some(Ok(object)),
                 Ok(None) => {}
-                Err(status) => return Some(Err(status)),
+                Err(status) => {
+                    if self.cutter.is_overfull() {
+                        drain(&mut self.pieces).await;
+                    }
+                    return Some(Err(status));
+                }
             }
             match self.pieces.next().await {
                 Some(Ok(piece)) => self.cutter.add(&piece),
@@ -72,6 +78,10 @@ impl Cutter {
 
     fn add(&mut self, piece: &[u8]) {
         self.held.extend_from_slice(piece);
+    }
+
+    fn is_overfull(&self) -> bool {
+        self.seen > self.object_bytes_max
     }
 
     fn between_objects(&self) -> bool {

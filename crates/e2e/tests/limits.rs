@@ -1,0 +1,165 @@
+//! Alarms: a store that is full, a member that holds something else than the others.
+#![allow(clippy::unwrap_used)]
+
+use std::{path::PathBuf, process::Stdio};
+
+use tenure_api::op::PutLease;
+use tenure_e2e::{Cluster, Ctl, Gateway, Member, Plan, eventually, fetch, pb};
+use tenure_replica::{Frozen, Thaw, command::Command, state::Traces};
+use tenure_server::disk::{SnapshotReader, SnapshotWriter};
+
+const QUOTA_BYTES: &str = "4194304";
+
+/// Fills the store until it refuses; answers how many values of 100 kB it took.
+async fn fill(cluster: &Cluster) -> usize {
+    let client = cluster.client();
+    for key in 0..1000 {
+        let put = pb::PutRequest {
+            key: format!("fill/{key}").into(),
+            value: vec![b'x'; 100_000].into(),
+            ..Default::default()
+        };
+        if let Err(refusal) = client.kv().put(put).await {
+            let text = refusal.to_string();
+            assert!(text.contains("mvcc: database space exceeded"), "{text}");
+            return key;
+        }
+    }
+    panic!("the quota does not hold");
+}
+
+async fn health(cluster: &Cluster, query: &str) -> (String, String) {
+    let address = cluster.members[1].client.to_string();
+    fetch(&address, &format!("/health{query}")).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_full_store_keeps_elections_going_and_recovers_by_itself() {
+    let cluster = Cluster::with(3, Plan::flags(&["--quota-backend-bytes", QUOTA_BYTES])).await;
+    let ctl = Ctl::of(&cluster);
+    let taken = fill(&cluster).await;
+    assert!((20..=42).contains(&taken), "{taken} values of 100 kB in 4 MiB");
+    eventually("the alarm is known", async || {
+        let listed = ctl.run(&["alarm", "list"]).ok();
+        if listed.contains("NOSPACE") { Ok(()) } else { Err(listed) }
+    })
+    .await;
+    assert!(ctl.run(&["put", "one", "more"]).err.contains("database space exceeded"));
+    let (_, body) = health(&cluster, "").await;
+    assert!(body.contains(r#""health":"false""#) && body.contains("ALARM NOSPACE"), "{body}");
+    let (_, body) = health(&cluster, "?exclude=NOSPACE").await;
+    assert!(body.contains(r#""health":"true""#), "{body}");
+
+    // A stock client's lock is a lease and small keys on it.
+    let held = ctl.run(&["lock", "jobs", "echo", "held"]).ok();
+    assert!(held.contains("held"), "{held}");
+    // So is a stock client's candidacy, which another waits for in the middle of it all.
+    let mut leader = ctl.command(&["elect", "office", "first"]);
+    let mut leader = leader.stdout(Stdio::piped()).spawn().unwrap();
+    eventually("somebody is elected", async || {
+        let elected = ctl.run(&["get", "--prefix", "office/", "--print-value-only"]).ok();
+        if elected.trim() == "first" { Ok(()) } else { Err(elected) }
+    })
+    .await;
+    leader.kill().unwrap();
+    leader.wait().unwrap();
+
+    let revision = cluster.status(0).await.unwrap().header.unwrap().revision;
+    ctl.run(&["del", "--prefix", "fill/"]).ok();
+    ctl.run(&["compaction", &(revision + 1).to_string()]).ok();
+    eventually("the alarm ends by itself", async || {
+        let listed = ctl.run(&["alarm", "list"]).ok();
+        if listed.trim().is_empty() { Ok(()) } else { Err(listed) }
+    })
+    .await;
+    ctl.run(&["put", "one", "more"]).ok();
+    let log = cluster.members.iter().map(|member| member.log()).collect::<String>();
+    assert!(log.contains("the store fills up"), "nobody was warned");
+}
+
+#[tokio::test]
+async fn an_alarm_can_be_raised_and_lowered_by_hand() {
+    let cluster = Cluster::start(1).await;
+    let gateway = Gateway::at(cluster.members[0].client);
+    let alarm = async |action: &str, member: u64| {
+        let body = format!(r#"{{"action":"{action}","memberID":"{member}","alarm":"CORRUPT"}}"#);
+        gateway.post("/v3/maintenance/alarm", body).await
+    };
+    let put = r#"{"key":"aw==","value":"dg=="}"#;
+    let id = cluster.id(0).await;
+    eventually("the cluster knows alarms", async || {
+        let raised = alarm("ACTIVATE", id).await;
+        if raised.status == 200 { Ok(()) } else { Err(raised.body) }
+    })
+    .await;
+    let refused = gateway.post("/v3/kv/put", put).await;
+    assert!(refused.body.contains("etcdserver: corrupt cluster"), "{}", refused.body);
+    let unknown = alarm("ACTIVATE", 7).await;
+    assert!(unknown.body.contains("member not found"), "{}", unknown.body);
+    let lowered = alarm("DEACTIVATE", 0).await;
+    assert!(lowered.body.contains("CORRUPT"), "{}", lowered.body);
+    assert_eq!(gateway.post("/v3/kv/put", put).await.status, 200);
+}
+
+fn snapshots(member: &Member) -> Vec<PathBuf> {
+    let is_snapshot = |file: &PathBuf| file.extension().is_some_and(|kind| kind == "snap");
+    member.files("snap").into_iter().filter(is_snapshot).collect()
+}
+
+/// One key more than the others have, in a file whose checksums are all right.
+fn rot(member: &Member) {
+    let path = snapshots(member).pop().expect("a snapshot was taken");
+    let mut reader = SnapshotReader::open(&path).unwrap();
+    let mut thaw = Thaw::new();
+    while let Some(chunk) = reader.next_chunk().unwrap() {
+        thaw.chunk(&chunk).unwrap();
+    }
+    let (mut state, mark) = (thaw.finish().unwrap(), reader.mark().clone());
+    let put = tenure_api::Put {
+        key: "rot".into(),
+        value: Some("rot".into()),
+        lease: PutLease::Set(None),
+        prev_kv: false,
+    };
+    state.apply((mark.index, mark.term), &Command::Put(put), &mut Traces::default()).unwrap();
+    let mut writer = SnapshotWriter::create(path.parent().unwrap(), mark.clone()).unwrap();
+    for chunk in (Frozen { mark, state }).chunks() {
+        writer.chunk(&chunk).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+#[tokio::test]
+async fn a_member_that_holds_something_else_is_named_and_the_others_go_on() {
+    let flags = ["--corrupt-check-time", "1s", "--snapshot-count", "20"];
+    let mut cluster = Cluster::with(3, Plan::flags(&flags)).await;
+    let client = cluster.client();
+    let put = |key: usize| pb::PutRequest { key: format!("{key}").into(), ..Default::default() };
+    let rotten = cluster.other_than(cluster.leader().await);
+    for key in 0..60 {
+        client.kv().put(put(key)).await.unwrap();
+    }
+    eventually("a snapshot is taken", async || {
+        let taken = !snapshots(&cluster.members[rotten]).is_empty();
+        if taken { Ok(()) } else { Err("none yet".to_owned()) }
+    })
+    .await;
+    cluster.members[rotten].stop().await;
+    rot(&cluster.members[rotten]);
+    cluster.members[rotten].start();
+    cluster.members[rotten].ready().await;
+    let id = cluster.id(rotten).await;
+    let mut key = 100;
+    eventually("the difference is found", async || {
+        key += 1;
+        let healthy = cluster.members[cluster.other_than(rotten)].client();
+        healthy.kv().put(put(key)).await.map_err(|cause| cause.to_string())?;
+        let listed = Ctl::of(&cluster).run(&["alarm", "list"]).out;
+        if listed.contains(&format!("memberID:{id} alarm:CORRUPT")) { Ok(()) } else { Err(listed) }
+    })
+    .await;
+    let refused = cluster.members[rotten].client().kv().put(put(0)).await.unwrap_err().to_string();
+    assert!(refused.contains("etcdserver: corrupt cluster"), "{refused}");
+    let leader = cluster.leader().await;
+    cluster.members[leader].logs("these members hold something else than the majority").await;
+}

@@ -6,7 +6,7 @@ use tenure_api::{
 };
 
 use crate::{
-    command::Command,
+    command::{Command, MemberChange},
     log::{LogIndex, Persist, SnapshotMark},
     message::{Message, RaftMessage},
     moment::Moment,
@@ -172,6 +172,19 @@ pub enum Notice {
     SnapshotInstalled(LogIndex),
     /// Every member can apply commands of this version now.
     ClusterVersion(u32),
+    /// A change of the members has begun; both majorities count until it is done.
+    ChangeBegun(MemberChange),
+    /// It is done.
+    ChangeDone(MemberChange),
+    /// This member has not caught up with the raft leader since it started.
+    CatchingUp {
+        /// Up to where it has applied the log.
+        applied: LogIndex,
+        /// Up to where the raft leader has committed it, as far as is known here.
+        goal: LogIndex,
+    },
+    /// Now it has.
+    CaughtUp(LogIndex),
 }
 
 /// Why a member cannot go on.
@@ -187,4 +200,7 @@ pub enum Fatal {
         /// How.
         cause: crate::codec::DecodeError,
     },
+    /// The cluster goes on without this member.
+    #[error("this member was removed from the cluster")]
+    Removed,
 }

@@ -10,6 +10,7 @@ pub mod command;
 pub mod input;
 pub mod lease;
 pub mod log;
+mod membership;
 pub mod message;
 pub mod moment;
 pub mod mvcc;

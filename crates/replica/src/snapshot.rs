@@ -6,7 +6,8 @@
 use tenure_api::{Member, MemberId};
 
 use crate::{
-    codec::{DecodeError, Reader, put_bool, put_bytes, put_u64},
+    codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_option, put_u64},
+    command::MemberChange,
     lease::Leases,
     log::SnapshotMark,
     mvcc,
@@ -25,7 +26,11 @@ pub struct Frozen {
 const ROLL: u8 = 1;
 const LEASES: u8 = 2;
 const STORE: u8 = 3;
-const ROLL_FORMAT: u64 = 1;
+/// The roll as the first release wrote it. It is still written while the cluster version is 1: a
+/// member of that release may be the one to read it.
+const ROLL_FORMAT_1: u64 = 1;
+/// From cluster version 2 on: what follows tells of changes of the members.
+const ROLL_FORMAT_2: u64 = 2;
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl Frozen {
@@ -80,7 +85,8 @@ impl Thaw {
 
 fn roll(state: &State) -> Vec<u8> {
     let mut out = vec![ROLL];
-    put_u64(&mut out, ROLL_FORMAT);
+    let format = if state.cluster_version >= 2 { ROLL_FORMAT_2 } else { ROLL_FORMAT_1 };
+    put_u64(&mut out, format);
     put_u64(&mut out, u64::from(state.cluster_version));
     put_u64(&mut out, state.members.len() as u64);
     for member in state.members.values() {
@@ -110,12 +116,31 @@ fn roll(state: &State) -> Vec<u8> {
         put_u64(&mut out, origin.boot);
         put_u64(&mut out, origin.sequence);
     }
+    if format >= ROLL_FORMAT_2 {
+        put_changes(&mut out, state);
+    }
     out
+}
+
+fn put_changes(out: &mut Vec<u8>, state: &State) {
+    put_u64(out, state.removed.len() as u64);
+    for member in &state.removed {
+        put_u64(out, member.0);
+    }
+    put_option(out, state.change.as_ref(), |out, change| Codec::encode(change, out));
+}
+
+fn read_changes(input: &mut Reader<'_>, state: &mut State) -> Result<(), DecodeError> {
+    for _ in 0..input.count()? {
+        state.removed.insert(MemberId(input.u64()?));
+    }
+    state.change = input.option(<MemberChange as Codec>::decode)?;
+    Ok(())
 }
 
 fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
     let format = input.u64()?;
-    if format != ROLL_FORMAT {
+    if !(ROLL_FORMAT_1..=ROLL_FORMAT_2).contains(&format) {
         return Err(DecodeError::UnknownTag { what: "snapshot format", tag: format as u8 });
     }
     let version =
@@ -143,6 +168,9 @@ fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
     for _ in 0..input.count()? {
         let member = MemberId(input.u64()?);
         state.origins.insert(member, Origin { boot: input.u64()?, sequence: input.u64()? });
+    }
+    if format >= ROLL_FORMAT_2 {
+        read_changes(input, &mut state)?;
     }
     Ok(state)
 }

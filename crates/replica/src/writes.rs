@@ -48,6 +48,8 @@ struct Open {
     commands: Vec<u8>,
     waiters: Vec<Waiter>,
     since: Moment,
+    /// Nothing may be added to it: it carries a change of the members.
+    is_change: bool,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,15 @@ struct Sent {
     waiters: Vec<Waiter>,
     since: Moment,
     sent_at: Moment,
+    is_change: bool,
+}
+
+/// A batch on its way to the raft leader.
+#[derive(Clone, Debug)]
+pub(crate) struct Sealed {
+    pub(crate) bytes: Bytes,
+    /// It carries a change of the members that concerns raft.
+    pub(crate) is_change: bool,
 }
 
 impl Writes {
@@ -81,11 +92,14 @@ impl Writes {
         if self.waiting_bytes > WAITING_BYTES_MAX {
             return Err(Failure::TooManyRequests);
         }
+        let is_change = command.concerns_raft();
         let full = |open: &Open| {
-            open.commands.len() >= BATCH_BYTES_MAX || open.waiters.len() >= BATCH_COMMANDS_MAX
+            open.commands.len() >= BATCH_BYTES_MAX
+                || open.waiters.len() >= BATCH_COMMANDS_MAX
+                || open.is_change
         };
-        if self.open.back().is_none_or(full) {
-            self.open.push_back(Open { commands: vec![], waiters: vec![], since: now });
+        if is_change || self.open.back().is_none_or(full) {
+            self.open.push_back(Open { commands: vec![], waiters: vec![], since: now, is_change });
         }
         let open = self.open.back_mut().expect("an open batch was just made sure of");
         let before = open.commands.len();
@@ -96,7 +110,7 @@ impl Writes {
     }
 
     /// The next batch to send, if one may go.
-    pub(crate) fn next_batch(&mut self, now: Moment) -> Option<Bytes> {
+    pub(crate) fn next_batch(&mut self, now: Moment) -> Option<Sealed> {
         if !self.may_send(now) {
             return None;
         }
@@ -110,8 +124,9 @@ impl Writes {
             waiters: open.waiters,
             since: open.since,
             sent_at: now,
+            is_change: open.is_change,
         });
-        Some(bytes)
+        Some(Sealed { bytes, is_change: open.is_change })
     }
 
     fn may_send(&self, now: Moment) -> bool {
@@ -129,11 +144,12 @@ impl Writes {
     }
 
     /// Everything under way, to be sent again in order.
-    pub(crate) fn resend(&mut self, now: Moment) -> Vec<Bytes> {
+    pub(crate) fn resend(&mut self, now: Moment) -> Vec<Sealed> {
         for sent in &mut self.sent {
             sent.sent_at = now;
         }
-        self.sent.iter().map(|sent| sent.bytes.clone()).collect()
+        let sealed = |sent: &Sent| Sealed { bytes: sent.bytes.clone(), is_change: sent.is_change };
+        self.sent.iter().map(sealed).collect()
     }
 
     /// When the oldest batch under way was last sent.
@@ -141,12 +157,12 @@ impl Writes {
         self.sent.front().map(|sent| sent.sent_at)
     }
 
-    /// A batch of this member was applied: who waits for its outcomes, in order.
-    pub(crate) fn applied(&mut self, boot: u64, sequence: u64) -> Vec<Waiter> {
+    /// A batch of this member was applied: who waits for its outcomes, in order, and since when.
+    pub(crate) fn applied(&mut self, boot: u64, sequence: u64) -> Option<(Vec<Waiter>, Moment)> {
         if boot != self.boot || self.sent.front().map(|sent| sent.sequence) != Some(sequence) {
-            return vec![];
+            return None;
         }
-        self.sent.pop_front().map(|sent| sent.waiters).unwrap_or_default()
+        self.sent.pop_front().map(|sent| (sent.waiters, sent.since))
     }
 
     /// A snapshot holds this member's batches up to `sequence`: they were applied, but their
@@ -181,7 +197,9 @@ impl Writes {
             if sent.since <= before && !sent.waiters.is_empty() {
                 given_up.append(&mut sent.waiters);
                 let sequence = sent.sequence;
-                let nothing = Open { commands: vec![], waiters: vec![], since: before };
+                sent.is_change = false;
+                let nothing =
+                    Open { commands: vec![], waiters: vec![], since: before, is_change: false };
                 self.sent[index].bytes = self.seal(sequence, &nothing);
             }
         }

@@ -2,7 +2,7 @@
 
 use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
-use super::{Command, Expiry};
+use super::{ChangeRefusal, Command, Expiry, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_i64, put_u64};
 
 impl Codec for Command {
@@ -60,6 +60,11 @@ impl Codec for Command {
                 out.push(10);
                 put_u64(out, u64::from(*version));
             }
+            Command::Members(change) => change.encode(out),
+            Command::MembersRefused(refusal) => {
+                out.push(24);
+                refusal.encode(out);
+            }
         }
     }
 
@@ -84,6 +89,8 @@ impl Codec for Command {
                 directory: input.u64()?,
             },
             10 => Command::ClusterVersion(version(input)?),
+            tag @ 20..=23 => Command::Members(MemberChange::decode(tag, input)?),
+            24 => Command::MembersRefused(ChangeRefusal::decode(input)?),
             tag => return Err(DecodeError::UnknownTag { what: "command", tag }),
         })
     }

@@ -7,16 +7,18 @@
 
 mod batch;
 mod bytes;
+mod members;
 mod ops;
 
 use tenure_api::{DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 pub use self::batch::Batch;
 pub(crate) use self::batch::{decode_entry, encode_batch_head, encode_entry};
+pub use self::members::{ChangeRefusal, MemberChange};
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 1;
+pub const COMMAND_VERSION: u32 = 2;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +61,11 @@ pub enum Command {
     },
     /// Every member can apply commands of this version.
     ClusterVersion(u32),
+    /// The list of members becomes another. What concerns raft stands alone in its batch, and the
+    /// batch alone in an entry of the kind [`Membership`](crate::log::EntryKind::Membership).
+    Members(MemberChange),
+    /// A change of members that the raft leader did not take up, in that change's place.
+    MembersRefused(ChangeRefusal),
 }
 
 /// A lease found dead, and what its judge knew.
@@ -87,6 +94,12 @@ impl Command {
             | Command::LeaseExpire(..)
             | Command::Publish { .. }
             | Command::ClusterVersion(_) => 1,
+            Command::Members(_) | Command::MembersRefused(_) => 2,
         }
+    }
+
+    /// Whether this is a change of members that raft must know of.
+    pub fn concerns_raft(&self) -> bool {
+        matches!(self, Command::Members(change) if change.concerns_raft())
     }
 }

@@ -8,7 +8,9 @@
 
 mod apply;
 mod config;
+mod joining;
 mod leadership;
+mod members;
 mod requests;
 mod status;
 mod upkeep;
@@ -19,7 +21,7 @@ use tenure_api::{MemberId, Term};
 
 pub use self::{config::Config, status::Status};
 use crate::{
-    input::{Answer, Effects, Input, Notice, RequestId},
+    input::{Answer, Effects, Fatal, Input, Notice, RequestId},
     lease::Deadlines,
     log::{Entry, HardState, LogIndex, SnapshotMark},
     message::{Message, RaftKind, RaftMessage},
@@ -61,6 +63,12 @@ pub struct Replica {
     arrived: Vec<(SnapshotMark, Box<State>)>,
     upkeep: upkeep::Upkeep,
     leadership: leadership::Leadership,
+    /// The raft leader tells us to take over. Raft hears of it when everything that is committed is
+    /// applied: it would ignore that, without a word, while a change of the members is not, and nobody
+    /// would lead until the raft leader gives up on us.
+    told_to_lead: Option<RaftMessage>,
+    changes: members::Changes,
+    joining: joining::Joining,
     connected: BTreeSet<MemberId>,
     last_call: Moment,
     next_tick: Moment,
@@ -98,6 +106,9 @@ impl Replica {
             arrived: vec![],
             upkeep: upkeep::Upkeep::new(start.index),
             leadership: leadership::Leadership::new(now),
+            told_to_lead: None,
+            changes: members::Changes::default(),
+            joining: joining::Joining::new(now, state.members.is_empty()),
             connected: BTreeSet::new(),
             last_call: now,
             next_tick: now + config.tick,
@@ -106,6 +117,9 @@ impl Replica {
             config,
         };
         replica.restart_deadlines(now);
+        if replica.state.removed.contains(&replica.config.me) {
+            replica.effects.fatal = Some(Fatal::Removed);
+        }
         replica
     }
 
@@ -117,10 +131,15 @@ impl Replica {
         }
         self.pass_time(now);
         let mut more = self.pump(now);
+        if let Some(message) = self.told_to_lead.take() {
+            self.raft.step(message);
+            more |= self.pump(now);
+        }
         self.answer_reads(now);
         more |= self.watchers.catch_up(now, &self.state.store);
         self.watchers.progress(now, &self.state.store);
         more |= self.keep_house(now);
+        self.follow_catching_up(now);
         self.effects.watch = self.watchers.take_news();
         self.effects.wake_at = if more { now } else { self.next_wake() };
         std::mem::take(&mut self.effects)
@@ -141,6 +160,7 @@ impl Replica {
             Input::SnapshotFailed => self.snapshot_failed(),
             Input::SnapshotArrived(message, state) => {
                 if let Some(mark) = message.snapshot.clone() {
+                    self.joining.hear_of(mark.index);
                     self.arrived.push((mark.clone(), state));
                     self.raft.step(message);
                     // Needed here or not, it is what the house has to pass on from now on.
@@ -162,11 +182,18 @@ impl Replica {
 
     fn message(&mut self, now: Moment, from: MemberId, message: Message) {
         match message {
+            Message::Raft(message)
+                if message.from == from && message.kind == RaftKind::TimeoutNow =>
+            {
+                self.told_to_lead = Some(message);
+            }
             Message::Raft(message) if message.from == from => {
                 let from_leader = matches!(message.kind, RaftKind::Append | RaftKind::Heartbeat);
+                let committed = message.commit;
                 self.raft.step(message);
                 if from_leader && self.raft.leader() == Some(from) {
                     self.leadership.heard(now);
+                    self.joining.hear_of(committed);
                 }
             }
             // A member may speak for itself only.
@@ -181,6 +208,7 @@ impl Replica {
         loop {
             self.follow_leader_changes(now);
             self.send_batches(now);
+            self.end_change_if_led();
             if let Some(context) = self.reads_to_start(now) {
                 self.raft.read_index(context);
             }

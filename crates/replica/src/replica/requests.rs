@@ -11,7 +11,7 @@ use crate::{
     message::Message,
     moment::Moment,
     reads::PendingRead,
-    writes::Waiter,
+    writes::{Sealed, Waiter},
 };
 
 /// From so many keys on, a range over more than one key is not read in the core loop.
@@ -73,6 +73,7 @@ impl Replica {
             self.send_batch(leader, batch);
         }
         if self.is_leader() {
+            self.propose_change(now);
             let raft = &mut self.raft;
             self.proposals.propose_next(now, |data| raft.propose(data).then(|| raft.last_index()));
         }
@@ -86,11 +87,11 @@ impl Replica {
         }
     }
 
-    fn send_batch(&mut self, leader: MemberId, batch: Bytes) {
+    fn send_batch(&mut self, leader: MemberId, batch: Sealed) {
         if leader == self.config.me {
             self.proposals.push(batch);
         } else {
-            self.effects.messages.push((leader, Message::Forward(batch)));
+            self.effects.messages.push((leader, Message::Forward(batch.bytes)));
         }
     }
 
@@ -101,7 +102,9 @@ impl Replica {
             return;
         }
         match Batch::from_bytes(&bytes) {
-            Ok(batch) if batch.origin == from => self.proposals.push(bytes),
+            Ok(batch) if batch.origin == from && !batch.is_mixed() => {
+                self.proposals.push(Sealed { bytes, is_change: batch.change().is_some() });
+            }
             _ => {}
         }
     }
@@ -134,7 +137,7 @@ impl Replica {
             Read::Txn(txn) => Reply::Txn(state.store.read_txn(&txn)?),
             Read::Lease(id, keys) => Reply::Lease(self.lease_status(now, id, keys)),
             Read::Leases => Reply::Leases(state.leases.iter().map(|(id, _)| id).collect()),
-            Read::Members => Reply::Members(state.members.values().cloned().collect()),
+            Read::Members => Reply::Members(state.roll()),
             Read::Freshness => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),
         })
@@ -162,6 +165,7 @@ impl Replica {
 
     /// Answers what has waited too long, or waits for a raft leader that does not come.
     pub(super) fn give_up_requests(&mut self, now: Moment) {
+        self.give_up_change(now);
         if self.writes.is_idle() && self.reads.is_idle() {
             return;
         }

@@ -3,7 +3,11 @@
 use tenure_api::{MemberId, Revision, Term};
 
 use super::Replica;
-use crate::{log::LogIndex, raft::Role, state::State};
+use crate::{
+    log::{LogIndex, SnapshotMark},
+    raft::Role,
+    state::State,
+};
 
 /// A member as it stands.
 #[derive(Clone, Debug)]
@@ -18,6 +22,10 @@ pub struct Status {
     pub term: Term,
     /// How many members vote.
     pub voters: usize,
+    /// Whether it has no vote itself.
+    pub is_learner: bool,
+    /// Whether it has caught up with the raft leader since it started.
+    pub has_caught_up: bool,
     /// Up to where the log is committed.
     pub committed: LogIndex,
     /// Up to where it is applied here.
@@ -53,6 +61,8 @@ impl Replica {
             leader: self.raft.leader(),
             term: self.raft.term(),
             voters: self.raft.voters().len(),
+            is_learner: self.raft.is_learner(self.config.me),
+            has_caught_up: self.has_caught_up(),
             committed: self.raft.committed(),
             applied: self.applied.0,
             last_index: self.raft.last_index(),
@@ -64,13 +74,18 @@ impl Replica {
             leases: self.state.leases.len(),
             watchers: self.watchers.counts(),
             cluster_version: self.state.cluster_version,
-            is_idle: self.writes.is_idle() && self.reads.is_idle(),
+            is_idle: self.writes.is_idle() && self.reads.is_idle() && self.awaits_no_change(),
         }
     }
 
     /// The raft term.
     pub fn term(&self) -> Term {
         self.raft.term()
+    }
+
+    /// Where a snapshot would stand now and whom raft counts, for those who check invariants.
+    pub fn mark(&self) -> SnapshotMark {
+        self.raft.mark_at(self.applied.0, self.applied.1)
     }
 
     /// The replicated state, for those who check invariants.

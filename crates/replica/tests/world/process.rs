@@ -8,7 +8,7 @@ use super::{
     World,
     agenda::Happening,
     canary::Canary,
-    member::{Member, Number, Process, id},
+    member::{Member, Number, Process, Standing, id},
     ms, us,
 };
 
@@ -26,7 +26,7 @@ impl World {
     pub fn start(&mut self, number: Number) {
         let now = self.now();
         let member = self.members.get_mut(&number).expect("only members are started");
-        if member.process.is_some() {
+        if member.process.is_some() || member.standing != Standing::In {
             return;
         }
         member.life += 1;
@@ -46,6 +46,7 @@ impl World {
             ticket: 0,
             called_at: None,
             checked_up_to,
+            applied_before: checked_up_to,
             idle_calls: 0,
             last_call: now,
         });
@@ -111,6 +112,17 @@ impl World {
         if self.net.is_connected(a, b) {
             return;
         }
+        if !self.net.is_cut(a, b) && !self.net.is_cut(b, a) {
+            for (caller, called) in [(a, b), (b, a)] {
+                if self.has_removed(called, caller) {
+                    return self.retire(caller);
+                }
+            }
+            if !self.knows(a, b) || !self.knows(b, a) {
+                self.agenda.after(CONNECT_INTERVAL, Happening::Connect(a, b));
+                return;
+            }
+        }
         if self.net.is_cut(a, b) || self.net.is_cut(b, a) {
             self.agenda.after(CONNECT_INTERVAL, Happening::Connect(a, b));
             return;
@@ -126,6 +138,34 @@ impl World {
             let at = self.net.arrival(now, peer, observer, &mut self.dice, &mut self.counts);
             self.arrive_at(at, observer, Input::Connected(id(peer)));
         }
+    }
+
+    /// Whether a member takes another's calls. One that joins has its list from the others.
+    fn knows(&self, member: Number, other: Number) -> bool {
+        let process = self.members[&member].process.as_ref();
+        process.is_some_and(|process| {
+            let members = &process.replica.state().members;
+            members.is_empty() || members.contains_key(&id(other))
+        })
+    }
+
+    fn has_removed(&self, member: Number, other: Number) -> bool {
+        let process = self.members[&member].process.as_ref();
+        process.is_some_and(|process| process.replica.state().removed.contains(&id(other)))
+    }
+
+    /// It has heard, from its log or from another member, that it was removed.
+    pub(super) fn retire(&mut self, number: Number) {
+        assert!(self.truth.state().removed.contains(&id(number)), "m{number} was never removed");
+        self.log(|| format!("m{number} was removed and stops"));
+        self.counts.count("removed_stops");
+        self.crash(number);
+        self.member_mut(number).standing = Standing::Gone;
+    }
+
+    /// A member hangs up on one that was removed.
+    pub(super) fn dismiss(&mut self, member: Number, removed: Number) {
+        self.reset(member, removed);
     }
 
     fn arrive_at(&mut self, at: Moment, to: Number, input: Input) {

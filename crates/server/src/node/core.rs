@@ -1,7 +1,6 @@
 //! The core loop: one task that owns the replica.
 
 use std::{
-    collections::BTreeMap,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -9,10 +8,10 @@ use std::{
 
 use slab::Slab;
 use tenure_api::{ClusterId, MemberId};
-use tenure_replica::watch::WatchInput;
 use tenure_replica::{
     Answer, Effects, Fatal, Input, Moment, Notice, RaftMessage, Replica, State, Status,
 };
+use tenure_replica::{command::MemberChange, watch::WatchInput};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Sleep,
@@ -22,6 +21,7 @@ use tracing::{error, info, warn};
 use super::{
     door::{Door, Submission},
     files,
+    peers::Peers,
     streams::Streams,
 };
 use crate::{
@@ -45,6 +45,8 @@ pub enum CoreEvent {
     SnapshotFailed(DiskError),
     /// A member says that the cluster knows us with another data directory.
     Disowned(MemberId),
+    /// A member says that we were removed.
+    Removed(MemberId),
     /// A snapshot could not even be begun to be sent.
     SnapshotUnsent(MemberId),
     /// A snapshot from the raft leader was read.
@@ -60,12 +62,29 @@ pub enum Stopped {
     /// This member came back without what it had promised.
     #[error(
         "member {0} says that the cluster knows this member with another data directory. Its votes are \
-         forgotten, so it must not take part: start it with its old --data-dir"
+         forgotten, so it must not take part: start it with its old --data-dir, or remove it and add it \
+         anew (tenure member remove, tenure member add)"
     )]
     Disowned(MemberId),
+    /// The cluster goes on without this member.
+    #[error(
+        "this member was removed from the cluster{}; to join again, remove its --data-dir and add it as a \
+         new member (tenure member add)",
+        .0.map(|by| format!(", says member {by}")).unwrap_or_default()
+    )]
+    Removed(Option<MemberId>),
     /// The replica cannot go on.
     #[error(transparent)]
-    Replica(#[from] Fatal),
+    Replica(Fatal),
+}
+
+impl From<Fatal> for Stopped {
+    fn from(fatal: Fatal) -> Stopped {
+        match fatal {
+            Fatal::Removed => Stopped::Removed(None),
+            fatal => Stopped::Replica(fatal),
+        }
+    }
 }
 
 /// Everything the loop owns.
@@ -84,7 +103,7 @@ pub struct Core {
     streams: Streams,
     status: watch::Sender<Arc<Status>>,
     status_at: Moment,
-    directories: BTreeMap<MemberId, u64>,
+    others: Peers,
 }
 
 /// What the loop is built from.
@@ -127,7 +146,7 @@ impl Core {
             streams: Streams::default(),
             status,
             status_at: Moment::ZERO,
-            directories: BTreeMap::new(),
+            others: Peers::new(me),
         };
         (core, Door::new(me, cluster, submit, status_seen))
     }
@@ -140,7 +159,7 @@ impl Core {
         let mut events = Vec::new();
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
-        self.tell_directories();
+        self.follow_members(Moment::ZERO);
         loop {
             let now = self.now();
             let effects = self.replica.handle(now, inputs.drain(..));
@@ -215,6 +234,10 @@ impl Core {
                 let _ = self.events_sender.send(CoreEvent::Disowned(by));
                 None
             }
+            PeerEvent::Removed { by } => {
+                let _ = self.events_sender.send(CoreEvent::Removed(by));
+                None
+            }
             PeerEvent::SnapshotSent { to, ok } => Some(Input::SnapshotSent(to, ok)),
             PeerEvent::SnapshotReceived { message, path, .. } => {
                 let events = self.events_sender.clone();
@@ -248,6 +271,7 @@ impl Core {
                 Input::SnapshotFailed
             }
             CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
+            CoreEvent::Removed(by) => return Err(Stopped::Removed(Some(by))),
             CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
             CoreEvent::SnapshotLoaded(message, state, saved) => {
                 self.pass_on(saved);
@@ -260,16 +284,21 @@ impl Core {
     fn carry_out(&mut self, now: Moment, effects: Effects) -> Result<(), Stopped> {
         let mut status_changed = false;
         for notice in effects.notices {
-            status_changed |= matches!(notice, Notice::Leader { .. });
-            log(&notice);
+            status_changed |= matches!(
+                notice,
+                Notice::Leader { .. } | Notice::ChangeBegun(_) | Notice::ChangeDone(_)
+            );
+            self.log(&notice);
         }
         if let Some(fatal) = effects.fatal {
+            // Whoever asked for the removal of this member is still told.
+            self.give(effects.answers);
             return Err(fatal.into());
         }
         if status_changed || now.since(self.status_at) >= STATUS_AGE_MAX {
             self.status_at = now;
             self.status.send_replace(Arc::new(self.replica.status()));
-            self.tell_directories();
+            self.follow_members(now);
         }
         if let Some(transport) = &self.transport {
             for (to, message) in &effects.messages {
@@ -279,10 +308,7 @@ impl Core {
         for persist in effects.persist {
             self.writer.submit(persist);
         }
-        for answer in effects.answers {
-            // The client may have gone away meanwhile; then nobody wants to know.
-            let _ = self.waiting.remove(answer.to as usize).send(answer);
-        }
+        self.give(effects.answers);
         let term = self.replica.term();
         for news in effects.watch {
             self.streams.tell(news, term);
@@ -307,13 +333,26 @@ impl Core {
         }
     }
 
-    /// The transport refuses members that come back with another data directory.
-    fn tell_directories(&mut self) {
-        let known: BTreeMap<MemberId, u64> =
-            self.replica.state().directories.iter().map(|(id, number)| (*id, *number)).collect();
-        if let Some(transport) = self.transport.as_ref().filter(|_| known != self.directories) {
-            transport.know(&known);
-            self.directories = known;
+    fn give(&mut self, answers: Vec<Answer>) {
+        for answer in answers {
+            // The client may have gone away meanwhile; then nobody wants to know.
+            let _ = self.waiting.remove(answer.to as usize).send(answer);
+        }
+    }
+
+    /// Calls go to whom the replicated list names, and are taken from those only.
+    fn follow_members(&mut self, now: Moment) {
+        if let Some(transport) = &self.transport {
+            self.others.follow(now, self.replica.state(), transport);
+        }
+    }
+
+    fn log(&self, notice: &Notice) {
+        match notice {
+            // What was done in an earlier life is not news.
+            Notice::ChangeBegun(_) | Notice::ChangeDone(_)
+                if !self.replica.status().has_caught_up => {}
+            notice => log(notice),
         }
     }
 
@@ -356,5 +395,30 @@ fn log(notice: &Notice) {
         Notice::Paused(pause) => warn!(?pause, "this process did not run; leases are prolonged"),
         Notice::SnapshotInstalled(index) => info!(index, "installed a snapshot"),
         Notice::ClusterVersion(version) => info!(version, "cluster version"),
+        Notice::ChangeBegun(change) => info!(member = %change.member(), "{}", begun(change)),
+        Notice::ChangeDone(change) => info!(member = %change.member(), "{}", done(change)),
+        Notice::CatchingUp { applied, goal } => {
+            info!(applied, of = goal, "catching up: applied {applied} of {goal}");
+        }
+        Notice::CaughtUp(applied) => info!(applied, "caught up with the raft leader"),
+    }
+}
+
+fn begun(change: &MemberChange) -> &'static str {
+    match change {
+        MemberChange::Add { .. } => "adding a member",
+        MemberChange::Promote(_) => "promoting a learner",
+        MemberChange::Update { .. } => "moving a member",
+        MemberChange::Remove(_) => "removing a member",
+    }
+}
+
+fn done(change: &MemberChange) -> &'static str {
+    match change {
+        MemberChange::Add { is_learner: true, .. } => "a learner was added",
+        MemberChange::Add { .. } => "a member was added",
+        MemberChange::Promote(_) => "a learner was promoted",
+        MemberChange::Update { .. } => "a member was moved",
+        MemberChange::Remove(_) => "a member was removed",
     }
 }

@@ -4,6 +4,7 @@
 mod core;
 mod door;
 pub(crate) mod files;
+mod peers;
 mod streams;
 
 pub use self::{

@@ -41,8 +41,14 @@ pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
                 debug!(peer = %link.id, address = %link.address, %cause, "cannot be reached");
             }
             Err(CallError::Handshake(error)) => {
-                if matches!(error, HandshakeError::Refused(Refusal::ReplacedDirectory(_))) {
-                    shared.tell(PeerEvent::Disowned { by: link.id });
+                match &error {
+                    HandshakeError::Refused(Refusal::ReplacedDirectory(_)) => {
+                        shared.tell(PeerEvent::Disowned { by: link.id });
+                    }
+                    HandshakeError::Refused(Refusal::Removed(_)) => {
+                        shared.tell(PeerEvent::Removed { by: link.id });
+                    }
+                    _ => {}
                 }
                 link.complain(format!("does not take our call: {error}"));
             }

@@ -1,0 +1,92 @@
+//! The other members, as the replicated list has them: whom to call, whom to refuse, whom to let go.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tenure_api::MemberId;
+use tenure_replica::{Moment, State};
+
+use crate::{
+    config::address,
+    peer::{Known, Transport},
+};
+
+/// How long a connection to a member that was removed is kept: the last thing it is told is that its
+/// removal is committed, and that must not be cut off.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Keeps the transport in step with the list of members.
+#[derive(Debug)]
+pub(super) struct Peers {
+    me: MemberId,
+    /// What the transport was last told.
+    seen: Option<State>,
+    addresses: BTreeMap<MemberId, String>,
+    leaving: BTreeMap<MemberId, Moment>,
+}
+
+impl Peers {
+    pub(super) fn new(me: MemberId) -> Peers {
+        Peers { me, seen: None, addresses: BTreeMap::new(), leaving: BTreeMap::new() }
+    }
+
+    /// Tells the transport what has changed. Cheap if nothing has.
+    pub(super) fn follow(&mut self, now: Moment, state: &State, transport: &Transport) {
+        // A member that joins has no list of its own before its first snapshot.
+        if state.members.is_empty() || !self.is_news(state) && self.leaving.is_empty() {
+            return;
+        }
+        if self.is_news(state) {
+            transport.know(known(state));
+            self.seen = Some(picture(state));
+        }
+        let mut wanted: BTreeMap<MemberId, String> = state
+            .members
+            .values()
+            .filter(|member| member.id != self.me)
+            .filter_map(|member| Some((member.id, address(member.peer_urls.first()?).ok()?)))
+            .collect();
+        for (gone, at) in &self.addresses {
+            if !wanted.contains_key(gone) {
+                let since = *self.leaving.entry(*gone).or_insert(now);
+                if now.since(since) < FAREWELL {
+                    wanted.insert(*gone, at.clone());
+                }
+            }
+        }
+        if wanted != self.addresses {
+            self.leaving
+                .retain(|gone, _| wanted.contains_key(gone) && !state.members.contains_key(gone));
+            transport.set_peers(wanted.clone().into_iter().collect());
+            self.addresses = wanted;
+        }
+    }
+
+    fn is_news(&self, state: &State) -> bool {
+        self.seen.as_ref().is_none_or(|seen| {
+            !seen.members.ptr_eq(&state.members)
+                || !seen.directories.ptr_eq(&state.directories)
+                || !seen.removed.ptr_eq(&state.removed)
+                || seen.cluster_version != state.cluster_version
+        })
+    }
+}
+
+fn known(state: &State) -> Known {
+    Known {
+        members: state.roll(),
+        removed: state.removed.iter().copied().collect(),
+        directories: state.directories.iter().map(|(id, number)| (*id, *number)).collect(),
+        cluster_version: state.cluster_version,
+    }
+}
+
+/// As much of the state as matters here; it must not keep the store's past alive.
+fn picture(state: &State) -> State {
+    State {
+        members: state.members.clone(),
+        directories: state.directories.clone(),
+        removed: state.removed.clone(),
+        cluster_version: state.cluster_version,
+        ..State::default()
+    }
+}

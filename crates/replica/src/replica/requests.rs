@@ -42,10 +42,16 @@ impl Replica {
     }
 
     fn write(&mut self, now: Moment, id: RequestId, command: Command) {
-        let accepted = if self.is_given_up_on(now) {
+        // A member that joins has no past to hold an outcome against: it would never learn it.
+        let is_new = self.state.members.is_empty();
+        let accepted = if is_new || self.is_given_up_on(now) {
             Err(Failure::NoLeader)
         } else if command.since_version() > self.state.cluster_version {
             Err(Failure::NotCapable)
+        } else if self.is_leader() && command.concerns_raft() && self.state.change.is_some() {
+            // Known without asking anybody, which matters if nobody can be asked: the change under way
+            // may be the one that waits for a second voter to start.
+            Err(Failure::ChangeUnderWay)
         } else {
             self.writes.push(now, Some(id), &command)
         };

@@ -46,6 +46,8 @@ pub enum Input {
     Lost(MemberId),
     /// This member will stop soon: somebody else shall lead.
     HandOver,
+    /// Another member says that this one was removed, and is not needed any more.
+    Removed,
 }
 
 /// What a client asks.

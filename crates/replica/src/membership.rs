@@ -3,11 +3,16 @@
 //! A change that concerns raft takes two entries. The first *begins* it: whoever is added or promoted
 //! takes part at once, and from then on a majority of the voters before and a majority of those after
 //! must agree to everything (joint consensus, Raft thesis §4.3). The second *finishes* it: whoever was
-//! removed is gone. In between no other change can begin.
+//! removed is off the list. In between no other change can begin.
 //!
-//! That order is on purpose: a member that is being removed still counts until the end, so nobody may
-//! be told that it is gone while its vote is needed; and a member that is being added must be reachable
-//! by the others from the beginning.
+//! That order is on purpose: a member that is being removed still counts until the end, and a member
+//! that is being added must be reachable by the others from the beginning.
+//!
+//! A removal takes a third entry. That the second is committed is known in memory only: members that
+//! crash now come back without knowing it, and need a majority of the voters before, the removed one
+//! among them. So that one is *departing* until an entry is committed that was proposed after the
+//! second: whoever has it on its disk has the commit index there, too. Only then is it told to go, and
+//! the client that all is done.
 
 use tenure_api::{Failure, Member, MemberId};
 
@@ -103,7 +108,9 @@ impl State {
     pub fn finish_change(&mut self) -> Option<MemberChange> {
         let done = self.change.take()?;
         if let MemberChange::Remove(id) = &done {
-            self.members.remove(id);
+            if let Some(member) = self.members.remove(id) {
+                self.departing.insert(*id, member);
+            }
             self.command_versions.remove(id);
             self.directories.remove(id);
             self.origins.remove(id);

@@ -31,6 +31,8 @@ pub struct State {
     pub members: OrdMap<MemberId, Member>,
     /// Those that were members once. None of them comes back, and no id is given twice.
     pub removed: OrdSet<MemberId>,
+    /// Those of them that may still be needed, and must not be told yet.
+    pub departing: OrdMap<MemberId, Member>,
     /// The change that is under way: both majorities, before and after it, must agree until it is
     /// done.
     pub change: Option<MemberChange>,
@@ -187,6 +189,10 @@ impl State {
             // What concerns raft comes by `begin_change`; in an ordinary entry it was not taken up.
             Command::Members(_) => Err(Failure::ChangeUnderWay),
             Command::MembersRefused(refusal) => Err(refusal.failure()),
+            Command::LetGo(member) => {
+                self.departing.remove(member);
+                Ok(Outcome::Done)
+            }
         }
     }
 

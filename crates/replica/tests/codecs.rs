@@ -137,6 +137,7 @@ fn command() -> impl Strategy<Value = Command> {
         ),
         any::<u32>().prop_map(Command::ClusterVersion),
         change().prop_map(Command::Members),
+        any::<u64>().prop_map(|member| Command::LetGo(MemberId(member))),
         proptest::sample::select(ChangeRefusal::ALL).prop_map(Command::MembersRefused),
     ]
 }

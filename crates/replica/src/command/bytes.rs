@@ -65,6 +65,10 @@ impl Codec for Command {
                 out.push(24);
                 refusal.encode(out);
             }
+            Command::LetGo(member) => {
+                out.push(25);
+                put_u64(out, member.0);
+            }
         }
     }
 
@@ -91,6 +95,7 @@ impl Codec for Command {
             10 => Command::ClusterVersion(version(input)?),
             tag @ 20..=23 => Command::Members(MemberChange::decode(tag, input)?),
             24 => Command::MembersRefused(ChangeRefusal::decode(input)?),
+            25 => Command::LetGo(MemberId(input.u64()?)),
             tag => return Err(DecodeError::UnknownTag { what: "command", tag }),
         })
     }

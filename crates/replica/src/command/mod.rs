@@ -66,6 +66,9 @@ pub enum Command {
     Members(MemberChange),
     /// A change of members that the raft leader did not take up, in that change's place.
     MembersRefused(ChangeRefusal),
+    /// A member that was removed is not needed any more. Proposed when the removal is committed: who
+    /// has this entry on its disk has there, too, that the removal is.
+    LetGo(MemberId),
 }
 
 /// A lease found dead, and what its judge knew.
@@ -94,7 +97,7 @@ impl Command {
             | Command::LeaseExpire(..)
             | Command::Publish { .. }
             | Command::ClusterVersion(_) => 1,
-            Command::Members(_) | Command::MembersRefused(_) => 2,
+            Command::Members(_) | Command::MembersRefused(_) | Command::LetGo(_) => 2,
         }
     }
 

@@ -6,7 +6,7 @@ use tenure_api::GrantedLease;
 
 use super::Replica;
 use crate::{
-    command::{Batch, Command, decode_entry},
+    command::{Batch, Command, MemberChange, decode_entry},
     input::{Fatal, Notice, Reply},
     log::{Entry, EntryKind, SnapshotMark},
     moment::Moment,
@@ -48,7 +48,10 @@ impl Replica {
             // A new raft leader's first entry, or the end of a change of the members.
             return match entry.kind {
                 EntryKind::Commands => Ok(()),
-                EntryKind::Membership => self.finish_change(),
+                EntryKind::Membership => {
+                    self.finish_change();
+                    Ok(())
+                }
             };
         }
         let unreadable = |cause| Fatal::UnreadableEntry { index: entry.index, cause };
@@ -74,6 +77,9 @@ impl Replica {
                 }
                 _ => self.state.apply(at, command, traces),
             };
+            if let Command::LetGo(member) = command {
+                self.change_done(&MemberChange::Remove(*member));
+            }
             if let Some(id) = waiters.next().flatten() {
                 if self.upkeep.wait_for_sweep(id, outcome.is_ok())
                     || self.wait_for_change(since, id, command, outcome.is_ok())

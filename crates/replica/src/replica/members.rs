@@ -4,11 +4,13 @@
 //! as an entry of its own kind or logs its refusal in its place, so that whoever waits gets the one or
 //! the other, once, whatever happens to the raft leader meanwhile. When the first half is applied the
 //! raft leader proposes the second; if it is itself the one to go, it hands over first and its
-//! successor does.
+//! successor does. `membership.rs` says why a removal has a third.
 //!
 //! The client is answered when the change is done. There is one exception: a second voter beside a
 //! first one. From the first half on its vote is needed, so the change cannot end before that member
 //! is started, and nobody would start it who was not told that it may be.
+
+use std::{collections::BTreeMap, time::Duration};
 
 use tenure_api::{Failure, MemberId};
 
@@ -25,10 +27,16 @@ use crate::{
 /// A learner may be promoted when it has so much of the raft leader's log, in per cent, as in etcd.
 const LEARNER_READY_PERCENT: u64 = 90;
 
-/// Who waits for the change under way.
+/// How often the raft leader says again that a member can go.
+const LET_GO_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Changes on their way, as far as this member has a part in them.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    waiting: Option<(RequestId, Moment)>,
+    /// Who waits for which, and since when.
+    waiting: BTreeMap<RequestId, (MemberChange, Moment)>,
+    /// When this member, as the raft leader, last said that a member can go.
+    let_go_at: Option<Moment>,
 }
 
 impl Replica {
@@ -128,19 +136,25 @@ impl Replica {
         command: &Command,
         begun: bool,
     ) -> bool {
-        let needs_the_new_one =
-            matches!(command, Command::Members(MemberChange::Add { is_learner: false, .. }))
-                && self.state.voters().count() == 2;
-        if !begun || !command.concerns_raft() || needs_the_new_one {
+        let Command::Members(change) = command else { return false };
+        let needs_the_new_one = matches!(change, MemberChange::Add { is_learner: false, .. })
+            && self.state.voters().count() == 2;
+        if !begun || !change.concerns_raft() || needs_the_new_one {
             return false;
         }
-        self.changes.waiting = Some((id, since));
+        self.changes.waiting.insert(id, (change.clone(), since));
         true
     }
 
-    /// The raft leader proposes the second half, unless it is itself the one to go.
-    pub(super) fn end_change_if_led(&mut self) {
-        if !self.is_leader() || !self.raft.is_joint() || self.raft.may_be_changing() {
+    /// The raft leader proposes the second half, unless it is itself the one to go; and the third, if
+    /// there is one.
+    pub(super) fn end_change_if_led(&mut self, now: Moment) {
+        if !self.is_leader() {
+            self.changes.let_go_at = None;
+            return;
+        }
+        self.let_go(now);
+        if !self.raft.is_joint() || self.raft.may_be_changing() {
             return;
         }
         if self.raft.will_vote(self.config.me) {
@@ -151,37 +165,71 @@ impl Replica {
         }
     }
 
+    fn let_go(&mut self, now: Moment) {
+        let Some(member) = self.state.departing.keys().next().copied() else {
+            self.changes.let_go_at = None;
+            return;
+        };
+        let due = |at: Moment| now.since(at) >= LET_GO_INTERVAL;
+        if self.changes.let_go_at.is_none_or(due) {
+            self.changes.let_go_at = Some(now);
+            let _ = self.writes.push(now, None, &Command::LetGo(member));
+        }
+    }
+
     /// The second half is committed.
-    pub(super) fn finish_change(&mut self) -> Result<(), Fatal> {
-        let Some(change) = self.state.finish_change() else { return Ok(()) };
+    pub(super) fn finish_change(&mut self) {
+        let Some(change) = self.state.finish_change() else { return };
         self.raft.finish_change();
-        if let Some((id, _)) = self.changes.waiting.take() {
+        if !matches!(change, MemberChange::Remove(_)) {
+            self.change_done(&change);
+        }
+    }
+
+    /// Nothing can undo the change any more, and whoever was removed is not needed.
+    pub(super) fn change_done(&mut self, change: &MemberChange) {
+        let done = self.changes.waiting.extract_if(.., |_, (waiting, _)| waiting == change);
+        for id in done.map(|(id, _)| id).collect::<Vec<_>>() {
             self.answer(id, Ok(Reply::Wrote(Outcome::Members(self.state.roll()))));
         }
-        let removed = change == MemberChange::Remove(self.config.me);
-        if let MemberChange::Remove(gone) = &change {
+        if let MemberChange::Remove(gone) = change {
+            self.changes.let_go_at = None;
             self.connected.remove(gone);
         }
-        self.notice(Notice::ChangeDone(change));
-        if removed { Err(Fatal::Removed) } else { Ok(()) }
+        self.notice(Notice::ChangeDone(change.clone()));
+    }
+
+    /// Others go on without us. Whoever asked us for that is told that it is done.
+    pub(super) fn removed(&mut self) {
+        let own = MemberChange::Remove(self.config.me);
+        let asked: Vec<_> =
+            self.changes.waiting.extract_if(.., |_, (change, _)| *change == own).collect();
+        let others = || self.state.roll().into_iter().filter(|other| other.id != self.config.me);
+        let members: Vec<_> = others().collect();
+        for (id, _) in asked {
+            self.answer(id, Ok(Reply::Wrote(Outcome::Members(members.clone()))));
+        }
+        self.effects.fatal = Some(Fatal::Removed);
     }
 
     /// A snapshot took the place of the entries that would have told.
     pub(super) fn change_lost_sight_of(&mut self) {
-        if let Some((id, _)) = self.changes.waiting.take() {
+        for id in std::mem::take(&mut self.changes.waiting).into_keys() {
             self.answer(id, Err(Failure::TimedOut));
         }
     }
 
     pub(super) fn give_up_change(&mut self, now: Moment) {
-        let late = |since: &Moment| now.since(*since) > self.config.request_timeout;
-        if let Some((id, _)) = self.changes.waiting.take_if(|(_, since)| late(since)) {
+        let patience = self.config.request_timeout;
+        let late =
+            self.changes.waiting.extract_if(.., |_, (_, since)| now.since(*since) > patience);
+        for id in late.map(|(id, _)| id).collect::<Vec<_>>() {
             self.answer(id, Err(Failure::TimedOut));
         }
     }
 
     pub(super) fn awaits_no_change(&self) -> bool {
-        self.changes.waiting.is_none()
+        self.changes.waiting.is_empty()
     }
 }
 

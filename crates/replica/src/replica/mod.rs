@@ -21,7 +21,7 @@ use tenure_api::{MemberId, Term};
 
 pub use self::{config::Config, status::Status};
 use crate::{
-    input::{Answer, Effects, Fatal, Input, Notice, RequestId},
+    input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
     log::{Entry, HardState, LogIndex, SnapshotMark},
     message::{Message, RaftKind, RaftMessage},
@@ -117,9 +117,6 @@ impl Replica {
             config,
         };
         replica.restart_deadlines(now);
-        if replica.state.removed.contains(&replica.config.me) {
-            replica.effects.fatal = Some(Fatal::Removed);
-        }
         replica
     }
 
@@ -177,6 +174,7 @@ impl Replica {
                 self.peer_lost(now, member);
             }
             Input::HandOver => self.leadership.hand_over(),
+            Input::Removed => self.removed(),
         }
     }
 
@@ -208,7 +206,7 @@ impl Replica {
         loop {
             self.follow_leader_changes(now);
             self.send_batches(now);
-            self.end_change_if_led();
+            self.end_change_if_led(now);
             if let Some(context) = self.reads_to_start(now) {
                 self.raft.read_index(context);
             }

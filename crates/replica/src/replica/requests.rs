@@ -42,9 +42,9 @@ impl Replica {
     }
 
     fn write(&mut self, now: Moment, id: RequestId, command: Command) {
-        // A member that joins has no past to hold an outcome against: it would never learn it.
-        let is_new = self.state.members.is_empty();
-        let accepted = if is_new || self.is_given_up_on(now) {
+        // Who joins would never learn the outcome, and of who was removed nothing is taken.
+        let is_member = self.state.members.contains_key(&self.config.me);
+        let accepted = if !is_member || self.is_given_up_on(now) {
             Err(Failure::NoLeader)
         } else if command.since_version() > self.state.cluster_version {
             Err(Failure::NotCapable)

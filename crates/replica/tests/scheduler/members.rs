@@ -169,3 +169,23 @@ fn a_learner_is_promoted_only_when_it_is_in_sync() {
     change(&mut world, leader, MemberChange::Promote(id(new))).expect("it is in sync");
     world.come_to_rest();
 }
+
+/// The removal is committed, but only in memory: whoever crashes now comes back needing the vote of the
+/// member that was removed. So that one must still be there.
+#[test]
+fn a_member_is_let_go_only_when_its_removal_is_durable() {
+    for seed in seeds(20) {
+        let (mut world, leader, _replay) = started(seed, 2);
+        let other = 3 - leader;
+        let removal = Request::Write(Command::Members(MemberChange::Remove(id(other))));
+        world.ask(usize::MAX, leader, removal);
+        let off_the_list = |world: &mut World| !world.truth.state().departing.is_empty();
+        world.run_until(ms(1000), off_the_list).expect("it is removed");
+        world.crash(leader);
+        world.run(ms(300));
+        world.start(leader);
+        world.removed_must_stop_within(ms(3000));
+        world.must_serve_within(ms(3000));
+        world.come_to_rest();
+    }
+}

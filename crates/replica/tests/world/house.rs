@@ -122,7 +122,10 @@ impl World {
         for message in effects.send_snapshots {
             self.send_snapshot(number, message);
         }
-        if let Some(frozen) = effects.freeze {
+        if let Some(mut frozen) = effects.freeze {
+            if self.canary == Some(Canary::MarkForgetsChange) {
+                frozen.mark.outgoing.clear();
+            }
             self.counts.count("snapshot_taken");
             let delay = self.dice.duration(us(300), ms(30));
             let good = !self.dice.chance(self.snapshot_failures);

@@ -114,8 +114,8 @@ impl World {
         }
         if !self.net.is_cut(a, b) && !self.net.is_cut(b, a) {
             for (caller, called) in [(a, b), (b, a)] {
-                if self.has_removed(called, caller) {
-                    return self.retire(caller);
+                if self.has_let_go(called, caller) {
+                    return self.hand_in(caller, Input::Removed);
                 }
             }
             if !self.knows(a, b) || !self.knows(b, a) {
@@ -144,19 +144,24 @@ impl World {
     fn knows(&self, member: Number, other: Number) -> bool {
         let process = self.members[&member].process.as_ref();
         process.is_some_and(|process| {
-            let members = &process.replica.state().members;
-            members.is_empty() || members.contains_key(&id(other))
+            let state = process.replica.state();
+            state.members.is_empty()
+                || state.members.contains_key(&id(other))
+                || state.departing.contains_key(&id(other))
         })
     }
 
-    fn has_removed(&self, member: Number, other: Number) -> bool {
+    fn has_let_go(&self, member: Number, other: Number) -> bool {
         let process = self.members[&member].process.as_ref();
-        process.is_some_and(|process| process.replica.state().removed.contains(&id(other)))
+        process.is_some_and(|process| {
+            let state = process.replica.state();
+            state.removed.contains(&id(other)) && !state.departing.contains_key(&id(other))
+        })
     }
 
-    /// It has heard, from its log or from another member, that it was removed.
+    /// It has heard from another member that it was removed.
     pub(super) fn retire(&mut self, number: Number) {
-        assert!(self.truth.state().removed.contains(&id(number)), "m{number} was never removed");
+        assert!(self.truth.removed.contains_key(&id(number)), "m{number} is still needed");
         self.log(|| format!("m{number} was removed and stops"));
         self.counts.count("removed_stops");
         self.crash(number);

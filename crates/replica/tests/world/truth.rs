@@ -14,7 +14,7 @@ use tenure_api::{EventKind, KeyValue, LeaseId, Member, MemberId, Revision, Term}
 use tenure_replica::{
     Entry, EntryKind, LogIndex, Moment, State,
     codec::{Codec, DecodeError, Reader},
-    command::{Batch, Command, MemberChange},
+    command::{Batch, Command},
     mvcc::Change,
     state::Traces,
 };
@@ -32,7 +32,7 @@ pub struct Truth {
     /// At which revisions a value was written. Values are unique: two are one too many.
     written: BTreeMap<Bytes, Vec<Revision>>,
     pub leases: BTreeMap<LeaseId, LeaseStory>,
-    /// In which term each removal was committed. Until then even the one to go may lead.
+    /// In which term each member that was removed was let go. Until then even that one may lead.
     pub removed: BTreeMap<MemberId, Term>,
     /// Leases that ended since somebody looked.
     ended: Vec<LeaseId>,
@@ -128,11 +128,14 @@ impl Truth {
         if !entry.data.is_empty() {
             for batch in decode(&entry.data).expect("what was agreed on can be read") {
                 self.apply(now, entry, &batch);
+                for command in &batch.commands {
+                    if let Command::LetGo(gone) = command {
+                        self.removed.entry(*gone).or_insert(in_term);
+                    }
+                }
             }
-        } else if entry.kind == EntryKind::Membership
-            && let Some(MemberChange::Remove(gone)) = self.state.finish_change()
-        {
-            self.removed.insert(gone, in_term);
+        } else if entry.kind == EntryKind::Membership {
+            self.state.finish_change();
         }
         self.states.push_back(self.state.clone());
         if self.states.len() > STATES_KEPT {
@@ -221,6 +224,7 @@ pub fn fingerprint(state: &State) -> u64 {
         (&member.peer_urls, member.is_learner).hash(&mut hasher);
     }
     state.removed.iter().for_each(|member| member.hash(&mut hasher));
+    state.departing.keys().for_each(|member| member.hash(&mut hasher));
     format!("{:?}", state.change).hash(&mut hasher);
     state.cluster_version.hash(&mut hasher);
     hasher.finish()

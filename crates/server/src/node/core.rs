@@ -45,8 +45,6 @@ pub enum CoreEvent {
     SnapshotFailed(DiskError),
     /// A member says that the cluster knows us with another data directory.
     Disowned(MemberId),
-    /// A member says that we were removed.
-    Removed(MemberId),
     /// A snapshot could not even be begun to be sent.
     SnapshotUnsent(MemberId),
     /// A snapshot from the raft leader was read.
@@ -78,15 +76,6 @@ pub enum Stopped {
     Replica(Fatal),
 }
 
-impl From<Fatal> for Stopped {
-    fn from(fatal: Fatal) -> Stopped {
-        match fatal {
-            Fatal::Removed => Stopped::Removed(None),
-            fatal => Stopped::Replica(fatal),
-        }
-    }
-}
-
 /// Everything the loop owns.
 pub struct Core {
     replica: Replica,
@@ -104,6 +93,8 @@ pub struct Core {
     status: watch::Sender<Arc<Status>>,
     status_at: Moment,
     others: Peers,
+    /// Who said that we were removed.
+    removed_by: Option<MemberId>,
 }
 
 /// What the loop is built from.
@@ -147,6 +138,7 @@ impl Core {
             status,
             status_at: Moment::ZERO,
             others: Peers::new(me),
+            removed_by: None,
         };
         (core, Door::new(me, cluster, submit, status_seen))
     }
@@ -235,8 +227,8 @@ impl Core {
                 None
             }
             PeerEvent::Removed { by } => {
-                let _ = self.events_sender.send(CoreEvent::Removed(by));
-                None
+                self.removed_by = Some(by);
+                Some(Input::Removed)
             }
             PeerEvent::SnapshotSent { to, ok } => Some(Input::SnapshotSent(to, ok)),
             PeerEvent::SnapshotReceived { message, path, .. } => {
@@ -271,7 +263,6 @@ impl Core {
                 Input::SnapshotFailed
             }
             CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
-            CoreEvent::Removed(by) => return Err(Stopped::Removed(Some(by))),
             CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
             CoreEvent::SnapshotLoaded(message, state, saved) => {
                 self.pass_on(saved);
@@ -293,7 +284,10 @@ impl Core {
         if let Some(fatal) = effects.fatal {
             // Whoever asked for the removal of this member is still told.
             self.give(effects.answers);
-            return Err(fatal.into());
+            return Err(match fatal {
+                Fatal::Removed => Stopped::Removed(self.removed_by),
+                fatal => Stopped::Replica(fatal),
+            });
         }
         if status_changed || now.since(self.status_at) >= STATUS_AGE_MAX {
             self.status_at = now;

@@ -10,9 +10,9 @@ use crate::{
     peer::{Known, Transport},
 };
 
-/// How long a connection to a member that was removed is kept: the last thing it is told is that its
-/// removal is committed, and that must not be cut off.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a connection to a member that was removed is kept when it is not needed any more: what was
+/// last said to it should not be cut off. When it calls again, it is told.
+const FAREWELL: Duration = Duration::from_millis(100);
 
 /// Keeps the transport in step with the list of members.
 #[derive(Debug)]
@@ -42,6 +42,7 @@ impl Peers {
         let mut wanted: BTreeMap<MemberId, String> = state
             .members
             .values()
+            .chain(state.departing.values())
             .filter(|member| member.id != self.me)
             .filter_map(|member| Some((member.id, address(member.peer_urls.first()?).ok()?)))
             .collect();
@@ -54,8 +55,7 @@ impl Peers {
             }
         }
         if wanted != self.addresses {
-            self.leaving
-                .retain(|gone, _| wanted.contains_key(gone) && !state.members.contains_key(gone));
+            self.leaving.retain(|gone, _| wanted.contains_key(gone));
             transport.set_peers(wanted.clone().into_iter().collect());
             self.addresses = wanted;
         }
@@ -66,6 +66,7 @@ impl Peers {
             !seen.members.ptr_eq(&state.members)
                 || !seen.directories.ptr_eq(&state.directories)
                 || !seen.removed.ptr_eq(&state.removed)
+                || !seen.departing.ptr_eq(&state.departing)
                 || seen.cluster_version != state.cluster_version
         })
     }
@@ -74,7 +75,12 @@ impl Peers {
 fn known(state: &State) -> Known {
     Known {
         members: state.roll(),
-        removed: state.removed.iter().copied().collect(),
+        removed: state
+            .removed
+            .iter()
+            .filter(|gone| !state.departing.contains_key(*gone))
+            .copied()
+            .collect(),
         directories: state.directories.iter().map(|(id, number)| (*id, *number)).collect(),
         cluster_version: state.cluster_version,
     }
@@ -86,6 +92,7 @@ fn picture(state: &State) -> State {
         members: state.members.clone(),
         directories: state.directories.clone(),
         removed: state.removed.clone(),
+        departing: state.departing.clone(),
         cluster_version: state.cluster_version,
         ..State::default()
     }

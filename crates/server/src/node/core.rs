@@ -277,7 +277,11 @@ impl Core {
         for notice in effects.notices {
             status_changed |= matches!(
                 notice,
-                Notice::Leader { .. } | Notice::ChangeBegun(_) | Notice::ChangeDone(_)
+                Notice::Leader { .. }
+                    | Notice::ChangeBegun(_)
+                    | Notice::ChangeDone(_)
+                    | Notice::SnapshotInstalled(_)
+                    | Notice::CaughtUp(_)
             );
             self.log(&notice);
         }

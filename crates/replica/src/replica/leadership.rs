@@ -253,6 +253,16 @@ impl Replica {
         }
     }
 
+    /// It finds itself leading and off the list: it was elected while its vote still counted, with the
+    /// end of the change already in its log. raft-rs does not expect a leader that does not follow
+    /// itself, so this ends at once; whoever has everything is told to take over.
+    pub(super) fn step_down_removed(&mut self) {
+        if let Some(successor) = self.raft.best_successor(None) {
+            self.raft.transfer(successor);
+        }
+        self.raft.forget_leader();
+    }
+
     pub(super) fn move_leader(&mut self, now: Moment, request: RequestId, to: MemberId) {
         let refusal = if !self.is_leader() {
             Some(Failure::NotLeader)

@@ -153,15 +153,13 @@ impl Replica {
             self.changes.let_go_at = None;
             return;
         }
-        self.let_go(now);
-        if !self.raft.is_joint() || self.raft.may_be_changing() {
-            return;
+        if !self.raft.will_vote(self.config.me) {
+            return self.hand_over_before_removal();
         }
-        if self.raft.will_vote(self.config.me) {
+        self.let_go(now);
+        if self.raft.is_joint() && !self.raft.may_be_changing() {
             // If raft does not take it now, it is tried again with the next call.
             self.raft.propose_end_of_change();
-        } else {
-            self.hand_over_before_removal();
         }
     }
 
@@ -181,6 +179,9 @@ impl Replica {
     pub(super) fn finish_change(&mut self) {
         let Some(change) = self.state.finish_change() else { return };
         self.raft.finish_change();
+        if self.is_leader() && !self.raft.will_vote(self.config.me) {
+            self.step_down_removed();
+        }
         if !matches!(change, MemberChange::Remove(_)) {
             self.change_done(&change);
         }

@@ -357,3 +357,24 @@ async fn a_member_moves_to_another_address() {
     put.unwrap();
     tokio::time::timeout(Duration::from_secs(10), cluster.same_everywhere()).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_was_away_follows_a_raft_leader_it_never_knew() {
+    let mut cluster = Cluster::start(3).await;
+    capable(&cluster).await;
+    let leader = cluster.leader().await;
+    let away = cluster.other_than(leader);
+    cluster.members[away].kill();
+    let tool = Ctl::ours(&cluster.members[leader]);
+    let new = cluster.add(&tool, &["--learner"]);
+    started(&mut cluster, new).await;
+    let id = cluster.id(new).await;
+    promote(&tool, id).await;
+    let request = pb::MoveLeaderRequest { target_id: id };
+    cluster.members[leader].client().maintenance().move_leader(request).await.unwrap();
+    cluster.members[new].client().kv().put(put("led by the new one")).await.unwrap();
+    cluster.members[away].start();
+    cluster.ready().await;
+    cluster.same_everywhere().await;
+    cluster.members[away].client().kv().put(put("back")).await.unwrap();
+}

@@ -118,7 +118,8 @@ impl World {
                     return self.hand_in(caller, Input::Removed);
                 }
             }
-            if !self.knows(a, b) || !self.knows(b, a) {
+            // One that knows the other tells it so.
+            if !self.knows(a, b) && !self.knows(b, a) {
                 self.agenda.after(CONNECT_INTERVAL, Happening::Connect(a, b));
                 return;
             }

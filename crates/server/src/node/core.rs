@@ -107,6 +107,8 @@ pub struct Parts {
     pub writer: Writer,
     /// The way to other members, if there are any.
     pub transport: Option<Transport>,
+    /// Whom to call before the list of members is known.
+    pub others: Vec<(MemberId, String)>,
     /// What comes from them.
     pub peers: mpsc::UnboundedReceiver<PeerEvent>,
     /// What comes from threads beside the loop.
@@ -137,7 +139,7 @@ impl Core {
             streams: Streams::default(),
             status,
             status_at: Moment::ZERO,
-            others: Peers::new(me),
+            others: Peers::new(me, parts.others),
             removed_by: None,
         };
         (core, Door::new(me, cluster, submit, status_seen))
@@ -229,6 +231,11 @@ impl Core {
             PeerEvent::Removed { by } => {
                 self.removed_by = Some(by);
                 Some(Input::Removed)
+            }
+            PeerEvent::Heard(members) => {
+                self.others.hear(&members);
+                self.follow_members(self.now());
+                None
             }
             PeerEvent::SnapshotSent { to, ok } => Some(Input::SnapshotSent(to, ok)),
             PeerEvent::SnapshotReceived { message, path, .. } => {

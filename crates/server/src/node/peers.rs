@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tenure_api::MemberId;
+use tenure_api::{Member, MemberId};
 use tenure_replica::{Moment, State};
 
 use crate::{
@@ -14,10 +14,18 @@ use crate::{
 /// last said to it should not be cut off. When it calls again, it is told.
 const FAREWELL: Duration = Duration::from_millis(100);
 
+/// Members that are only heard of, at the most.
+const HEARSAY_MAX: usize = 64;
+
 /// Keeps the transport in step with the list of members.
 #[derive(Debug)]
 pub(super) struct Peers {
     me: MemberId,
+    /// Whom to call while there is no list.
+    first: BTreeMap<MemberId, String>,
+    /// Members of which others have told. A member that was away while the raft leader was added must
+    /// let it speak to learn that it was.
+    hearsay: BTreeMap<MemberId, String>,
     /// What the transport was last told.
     seen: Option<State>,
     addresses: BTreeMap<MemberId, String>,
@@ -25,27 +33,44 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    pub(super) fn new(me: MemberId) -> Peers {
-        Peers { me, seen: None, addresses: BTreeMap::new(), leaving: BTreeMap::new() }
+    pub(super) fn new(me: MemberId, first: Vec<(MemberId, String)>) -> Peers {
+        let first: BTreeMap<_, _> = first.into_iter().collect();
+        Peers {
+            me,
+            addresses: first.clone(),
+            first,
+            hearsay: BTreeMap::new(),
+            seen: None,
+            leaving: BTreeMap::new(),
+        }
+    }
+
+    /// Somebody has told of these.
+    pub(super) fn hear(&mut self, members: &[Member]) {
+        for (id, at) in members.iter().filter_map(place) {
+            if self.hearsay.len() < HEARSAY_MAX {
+                self.hearsay.insert(id, at);
+            }
+        }
+        self.seen = None;
     }
 
     /// Tells the transport what has changed. Cheap if nothing has.
     pub(super) fn follow(&mut self, now: Moment, state: &State, transport: &Transport) {
-        // A member that joins has no list of its own before its first snapshot.
-        if state.members.is_empty() || !self.is_news(state) && self.leaving.is_empty() {
+        if !self.is_news(state) && self.leaving.is_empty() {
             return;
         }
-        if self.is_news(state) {
+        // A member that joins has no list of its own before its first snapshot.
+        let mut wanted = if state.members.is_empty() {
+            self.first.clone()
+        } else {
             transport.know(known(state));
-            self.seen = Some(picture(state));
-        }
-        let mut wanted: BTreeMap<MemberId, String> = state
-            .members
-            .values()
-            .chain(state.departing.values())
-            .filter(|member| member.id != self.me)
-            .filter_map(|member| Some((member.id, address(member.peer_urls.first()?).ok()?)))
-            .collect();
+            state.members.values().chain(state.departing.values()).filter_map(place).collect()
+        };
+        self.seen = Some(picture(state));
+        self.hearsay.retain(|id, _| !wanted.contains_key(id) && !state.removed.contains(id));
+        wanted.extend(self.hearsay.clone());
+        wanted.remove(&self.me);
         for (gone, at) in &self.addresses {
             if !wanted.contains_key(gone) {
                 let since = *self.leaving.entry(*gone).or_insert(now);
@@ -96,4 +121,8 @@ fn picture(state: &State) -> State {
         cluster_version: state.cluster_version,
         ..State::default()
     }
+}
+
+fn place(member: &Member) -> Option<(MemberId, String)> {
+    Some((member.id, address(member.peer_urls.first()?).ok()?))
 }

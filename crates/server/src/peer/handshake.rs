@@ -10,7 +10,10 @@ use tenure_api::{ClusterId, MemberId};
 use tenure_replica::codec::{Codec, DecodeError, Reader, put_u64};
 use tokio::{net::TcpStream, time::timeout};
 
-use super::frame::{FrameError, FrameKind, read_frame, write_frame};
+use super::{
+    frame::{FrameError, FrameKind, read_frame, write_frame},
+    roster::Roster,
+};
 
 /// The protocol spoken here. A member that speaks another one is refused.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -19,6 +22,8 @@ pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 const MAGIC: &[u8; 11] = b"tenure-peer";
 /// A hello and a refusal are short; garbage is noticed at once.
 const HELLO_BYTES_MAX: usize = 256;
+/// What a caller says first may also be a list of members.
+const FIRST_BYTES_MAX: usize = 64 << 10;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +110,8 @@ pub(super) enum Caller {
     Member(Hello),
     /// Somebody who wants to know the members.
     Asks(Ask),
+    /// A member that we did not know, with the list that it is on.
+    Tells(Roster),
 }
 
 /// Waits for a caller's introduction. What came after it is left in `buffer`.
@@ -112,9 +119,10 @@ pub(super) async fn listen(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
 ) -> Result<Caller, HandshakeError> {
-    let hello = read_frame(stream, buffer, HELLO_BYTES_MAX, |kind, payload| match kind {
+    let hello = read_frame(stream, buffer, FIRST_BYTES_MAX, |kind, payload| match kind {
         FrameKind::Hello => Ok(Caller::Member(Hello::from_bytes(payload)?)),
         FrameKind::Ask => Ok(Caller::Asks(Ask::from_bytes(payload)?)),
+        FrameKind::Roster => Ok(Caller::Tells(Roster::from_bytes(payload)?)),
         other => Err(FrameError::OutOfPlace(other)),
     });
     Ok(timeout(HANDSHAKE_TIMEOUT, hello).await.map_err(|_| HandshakeError::Silent)??)

@@ -93,6 +93,11 @@ async fn greet(
             }
             return None;
         }
+        Ok(Caller::Tells(roster)) => {
+            debug!(%address, "told the members");
+            shared.hear(&roster);
+            return None;
+        }
         Err(error) => {
             let ip = address.ip();
             grumble.about(format!("closed a call from {ip} that is not from a member: {error}"));

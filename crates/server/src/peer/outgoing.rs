@@ -13,6 +13,7 @@ use super::{
     backoff::Backoff,
     handshake::{HandshakeError, Hello, Purpose, Refusal, introduce},
     link::Link,
+    roster,
     transport::{PeerEvent, Shared},
 };
 
@@ -47,6 +48,9 @@ pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
                     }
                     HandshakeError::Refused(Refusal::Removed(_)) => {
                         shared.tell(PeerEvent::Removed { by: link.id });
+                    }
+                    HandshakeError::Refused(Refusal::UnknownMember(_)) => {
+                        roster::tell(&link.address, &shared.roster()).await;
                     }
                     _ => {}
                 }

@@ -1,4 +1,5 @@
-//! Who belongs to a cluster, for somebody who wants to join it and knows nothing but addresses.
+//! Who belongs to a cluster, for somebody who wants to join it and knows nothing but addresses, or who
+//! was away when that changed.
 
 use std::{io, time::Duration};
 
@@ -48,6 +49,17 @@ pub async fn ask(address: &str) -> Result<Roster, AskError> {
     };
     let late = || AskError::Unreachable(io::ErrorKind::TimedOut.into());
     timeout(ANSWER_TIMEOUT, answer).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Tells the member at an address who belongs to the cluster. A member that was away while we were
+/// added does not know us, and if we lead, nobody else will tell it.
+pub(super) async fn tell(address: &str, roster: &Roster) {
+    let told = async {
+        let mut stream = TcpStream::connect(address).await?;
+        write_frame(&mut stream, FrameKind::Roster, &roster.to_bytes()).await
+    };
+    // If it does not arrive, the next refusal has us try again.
+    let _ = timeout(ANSWER_TIMEOUT, told).await;
 }
 
 async fn exchange(stream: &mut TcpStream) -> Result<Roster, HandshakeError> {

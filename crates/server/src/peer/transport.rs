@@ -74,6 +74,8 @@ pub enum PeerEvent {
         /// Who says so.
         by: MemberId,
     },
+    /// A member has told who belongs to the cluster, and some of them are not known here.
+    Heard(Vec<Member>),
     /// A snapshot arrived; its file is sound, durable and in its place.
     SnapshotReceived {
         /// From whom.
@@ -266,6 +268,21 @@ impl Shared {
         match known.directories.get(&hello.from) {
             Some(known) if *known != hello.directory => Err(Refusal::ReplacedDirectory(*known)),
             _ => Ok(link),
+        }
+    }
+
+    /// Somebody says who belongs to the cluster. Nothing follows from it but whom to call.
+    pub(super) fn hear(&self, roster: &Roster) {
+        if roster.cluster_id != self.cluster_id {
+            return;
+        }
+        let removed = lock(&self.known).removed.clone();
+        let news = |member: &&Member| {
+            member.id != self.me && !removed.contains(&member.id) && self.link(member.id).is_none()
+        };
+        let unknown: Vec<Member> = roster.members.iter().filter(news).cloned().collect();
+        if !unknown.is_empty() {
+            self.tell(PeerEvent::Heard(unknown));
         }
     }
 

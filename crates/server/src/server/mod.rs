@@ -155,6 +155,7 @@ impl Server {
             clock,
             writer,
             transport,
+            others: seat.peers(),
             peers: peer_events,
             events: (events_sender, events),
             snapshots,

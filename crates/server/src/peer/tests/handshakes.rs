@@ -85,3 +85,29 @@ async fn whoever_asks_is_told_the_members() {
     let expected = Roster { cluster_id: CLUSTER, cluster_version: 2, members: vec![member] };
     assert_eq!(roster, expected);
 }
+
+/// Two was added while one was away: one refuses it at first, and is then told who it is.
+#[tokio::test]
+async fn a_member_that_is_not_known_yet_tells_who_it_is() {
+    let (mut one, at) = alone().await;
+    let (three_listener, three_at) = listener().await;
+    let mut three = Side::start(MemberId(3), three_listener, 1, (ONE, at));
+    let member = tenure_api::Member {
+        id: MemberId(3),
+        name: "three".into(),
+        peer_urls: vec![format!("http://{three_at}")],
+        client_urls: vec![],
+        is_learner: false,
+    };
+    three.transport.know(Known { members: vec![member.clone()], ..Known::default() });
+    let heard = loop {
+        match one.event().await {
+            PeerEvent::Heard(members) if members.is_empty() => {}
+            PeerEvent::Heard(members) => break members,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(heard, [member]);
+    one.transport.set_peers(vec![(MemberId(3), three_at.to_string())]);
+    three.connected(ONE).await;
+}

@@ -86,6 +86,24 @@ failures! {
     LeaseNotFound => NotFound, "etcdserver: requested lease not found";
     /// No such member.
     MemberNotFound => NotFound, "etcdserver: member not found";
+    /// A member of this id is there, or was there once.
+    MemberExists => FailedPrecondition, "etcdserver: member ID already exist";
+    /// Another member is reached there.
+    PeerUrlExists => FailedPrecondition, "etcdserver: Peer URLs already exists";
+    /// Peer URLs that cannot be used.
+    BadMemberUrls => InvalidArgument, "etcdserver: given member URLs are invalid";
+    /// After this change, those that have started would be no majority.
+    NotEnoughStarted => FailedPrecondition, "etcdserver: re-configuration failed due to not enough started members";
+    /// A promotion of a member that has its vote already.
+    NotLearner => FailedPrecondition, "etcdserver: can only promote a learner member";
+    /// A promotion of a member that lags, or cannot be reached.
+    LearnerNotReady => FailedPrecondition, "etcdserver: can only promote a learner member which is in sync with leader";
+    /// One learner more than there may be.
+    TooManyLearners => FailedPrecondition, "etcdserver: too many learner members in cluster";
+    /// Too many members cannot be reached for this change. Nothing was changed.
+    UnhealthyCluster => Unavailable, "etcdserver: unhealthy cluster";
+    /// The members change one at a time. etcd has no word for it: there the second change is lost.
+    ChangeUnderWay => FailedPrecondition, "tenure: another change of the members is under way, try again when it is done";
     /// A lease of this id is live.
     LeaseExists => FailedPrecondition, "etcdserver: lease already exists";
     /// Only the raft leader can do this.

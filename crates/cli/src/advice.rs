@@ -35,7 +35,7 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
 
 /// Keyed by etcd's texts, which are part of its contract.
 fn about(text: &str) -> Option<&'static str> {
-    const TABLE: [(&str, &str); 8] = [
+    const TABLE: [(&str, &str); 16] = [
         (
             "requested lease not found",
             "it has expired or was revoked; all leases: tenure lease list",
@@ -47,6 +47,23 @@ fn about(text: &str) -> Option<&'static str> {
         ("user name is empty", "say who you are: --user NAME:PASSWORD"),
         ("invalid user ID or password", "check --user and --password"),
         ("database space exceeded", "compact and defragment, then disarm the alarm"),
+        ("member not found", "see who belongs to the cluster: tenure member list"),
+        ("member ID already exist", "see who belongs to the cluster: tenure member list"),
+        ("Peer URLs already exists", "another member is reached there: tenure member list"),
+        ("given member URLs are invalid", "one URL for each member, as http://HOST:PORT"),
+        (
+            "not enough started members",
+            "start the members that were added, or remove them again: tenure member list",
+        ),
+        (
+            "unhealthy cluster",
+            "nothing was changed: too many members are out of reach; see tenure status",
+        ),
+        (
+            "in sync with leader",
+            "wait until it has started and caught up; its log and /readyz tell how far it is",
+        ),
+        ("too many learner members", "promote or remove the other learner first"),
     ];
     TABLE.iter().find(|(part, _)| text.contains(part)).map(|(_, next)| *next)
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use tenure::grpc::ClientError;
-use tenure_server::StartError;
+use tenure_server::{StartError, Stopped};
 
 /// How the command ended, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// A condition did not hold: not written, not leader, lock not taken.
     NotTaken = 3,
+    /// This member was removed from its cluster; starting it again changes nothing.
+    Removed = 5,
     /// No server could be reached.
     Unreachable = 69,
     /// No answer in time.
@@ -43,6 +45,11 @@ impl Exit {
         }
         if let Some(StartError::Settings(_)) = error.downcast_ref() {
             return Exit::Usage;
+        }
+        if matches!(error.downcast_ref(), Some(StartError::Removed(_)))
+            || matches!(error.downcast_ref(), Some(Stopped::Removed(_)))
+        {
+            return Exit::Removed;
         }
         match error.downcast_ref::<ClientError>() {
             Some(ClientError::Unreachable { .. }) => Exit::Unreachable,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tenure::grpc::{Client, ClientError, Endpoint, Options};
 
-use crate::{Address, Member, Spawn, eventually, pb, reserve};
+use crate::{Address, Ctl, Member, Spawn, eventually, pb, reserve};
 
 /// What a cluster is to be like.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ impl Plan {
 pub struct Cluster {
     /// The members, named n1, n2 …
     pub members: Vec<Member>,
-    _home: TempDir,
+    home: TempDir,
 }
 
 impl Cluster {
@@ -62,7 +62,28 @@ impl Cluster {
             member.spawn = plan.spawn.clone();
             member
         });
-        Cluster { members: members.collect(), _home: home }
+        Cluster { members: members.collect(), home }
+    }
+
+    /// Adds a member with a tool and prepares it as the tool says. It is not started.
+    pub fn add(&mut self, tool: &Ctl, flags: &[&str]) -> usize {
+        let [client, peer] = reserve(2)[..] else { unreachable!("two were asked for") };
+        let name = format!("n{}", self.members.len() + 1);
+        let urls = format!("--peer-urls={}", peer.url());
+        let args = [&["member", "add", &name, &urls], flags].concat();
+        let said = tool.run(&args).ok();
+        let line = |name: &str| {
+            let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("=\""));
+            line.and_then(|line| line.strip_suffix('"')).unwrap_or_else(|| panic!("{said}"))
+        };
+        assert_eq!(line("ETCD_NAME"), name);
+        let initial = line("ETCD_INITIAL_CLUSTER");
+        let mut member = Member::new(&name, self.home.path(), client, peer, initial);
+        member.spawn = self.members[0].spawn.clone();
+        let state = line("ETCD_INITIAL_CLUSTER_STATE").to_owned();
+        member.spawn.flags.extend(["--initial-cluster-state".to_owned(), state]);
+        self.members.push(member);
+        self.members.len() - 1
     }
 
     /// Waits until every member that runs follows a raft leader.

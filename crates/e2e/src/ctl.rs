@@ -2,16 +2,18 @@
 
 use std::{
     io::Write,
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
 use tempfile::TempDir;
 
-use crate::{Cluster, eventually, reserve, tools};
+use crate::{Cluster, Member, eventually, reserve, tools};
 
 /// etcdctl with its endpoints, and the etcd behind them if it is a real one.
 #[derive(Debug)]
 pub struct Ctl {
+    program: PathBuf,
     endpoints: String,
     etcd: Option<(Child, TempDir)>,
 }
@@ -23,7 +25,7 @@ pub struct Said {
     pub code: Option<i32>,
     /// Its standard output.
     pub out: String,
-    /// The last line of its standard error without log lines.
+    /// The error on its standard error, or the last line there without log lines.
     pub err: String,
 }
 
@@ -38,7 +40,21 @@ impl Said {
 impl Ctl {
     /// etcdctl for a cluster of ours.
     pub fn of(cluster: &Cluster) -> Ctl {
-        Ctl { endpoints: cluster.endpoints(), etcd: None }
+        Ctl::etcdctl(cluster.endpoints())
+    }
+
+    /// etcdctl for one member of ours.
+    pub fn at(member: &Member) -> Ctl {
+        Ctl::etcdctl(member.client.to_string())
+    }
+
+    /// Our own command, for one member of ours.
+    pub fn ours(member: &Member) -> Ctl {
+        Ctl { program: tools::tenure(), endpoints: member.client.to_string(), etcd: None }
+    }
+
+    fn etcdctl(endpoints: String) -> Ctl {
+        Ctl { program: tools::installed("etcdctl"), endpoints, etcd: None }
     }
 
     /// A real single-node etcd 3.5.1, and etcdctl for it.
@@ -58,7 +74,8 @@ impl Ctl {
             .stderr(log)
             .spawn()
             .expect("etcd can be started");
-        let ctl = Ctl { endpoints: client.to_string(), etcd: Some((child, home)) };
+        let mut ctl = Ctl::etcdctl(client.to_string());
+        ctl.etcd = Some((child, home));
         eventually("etcd is healthy", async || {
             let said = ctl.run(&["endpoint", "health"]);
             if said.code == Some(0) { Ok(()) } else { Err(said.err) }
@@ -95,13 +112,18 @@ impl Ctl {
         Said {
             code: output.status.code(),
             out: text(&output.stdout),
-            err: errors.lines().rfind(talk).unwrap_or_default().to_owned(),
+            err: errors
+                .lines()
+                .find(|line| line.starts_with("Error: "))
+                .or_else(|| errors.lines().rfind(talk))
+                .unwrap_or_default()
+                .to_owned(),
         }
     }
 
     /// A command that is to be run by the caller, for those that do not end by themselves.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(tools::installed("etcdctl"));
+        let mut command = Command::new(&self.program);
         command
             .env("ETCDCTL_API", "3")
             .args(["--endpoints", &self.endpoints, "--command-timeout", "10s"])

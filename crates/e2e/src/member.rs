@@ -38,6 +38,8 @@ pub struct Member {
     pub client: Address,
     /// Where it meets other members.
     pub peer: Address,
+    /// Where it listens for other members, if it was moved since it was made.
+    pub moved_to: Option<Address>,
     /// Its data.
     pub data_dir: PathBuf,
     /// What it logged, over all its lives.
@@ -55,6 +57,7 @@ impl Member {
             name: name.to_owned(),
             client,
             peer,
+            moved_to: None,
             data_dir: home.join(name),
             log_file: home.join(format!("{name}.log")),
             spawn: Spawn::default(),
@@ -78,7 +81,7 @@ impl Member {
             .arg(&self.data_dir)
             .args(["--listen-client-urls", &self.client.url()])
             .args(["--advertise-client-urls", &self.client.url()])
-            .args(["--listen-peer-urls", &self.peer.url()])
+            .args(["--listen-peer-urls", &self.moved_to.unwrap_or(self.peer).url()])
             .args(["--initial-advertise-peer-urls", &self.peer.url()])
             .args(["--initial-cluster", &self.initial_cluster])
             .args(&self.spawn.flags)

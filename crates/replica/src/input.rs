@@ -6,7 +6,7 @@ use tenure_api::{
 };
 
 use crate::{
-    command::Command,
+    command::{Command, MemberChange},
     log::{LogIndex, Persist, SnapshotMark},
     message::{Message, RaftMessage},
     moment::Moment,
@@ -48,6 +48,8 @@ pub enum Input {
     HandOver,
     /// The checksum of the state frozen by [`Effects::audit`].
     Audited(LogIndex, u64),
+    /// Another member says that this one was removed, and is not needed any more.
+    Removed,
 }
 
 /// What a client asks.
@@ -208,6 +210,19 @@ pub enum Notice {
         /// Whether a majority agrees on something else.
         outvoted: bool,
     },
+    /// A change of the members has begun; both majorities count until it is done.
+    ChangeBegun(MemberChange),
+    /// It is done.
+    ChangeDone(MemberChange),
+    /// This member has not caught up with the raft leader since it started.
+    CatchingUp {
+        /// Up to where it has applied the log.
+        applied: LogIndex,
+        /// Up to where the raft leader has committed it, as far as is known here.
+        goal: LogIndex,
+    },
+    /// Now it has.
+    CaughtUp(LogIndex),
 }
 
 /// Why a member cannot go on.
@@ -223,4 +238,7 @@ pub enum Fatal {
         /// How.
         cause: crate::codec::DecodeError,
     },
+    /// The cluster goes on without this member.
+    #[error("this member was removed from the cluster")]
+    Removed,
 }

@@ -12,6 +12,7 @@ mod gather;
 pub mod input;
 pub mod lease;
 pub mod log;
+mod membership;
 pub mod message;
 pub mod moment;
 pub mod mvcc;

@@ -52,6 +52,9 @@ pub struct SnapshotMark {
     pub voters: Vec<MemberId>,
     /// Members without.
     pub learners: Vec<MemberId>,
+    /// While a change of the members is under way: those with a vote before it. Both majorities
+    /// must agree then.
+    pub outgoing: Vec<MemberId>,
 }
 
 /// One write to the log: everything in it becomes durable together, before
@@ -110,11 +113,22 @@ impl Codec for SnapshotMark {
     fn encode(&self, out: &mut Vec<u8>) {
         put_u64(out, self.index);
         put_u64(out, self.term.0);
-        for members in [&self.voters, &self.learners] {
+        let put = |out: &mut Vec<u8>, members: &[MemberId]| {
             put_u64(out, members.len() as u64);
             for member in members {
                 put_u64(out, member.0);
             }
+        };
+        // There is always a voter: a count of 0 says that the longer form follows, which only
+        // releases write that know changes of the members.
+        let long = !self.outgoing.is_empty() || self.voters.is_empty();
+        if long {
+            put_u64(out, 0);
+        }
+        put(out, &self.voters);
+        put(out, &self.learners);
+        if long {
+            put(out, &self.outgoing);
         }
     }
 
@@ -122,11 +136,18 @@ impl Codec for SnapshotMark {
         let members = |input: &mut Reader<'_>| -> Result<Vec<MemberId>, DecodeError> {
             (0..input.count()?).map(|_| input.u64().map(MemberId)).collect()
         };
-        Ok(SnapshotMark {
-            index: input.u64()?,
-            term: Term(input.u64()?),
-            voters: members(input)?,
-            learners: members(input)?,
-        })
+        let (index, term) = (input.u64()?, Term(input.u64()?));
+        let voters = members(input)?;
+        if !voters.is_empty() {
+            return Ok(SnapshotMark {
+                index,
+                term,
+                voters,
+                learners: members(input)?,
+                outgoing: vec![],
+            });
+        }
+        let (voters, learners, outgoing) = (members(input)?, members(input)?, members(input)?);
+        Ok(SnapshotMark { index, term, voters, learners, outgoing })
     }
 }

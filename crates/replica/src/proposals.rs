@@ -8,7 +8,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 
-use crate::{command::encode_entry, gather::Gather, log::LogIndex, moment::Moment};
+use crate::{command::encode_entry, gather::Gather, log::LogIndex, moment::Moment, writes::Sealed};
 
 /// Entries that may be uncommitted at once.
 const IN_FLIGHT_MAX: usize = 64;
@@ -21,7 +21,7 @@ const QUEUED_BYTES_MAX: usize = 256 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Proposals {
-    queue: VecDeque<Bytes>,
+    queue: VecDeque<Sealed>,
     queued_bytes: usize,
     /// Since when the first of the queue has been waiting for a place in the log.
     queued_since: Option<Moment>,
@@ -33,10 +33,35 @@ pub(crate) struct Proposals {
 }
 
 impl Proposals {
-    pub(crate) fn push(&mut self, batch: Bytes) {
-        if self.queued_bytes + batch.len() <= QUEUED_BYTES_MAX {
-            self.queued_bytes += batch.len();
+    pub(crate) fn push(&mut self, batch: Sealed) {
+        if self.queued_bytes + batch.bytes.len() <= QUEUED_BYTES_MAX {
+            self.queued_bytes += batch.bytes.len();
             self.queue.push_back(batch);
+        }
+    }
+
+    /// The change of members that is next in line, if one is and an entry may go.
+    pub(crate) fn next_change(&self, now: Moment) -> Option<Bytes> {
+        let first = self.queue.front().filter(|first| first.is_change)?;
+        self.may_propose(now).then(|| first.bytes.clone())
+    }
+
+    /// The change that is next in line was proposed at this place; none if that must wait.
+    pub(crate) fn change_proposed(&mut self, now: Moment, index: Option<LogIndex>) {
+        self.refused = index.is_none();
+        let Some(index) = index else { return };
+        if let Some(first) = self.queue.pop_front() {
+            self.queued_bytes -= first.bytes.len();
+        }
+        self.queued_since = None;
+        self.in_flight.push_back((index, now));
+    }
+
+    /// The change that is next in line will not be made; its batch carries this instead.
+    pub(crate) fn change_refused(&mut self, instead: Bytes) {
+        if let Some(first) = self.queue.front_mut() {
+            self.queued_bytes = self.queued_bytes - first.bytes.len() + instead.len();
+            *first = Sealed { bytes: instead, is_change: false };
         }
     }
 
@@ -47,25 +72,28 @@ impl Proposals {
         now: Moment,
         propose: impl FnOnce(Vec<u8>) -> Option<LogIndex>,
     ) -> bool {
-        if self.queue.is_empty() {
+        let is_change = |batch: &Sealed| batch.is_change;
+        if self.queue.front().is_none_or(is_change) {
             return false;
         }
         let since = *self.queued_since.get_or_insert(now);
-        if !self.may_propose(since, now) {
+        let complete = self.gather.is_complete(self.queue.len(), since, now);
+        if !self.may_propose(now) || (self.in_flight.is_empty() && !complete) {
             return false;
         }
         let mut bytes = 0;
-        let fits = |batch: &&Bytes| {
-            bytes += batch.len();
-            bytes <= ENTRY_BYTES_MAX
+        let fits = |batch: &&Sealed| {
+            bytes += batch.bytes.len();
+            bytes <= ENTRY_BYTES_MAX && !batch.is_change
         };
         let count = self.queue.iter().take_while(fits).count().max(1);
-        let batches: Vec<Bytes> = self.queue.range(..count).cloned().collect();
+        let batches: Vec<Bytes> =
+            self.queue.range(..count).map(|batch| batch.bytes.clone()).collect();
         let proposed = propose(encode_entry(&batches));
         self.refused = proposed.is_none();
         let Some(index) = proposed else { return false };
         for batch in self.queue.drain(..count) {
-            self.queued_bytes -= batch.len();
+            self.queued_bytes -= batch.bytes.len();
         }
         self.queued_since = None;
         self.gather.went(count);
@@ -73,9 +101,9 @@ impl Proposals {
         true
     }
 
-    fn may_propose(&self, queued_since: Moment, now: Moment) -> bool {
+    fn may_propose(&self, now: Moment) -> bool {
         match self.in_flight.back() {
-            None => self.gather.is_complete(self.queue.len(), queued_since, now),
+            None => true,
             Some((_, since)) => {
                 self.in_flight.len() < IN_FLIGHT_MAX && now.since(*since) >= PIPELINE_AFTER
             }

@@ -6,7 +6,8 @@
 use tenure_api::{Alarm, Member, MemberId};
 
 use crate::{
-    codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_u64},
+    codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_option, put_u64},
+    command::MemberChange,
     lease::Leases,
     log::SnapshotMark,
     mvcc,
@@ -25,8 +26,11 @@ pub struct Frozen {
 const ROLL: u8 = 1;
 const LEASES: u8 = 2;
 const STORE: u8 = 3;
-/// Format 2 brought the alarms; format 1 can still be read.
-const ROLL_FORMAT: u64 = 2;
+/// The roll as the first release wrote it. It is still written while the cluster version is 1: a
+/// member of that release may be the one to read it.
+const ROLL_FORMAT_1: u64 = 1;
+/// From cluster version 2 on: what follows tells of changes of the members, and the alarms.
+const ROLL_FORMAT_2: u64 = 2;
 const CHUNK_BYTES: usize = 256 << 10;
 
 impl Frozen {
@@ -82,19 +86,12 @@ impl Thaw {
 /// Members, versions, origins, alarms: all that is neither key nor lease.
 pub(crate) fn roll(state: &State) -> Vec<u8> {
     let mut out = vec![ROLL];
-    put_u64(&mut out, ROLL_FORMAT);
+    let format = if state.cluster_version >= 2 { ROLL_FORMAT_2 } else { ROLL_FORMAT_1 };
+    put_u64(&mut out, format);
     put_u64(&mut out, u64::from(state.cluster_version));
     put_u64(&mut out, state.members.len() as u64);
     for member in state.members.values() {
-        put_u64(&mut out, member.id.0);
-        put_bytes(&mut out, member.name.as_bytes());
-        for urls in [&member.peer_urls, &member.client_urls] {
-            put_u64(&mut out, urls.len() as u64);
-            for url in urls {
-                put_bytes(&mut out, url.as_bytes());
-            }
-        }
-        put_bool(&mut out, member.is_learner);
+        put_member(&mut out, member);
     }
     put_u64(&mut out, state.command_versions.len() as u64);
     for (member, version) in &state.command_versions {
@@ -112,32 +109,78 @@ pub(crate) fn roll(state: &State) -> Vec<u8> {
         put_u64(&mut out, origin.boot);
         put_u64(&mut out, origin.sequence);
     }
-    put_u64(&mut out, state.alarms.len() as u64);
-    for alarm in &state.alarms {
-        alarm.encode(&mut out);
+    if format >= ROLL_FORMAT_2 {
+        put_changes(&mut out, state);
     }
     out
 }
 
+fn put_changes(out: &mut Vec<u8>, state: &State) {
+    put_u64(out, state.removed.len() as u64);
+    for member in &state.removed {
+        put_u64(out, member.0);
+    }
+    put_u64(out, state.departing.len() as u64);
+    for member in state.departing.values() {
+        put_member(out, member);
+    }
+    put_option(out, state.change.as_ref(), |out, change| Codec::encode(change, out));
+    put_u64(out, state.alarms.len() as u64);
+    for alarm in &state.alarms {
+        alarm.encode(out);
+    }
+}
+
+fn put_member(out: &mut Vec<u8>, member: &Member) {
+    put_u64(out, member.id.0);
+    put_bytes(out, member.name.as_bytes());
+    for urls in [&member.peer_urls, &member.client_urls] {
+        put_u64(out, urls.len() as u64);
+        for url in urls {
+            put_bytes(out, url.as_bytes());
+        }
+    }
+    put_bool(out, member.is_learner);
+}
+
+fn read_member(input: &mut Reader<'_>) -> Result<Member, DecodeError> {
+    let texts = |input: &mut Reader<'_>| -> Result<Vec<String>, DecodeError> {
+        (0..input.count()?).map(|_| input.text()).collect()
+    };
+    Ok(Member {
+        id: MemberId(input.u64()?),
+        name: input.text()?,
+        peer_urls: texts(input)?,
+        client_urls: texts(input)?,
+        is_learner: input.bool()?,
+    })
+}
+
+fn read_changes(input: &mut Reader<'_>, state: &mut State) -> Result<(), DecodeError> {
+    for _ in 0..input.count()? {
+        state.removed.insert(MemberId(input.u64()?));
+    }
+    for _ in 0..input.count()? {
+        let member = read_member(input)?;
+        state.departing.insert(member.id, member);
+    }
+    state.change = input.option(<MemberChange as Codec>::decode)?;
+    for _ in 0..input.count()? {
+        state.alarms.insert(Alarm::decode(input)?);
+    }
+    Ok(())
+}
+
 fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
     let format = input.u64()?;
-    if format == 0 || format > ROLL_FORMAT {
+    if !(ROLL_FORMAT_1..=ROLL_FORMAT_2).contains(&format) {
         return Err(DecodeError::UnknownTag { what: "snapshot format", tag: format as u8 });
     }
     let version =
         |input: &mut Reader<'_>| u32::try_from(input.u64()?).map_err(|_| DecodeError::Overflow);
-    let texts = |input: &mut Reader<'_>| -> Result<Vec<String>, DecodeError> {
-        (0..input.count()?).map(|_| input.text()).collect()
-    };
     let mut state = State { cluster_version: version(input)?, ..State::default() };
     for _ in 0..input.count()? {
-        let member = Member {
-            id: MemberId(input.u64()?),
-            name: input.text()?,
-            peer_urls: texts(input)?,
-            client_urls: texts(input)?,
-            is_learner: input.bool()?,
-        };
+        let member = read_member(input)?;
         state.members.insert(member.id, member);
     }
     for _ in 0..input.count()? {
@@ -150,10 +193,8 @@ fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
         let member = MemberId(input.u64()?);
         state.origins.insert(member, Origin { boot: input.u64()?, sequence: input.u64()? });
     }
-    if format >= 2 {
-        for _ in 0..input.count()? {
-            state.alarms.insert(Alarm::decode(input)?);
-        }
+    if format >= ROLL_FORMAT_2 {
+        read_changes(input, &mut state)?;
     }
     Ok(state)
 }

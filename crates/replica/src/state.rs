@@ -12,7 +12,7 @@ use tenure_api::{
 };
 
 use crate::{
-    command::{Batch, Command, Expiry},
+    command::{Batch, Command, Expiry, MemberChange},
     lease::Leases,
     log::LogIndex,
     mvcc::{Change, Store},
@@ -26,8 +26,16 @@ pub struct State {
     pub store: Store,
     /// Leases and the keys on them.
     pub leases: Leases,
-    /// The members as clients see them. Who votes is raft's business.
+    /// The members. Who votes and who learns follows from this list: raft's own configuration is
+    /// changed by the same entries (`membership.rs`).
     pub members: OrdMap<MemberId, Member>,
+    /// Those that were members once. None of them comes back, and no id is given twice.
+    pub removed: OrdSet<MemberId>,
+    /// Those of them that may still be needed, and must not be told yet.
+    pub departing: OrdMap<MemberId, Member>,
+    /// The change that is under way: both majorities, before and after it, must agree until it is
+    /// done.
+    pub change: Option<MemberChange>,
     /// What each member said it can apply.
     pub command_versions: OrdMap<MemberId, u32>,
     /// The number of each member's data directory.
@@ -60,6 +68,8 @@ pub enum Outcome {
     Txn(TxnResult),
     /// A lease granted or renewed.
     Lease(GrantedLease),
+    /// The members, after a change of them.
+    Members(Vec<Member>),
     /// Done, with nothing to tell.
     Done,
 }
@@ -92,7 +102,12 @@ impl State {
 
     /// Whether this batch is the next of its origin. Anything else was applied before, or overtook
     /// one that must come first and will be sent again.
+    ///
+    /// Batches of those that are no members (any more) are not: their numbers are forgotten.
     pub fn admits(&mut self, batch: &Batch) -> bool {
+        if !self.members.contains_key(&batch.origin) {
+            return false;
+        }
         let next = match self.origins.get(&batch.origin) {
             Some(last) if last.boot == batch.boot => last.sequence + 1,
             Some(last) if last.boot > batch.boot => return false,
@@ -187,6 +202,17 @@ impl State {
             }
             Command::Audit => {
                 traces.audited_at = Some(index);
+                Ok(Outcome::Done)
+            }
+            Command::Members(MemberChange::Update { id, peer_urls }) => {
+                self.update_member(*id, peer_urls)?;
+                Ok(Outcome::Members(self.roll()))
+            }
+            // What concerns raft comes by `begin_change`; in an ordinary entry it was not taken up.
+            Command::Members(_) => Err(Failure::ChangeUnderWay),
+            Command::MembersRefused(refusal) => Err(refusal.failure()),
+            Command::LetGo(member) => {
+                self.departing.remove(member);
                 Ok(Outcome::Done)
             }
         }

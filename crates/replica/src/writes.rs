@@ -66,6 +66,8 @@ struct Open {
     commands: Vec<u8>,
     waiters: Vec<Waiter>,
     since: Moment,
+    /// Nothing may be added to it: it carries a change of the members.
+    is_change: bool,
 }
 
 impl Waiting {
@@ -77,8 +79,9 @@ impl Waiting {
         if self.bytes > WAITING_BYTES_MAX || self.commands >= self.commands_max {
             return Err(Failure::TooManyRequests);
         }
-        if self.open.back().is_none_or(Open::is_full) {
-            self.open.push_back(Open { commands: vec![], waiters: vec![], since: now });
+        let is_change = command.concerns_raft();
+        if is_change || self.open.back().is_none_or(Open::is_full) {
+            self.open.push_back(Open { commands: vec![], waiters: vec![], since: now, is_change });
         }
         let open = self.open.back_mut().expect("an open batch was just made sure of");
         let before = open.commands.len();
@@ -107,7 +110,9 @@ impl Waiting {
 
 impl Open {
     fn is_full(&self) -> bool {
-        self.commands.len() >= BATCH_BYTES_MAX || self.waiters.len() >= BATCH_COMMANDS_MAX
+        self.commands.len() >= BATCH_BYTES_MAX
+            || self.waiters.len() >= BATCH_COMMANDS_MAX
+            || self.is_change
     }
 
     fn append(&mut self, other: Open) {
@@ -124,6 +129,15 @@ struct Sent {
     waiters: Vec<Waiter>,
     since: Moment,
     sent_at: Moment,
+    is_change: bool,
+}
+
+/// A batch on its way to the raft leader.
+#[derive(Clone, Debug)]
+pub(crate) struct Sealed {
+    pub(crate) bytes: Bytes,
+    /// It carries a change of the members that concerns raft.
+    pub(crate) is_change: bool,
 }
 
 impl Writes {
@@ -153,7 +167,7 @@ impl Writes {
     }
 
     /// The next batch to send, if one may go. The sessions' commands are in front; others fill it up.
-    pub(crate) fn next_batch(&mut self, now: Moment) -> Option<Bytes> {
+    pub(crate) fn next_batch(&mut self, now: Moment) -> Option<Sealed> {
         if !self.may_send(now) {
             return None;
         }
@@ -175,8 +189,9 @@ impl Writes {
             waiters: open.waiters,
             since: open.since,
             sent_at: now,
+            is_change: open.is_change,
         });
-        Some(bytes)
+        Some(Sealed { bytes, is_change: open.is_change })
     }
 
     fn may_send(&self, now: Moment) -> bool {
@@ -210,11 +225,12 @@ impl Writes {
     }
 
     /// Everything under way, to be sent again in order.
-    pub(crate) fn resend(&mut self, now: Moment) -> Vec<Bytes> {
+    pub(crate) fn resend(&mut self, now: Moment) -> Vec<Sealed> {
         for sent in &mut self.sent {
             sent.sent_at = now;
         }
-        self.sent.iter().map(|sent| sent.bytes.clone()).collect()
+        let sealed = |sent: &Sent| Sealed { bytes: sent.bytes.clone(), is_change: sent.is_change };
+        self.sent.iter().map(sealed).collect()
     }
 
     /// When the oldest batch under way was last sent.
@@ -222,12 +238,12 @@ impl Writes {
         self.sent.front().map(|sent| sent.sent_at)
     }
 
-    /// A batch of this member was applied: who waits for its outcomes, in order.
-    pub(crate) fn applied(&mut self, boot: u64, sequence: u64) -> Vec<Waiter> {
+    /// A batch of this member was applied: who waits for its outcomes, in order, and since when.
+    pub(crate) fn applied(&mut self, boot: u64, sequence: u64) -> Option<(Vec<Waiter>, Moment)> {
         if boot != self.boot || self.sent.front().map(|sent| sent.sequence) != Some(sequence) {
-            return vec![];
+            return None;
         }
-        self.sent.pop_front().map(|sent| sent.waiters).unwrap_or_default()
+        self.sent.pop_front().map(|sent| (sent.waiters, sent.since))
     }
 
     /// A snapshot holds this member's batches up to `sequence`: they were applied, but their
@@ -261,7 +277,9 @@ impl Writes {
             if sent.since <= before && !sent.waiters.is_empty() {
                 given_up.append(&mut sent.waiters);
                 let sequence = sent.sequence;
-                let nothing = Open { commands: vec![], waiters: vec![], since: before };
+                sent.is_change = false;
+                let nothing =
+                    Open { commands: vec![], waiters: vec![], since: before, is_change: false };
                 self.sent[index].bytes = self.seal(sequence, &nothing);
             }
         }
@@ -315,7 +333,7 @@ mod tests {
         assert_eq!(writes.push(Moment::ZERO, Some(1), &put()), Err(Failure::TooManyRequests));
         writes.push(Moment::ZERO, Some(2), &renewal()).unwrap();
         let batch = writes.next_batch(Moment::ZERO).expect("nothing is under way");
-        let batch = Batch::from_bytes(&batch).unwrap();
+        let batch = Batch::from_bytes(&batch.bytes).unwrap();
         assert_eq!(batch.commands[0], renewal());
         assert!(batch.commands.len() > 1, "others fill it up");
     }
@@ -326,13 +344,13 @@ mod tests {
         let mut now = Moment::ZERO;
         let mut sent = 0;
         while let Some(batch) = writes.next_batch(now) {
-            sent += Batch::from_bytes(&batch).unwrap().commands.len();
+            sent += Batch::from_bytes(&batch.bytes).unwrap().commands.len();
             now = now + PIPELINE_AFTER;
         }
         assert_eq!(sent, SENT_COMMANDS_MAX);
         assert_eq!(writes.next_send(), None);
         writes.push(now, Some(2), &renewal()).unwrap();
         let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
-        assert_eq!(Batch::from_bytes(&batch).unwrap().commands, [renewal()]);
+        assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
     }
 }

@@ -10,7 +10,7 @@ use tenure_api::{
 use tenure_replica::{
     Entry, EntryKind, HardState, Message, RaftKind, RaftMessage, SnapshotMark,
     codec::Codec,
-    command::{Batch, Command, Expiry},
+    command::{Batch, ChangeRefusal, Command, Expiry, MemberChange},
 };
 
 fn bytes() -> impl Strategy<Value = Bytes> {
@@ -136,6 +136,22 @@ fn command() -> impl Strategy<Value = Command> {
             }
         ),
         any::<u32>().prop_map(Command::ClusterVersion),
+        change().prop_map(Command::Members),
+        any::<u64>().prop_map(|member| Command::LetGo(MemberId(member))),
+        proptest::sample::select(ChangeRefusal::ALL).prop_map(Command::MembersRefused),
+    ]
+}
+
+fn change() -> impl Strategy<Value = MemberChange> {
+    let urls = || vec(".{0,8}", 0..3);
+    let id = || any::<u64>().prop_map(MemberId);
+    prop_oneof![
+        (id(), urls(), any::<bool>()).prop_map(|(id, peer_urls, is_learner)| {
+            MemberChange::Add { id, peer_urls, is_learner }
+        }),
+        id().prop_map(MemberChange::Promote),
+        (id(), urls()).prop_map(|(id, peer_urls)| MemberChange::Update { id, peer_urls }),
+        id().prop_map(MemberChange::Remove),
     ]
 }
 
@@ -161,9 +177,15 @@ fn entry() -> impl Strategy<Value = Entry> {
 
 fn mark() -> impl Strategy<Value = SnapshotMark> {
     let members = || vec(any::<u64>().prop_map(MemberId), 0..4);
-    (any::<(u64, u64)>(), members(), members()).prop_map(|((index, term), voters, learners)| {
-        SnapshotMark { index, term: Term(term), voters, learners }
-    })
+    (any::<(u64, u64)>(), members(), members(), members()).prop_map(
+        |((index, term), voters, learners, outgoing)| SnapshotMark {
+            index,
+            term: Term(term),
+            voters,
+            learners,
+            outgoing,
+        },
+    )
 }
 
 fn message() -> impl Strategy<Value = Message> {

@@ -13,6 +13,8 @@ mod canaries;
 mod chance;
 #[path = "scheduler/leases.rs"]
 mod leases;
+#[path = "scheduler/members.rs"]
+mod members;
 #[path = "scheduler/service.rs"]
 mod service;
 #[path = "scheduler/snapshots.rs"]

@@ -13,4 +13,5 @@ pub mod peer;
 mod server;
 
 pub use config::Config;
+pub use node::Stopped;
 pub use server::{ListenError, Server, StartError};

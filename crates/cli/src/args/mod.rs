@@ -6,7 +6,7 @@ mod span;
 
 pub(crate) use client::{ClientArgs, Settings};
 pub(crate) use duration::{duration, whole_seconds};
-pub(crate) use span::{SpanArgs, bytes, lease_id};
+pub(crate) use span::{SpanArgs, bytes, lease_id, member_id};
 
 use clap::Parser;
 
@@ -53,6 +53,11 @@ mod tests {
             "watch k --prefix --rev 3",
             "lease grant 60",
             "lease keep-alive --once 1a",
+            "member list -w table",
+            "member add n2 --peer-urls=http://h:1 --learner",
+            "member remove 8e9e05c52164694d",
+            "member update 1a --peer-urls http://h:1",
+            "member promote 1a",
             "status -w table",
             "version",
         ] {

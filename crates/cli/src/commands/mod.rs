@@ -4,6 +4,7 @@ mod bench;
 mod del;
 mod get;
 mod lease;
+mod member;
 mod put;
 mod serve;
 mod status;
@@ -36,6 +37,9 @@ pub(crate) enum Command {
     /// Grant, renew, inspect and revoke leases
     #[command(subcommand)]
     Lease(lease::Command),
+    /// See and change who belongs to the cluster
+    #[command(subcommand)]
+    Member(member::Command),
     /// Show how the members are
     Status,
     /// Load a cluster and measure it
@@ -55,6 +59,7 @@ impl Command {
             Command::Txn(args) => block_on(txn::run(args, client.settings()?)),
             Command::Watch(args) => block_on(watch::run(args, client.settings()?)),
             Command::Lease(command) => block_on(lease::run(command, client.settings()?)),
+            Command::Member(command) => block_on(member::run(command, client.settings()?)),
             Command::Status => block_on(status::run(client.settings()?)),
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Version => version::run(),

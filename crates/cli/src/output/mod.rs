@@ -9,6 +9,7 @@ mod fields;
 mod json;
 mod kv;
 mod lease;
+mod member;
 mod status;
 mod table;
 mod text;

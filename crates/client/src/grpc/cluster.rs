@@ -28,4 +28,55 @@ impl<'a> Cluster<'a> {
         let send = async |channel, request| ClusterClient::new(channel).member_list(request).await;
         self.client.call(Kind::Repeatable, request, send).await
     }
+
+    /// Adds a member, which is started afterwards.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn member_add(
+        &self,
+        request: pb::MemberAddRequest,
+    ) -> Result<pb::MemberAddResponse, ClientError> {
+        let send = async |channel, request| ClusterClient::new(channel).member_add(request).await;
+        self.client.call(Kind::Mutation, request, send).await
+    }
+
+    /// Removes a member, for ever.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn member_remove(
+        &self,
+        request: pb::MemberRemoveRequest,
+    ) -> Result<pb::MemberRemoveResponse, ClientError> {
+        let send =
+            async |channel, request| ClusterClient::new(channel).member_remove(request).await;
+        self.client.call(Kind::Mutation, request, send).await
+    }
+
+    /// Says where a member is reached by the others.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn member_update(
+        &self,
+        request: pb::MemberUpdateRequest,
+    ) -> Result<pb::MemberUpdateResponse, ClientError> {
+        let send =
+            async |channel, request| ClusterClient::new(channel).member_update(request).await;
+        self.client.call(Kind::Mutation, request, send).await
+    }
+
+    /// Gives a learner its vote.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn member_promote(
+        &self,
+        request: pb::MemberPromoteRequest,
+    ) -> Result<pb::MemberPromoteResponse, ClientError> {
+        let send =
+            async |channel, request| ClusterClient::new(channel).member_promote(request).await;
+        self.client.call(Kind::Mutation, request, send).await
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tenure_api::Failure;
 use tonic::{Code, ConnectError, Status};
 
 /// Why a request was not answered with a result.
@@ -115,6 +116,10 @@ impl Fate {
         }
         match status.code() {
             _ if from_transport => Fate::Unavailable,
+            // A verdict on a change of members, under a code that means something else everywhere else.
+            Code::Unavailable if status.message() == Failure::UnhealthyCluster.text() => {
+                Fate::Answered
+            }
             Code::Unavailable => Fate::Unavailable,
             Code::Unauthenticated if status.message().ends_with("invalid auth token") => {
                 Fate::TokenExpired

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tenure_api::MemberId;
 
-use super::Command;
+use super::{Command, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_u64};
 
 /// A batch of commands from one member, applied at most once.
@@ -22,6 +22,21 @@ pub struct Batch {
     pub sequence: u64,
     /// The commands, in order.
     pub commands: Vec<Command>,
+}
+
+impl Batch {
+    /// The change of members that this batch carries to raft, if that is all it carries.
+    pub(crate) fn change(&self) -> Option<&MemberChange> {
+        match &self.commands[..] {
+            [Command::Members(change)] if change.concerns_raft() => Some(change),
+            _ => None,
+        }
+    }
+
+    /// A change that concerns raft beside other commands. No member makes such a batch.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.commands.len() > 1 && self.commands.iter().any(Command::concerns_raft)
+    }
 }
 
 impl Codec for Batch {

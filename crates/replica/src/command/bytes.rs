@@ -2,7 +2,7 @@
 
 use tenure_api::{Alarm, AlarmKind, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
-use super::{Command, Expiry};
+use super::{ChangeRefusal, Command, Expiry, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_i64, put_u64};
 
 impl Codec for Command {
@@ -60,6 +60,15 @@ impl Codec for Command {
                 out.push(10);
                 put_u64(out, u64::from(*version));
             }
+            Command::Members(change) => change.encode(out),
+            Command::MembersRefused(refusal) => {
+                out.push(24);
+                refusal.encode(out);
+            }
+            Command::LetGo(member) => {
+                out.push(25);
+                put_u64(out, member.0);
+            }
             Command::RaiseAlarm(alarm) => {
                 out.push(30);
                 alarm.encode(out);
@@ -93,6 +102,9 @@ impl Codec for Command {
                 directory: input.u64()?,
             },
             10 => Command::ClusterVersion(version(input)?),
+            tag @ 20..=23 => Command::Members(MemberChange::decode(tag, input)?),
+            24 => Command::MembersRefused(ChangeRefusal::decode(input)?),
+            25 => Command::LetGo(MemberId(input.u64()?)),
             30 => Command::RaiseAlarm(Alarm::decode(input)?),
             31 => Command::LowerAlarm(Alarm::decode(input)?),
             32 => Command::Audit,

@@ -7,13 +7,18 @@
 
 mod batch;
 mod bytes;
+mod members;
 mod ops;
 mod space;
 
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 pub(crate) use self::batch::{decode_entry, encode_batch_head, encode_entry};
-pub use self::{batch::Batch, space::Lane};
+pub use self::{
+    batch::Batch,
+    members::{ChangeRefusal, MemberChange},
+    space::Lane,
+};
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
@@ -60,6 +65,14 @@ pub enum Command {
     },
     /// Every member can apply commands of this version.
     ClusterVersion(u32),
+    /// The list of members becomes another. What concerns raft stands alone in its batch, and the
+    /// batch alone in an entry of the kind [`Membership`](crate::log::EntryKind::Membership).
+    Members(MemberChange),
+    /// A change of members that the raft leader did not take up, in that change's place.
+    MembersRefused(ChangeRefusal),
+    /// A member that was removed is not needed any more. Proposed when the removal is committed: who
+    /// has this entry on its disk has there, too, that the removal is.
+    LetGo(MemberId),
     /// An alarm goes off.
     RaiseAlarm(Alarm),
     /// An alarm is over.
@@ -95,7 +108,17 @@ impl Command {
             | Command::LeaseExpire(..)
             | Command::Publish { .. }
             | Command::ClusterVersion(_) => 1,
-            Command::RaiseAlarm(_) | Command::LowerAlarm(_) | Command::Audit => 2,
+            Command::Members(_)
+            | Command::MembersRefused(_)
+            | Command::LetGo(_)
+            | Command::RaiseAlarm(_)
+            | Command::LowerAlarm(_)
+            | Command::Audit => 2,
         }
+    }
+
+    /// Whether this is a change of members that raft must know of.
+    pub fn concerns_raft(&self) -> bool {
+        matches!(self, Command::Members(change) if change.concerns_raft())
     }
 }

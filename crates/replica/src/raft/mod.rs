@@ -13,6 +13,7 @@
 //! Its election timeout is random. To make a run repeatable it is set after every step as a function of
 //! (seed, member, term, number of campaigns).
 
+mod members;
 mod tail;
 mod translate;
 
@@ -182,8 +183,10 @@ impl Consensus {
         self.installing == 0
     }
 
+    /// A learner, and a member that does not know the others yet, would find that it has all the
+    /// votes that it needs: none.
     pub(crate) fn campaign(&mut self) {
-        if !self.may_campaign() {
+        if !self.may_campaign() || !self.node.raft.promotable() {
             return;
         }
         let _ = self.node.campaign();
@@ -331,24 +334,9 @@ impl Consensus {
         self.node.raft.raft_log.last_index()
     }
 
-    /// Who votes, in order of their ids.
-    pub(crate) fn voters(&self) -> Vec<MemberId> {
-        let mut voters: Vec<_> =
-            self.node.store().conf_state().voters.iter().map(|id| MemberId(*id)).collect();
-        voters.sort_unstable();
-        voters
-    }
-
     /// Where a snapshot of the state at `index` would stand.
     pub(crate) fn mark_at(&self, index: LogIndex, term: Term) -> SnapshotMark {
-        let conf = self.node.store().conf_state();
-        let members = |ids: &[u64]| ids.iter().map(|id| MemberId(*id)).collect();
-        SnapshotMark {
-            index,
-            term,
-            voters: members(&conf.voters),
-            learners: members(&conf.learners),
-        }
+        translate::mark_at(index, term, self.node.store().conf_state())
     }
 
     /// The follower that is furthest along and has been heard of lately: the best next leader. One
@@ -361,7 +349,7 @@ impl Consensus {
             .prs()
             .iter()
             .filter(|(id, progress)| **id != me && progress.recent_active)
-            .filter(|(id, _)| self.node.raft.prs().conf().voters().contains(**id))
+            .filter(|(id, _)| self.will_vote(MemberId(**id)))
             .max_by_key(|(id, progress)| (untried(**id), progress.matched, std::cmp::Reverse(**id)))
             .map(|(id, _)| MemberId(*id))
     }

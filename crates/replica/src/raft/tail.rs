@@ -25,6 +25,9 @@ pub(super) struct LogTail {
     conf_state: ConfState,
     /// The newest snapshot that can be sent.
     saved: Option<SnapshotMark>,
+    /// The newest entry that added a member. It can do nothing with an older snapshot, which does not
+    /// know it, nor with the log's first entry: that builds on a list of members that it never had.
+    member_added: LogIndex,
     /// Raft asked for a snapshot that is newer than the one saved.
     snapshot_wanted: Cell<bool>,
 }
@@ -70,9 +73,25 @@ impl LogTail {
         }
     }
 
+    /// The configuration as changed by an entry that is being applied.
+    pub(super) fn set_conf_state(&mut self, mut conf_state: ConfState) {
+        for members in
+            [&mut conf_state.voters, &mut conf_state.learners, &mut conf_state.voters_outgoing]
+        {
+            members.sort_unstable();
+        }
+        self.conf_state = conf_state;
+    }
+
+    /// The entry at `index` adds a member, which begins with a snapshot.
+    pub(super) fn member_added(&mut self, index: LogIndex) {
+        self.member_added = index;
+    }
+
     /// Drops entries up to `index`, and beyond it from the front while they weigh more than
     /// `bytes_max`, but never past `applied`.
     pub(super) fn trim(&mut self, index: LogIndex, bytes_max: usize, applied: LogIndex) {
+        let index = index.max(u64::from(self.member_added > 0));
         while let Some(first) = self.entries.front() {
             let useless = first.index <= index || self.bytes > bytes_max;
             if !useless || first.index > applied {
@@ -107,7 +126,7 @@ impl LogTail {
 
 /// What an entry counts for in the limits.
 fn weight(entry: &Entry) -> usize {
-    entry.data.len() + 64
+    entry.data.len() + entry.context.len() + 64
 }
 
 impl Storage for LogTail {
@@ -162,10 +181,9 @@ impl Storage for LogTail {
     }
 
     fn snapshot(&self, request_index: u64, _to: u64) -> Result<Snapshot> {
+        let index_min = self.before.0.max(request_index).max(self.member_added);
         match &self.saved {
-            Some(mark) if mark.index >= self.before.0 && mark.index >= request_index => {
-                Ok(snapshot_of(mark))
-            }
+            Some(mark) if mark.index >= index_min => Ok(snapshot_of(mark)),
             _ => {
                 self.snapshot_wanted.set(true);
                 Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable))

@@ -1,39 +1,62 @@
 //! Between raft-rs's types and ours. Nothing outside `raft/` sees the former.
 
 use raft::eraftpb::{
-    ConfState, Entry as RaftEntry, EntryType, HardState as RaftHardState, Message as RsMessage,
-    MessageType, Snapshot, SnapshotMetadata,
+    ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState,
+    Entry as RaftEntry, EntryType, HardState as RaftHardState, Message as RsMessage, MessageType,
+    Snapshot, SnapshotMetadata,
 };
 use tenure_api::{MemberId, Term};
 
 use crate::{
-    log::{Entry, EntryKind, HardState, SnapshotMark},
+    command::MemberChange,
+    log::{Entry, EntryKind, HardState, LogIndex, SnapshotMark},
     message::{RaftKind, RaftMessage},
 };
 
+/// A change of members is our batch in the entry's context. raft-rs wants its own description of it
+/// as the entry's data, but reads that only when the change is proposed; so it is never logged or sent,
+/// and never parsed from a disk or a network.
 pub(super) fn entry_out(entry: &RaftEntry) -> Entry {
-    Entry {
-        term: Term(entry.term),
-        index: entry.index,
-        kind: match entry.entry_type {
-            EntryType::EntryNormal => EntryKind::Commands,
-            EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => EntryKind::Membership,
-        },
-        data: entry.data.clone(),
-    }
+    let (kind, data) = match entry.entry_type {
+        EntryType::EntryNormal => (EntryKind::Commands, &entry.data),
+        EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => {
+            (EntryKind::Membership, &entry.context)
+        }
+    };
+    Entry { term: Term(entry.term), index: entry.index, kind, data: data.clone() }
 }
 
 pub(super) fn entry_in(entry: Entry) -> RaftEntry {
-    RaftEntry {
-        term: entry.term.0,
-        index: entry.index,
-        entry_type: match entry.kind {
-            EntryKind::Commands => EntryType::EntryNormal,
-            EntryKind::Membership => EntryType::EntryConfChangeV2,
+    let translated = RaftEntry { term: entry.term.0, index: entry.index, ..RaftEntry::default() };
+    match entry.kind {
+        EntryKind::Commands => RaftEntry { data: entry.data, ..translated },
+        EntryKind::Membership => RaftEntry {
+            entry_type: EntryType::EntryConfChangeV2,
+            context: entry.data,
+            ..translated
         },
-        data: entry.data,
-        ..RaftEntry::default()
     }
+}
+
+/// The first half of a change: both majorities count from here on, until told otherwise.
+pub(super) fn joint_change(change: &MemberChange) -> ConfChangeV2 {
+    let kind = match change {
+        MemberChange::Add { is_learner: true, .. } => ConfChangeType::AddLearnerNode,
+        MemberChange::Add { .. } | MemberChange::Promote(_) => ConfChangeType::AddNode,
+        MemberChange::Remove(_) => ConfChangeType::RemoveNode,
+        MemberChange::Update { .. } => unreachable!("a new address does not concern raft"),
+    };
+    let mut single = ConfChangeSingle { node_id: change.member().0, ..Default::default() };
+    single.set_change_type(kind);
+    let mut joint = ConfChangeV2::default();
+    joint.set_transition(ConfChangeTransition::Explicit);
+    joint.set_changes(vec![single].into());
+    joint
+}
+
+/// The second half, which raft-rs knows by its being empty.
+pub(super) fn end_of_change() -> ConfChangeV2 {
+    ConfChangeV2::default()
 }
 
 pub(super) fn hard_state_out(state: &RaftHardState) -> HardState {
@@ -57,6 +80,7 @@ pub(super) fn conf_state(mark: &SnapshotMark) -> ConfState {
     ConfState {
         voters: mark.voters.iter().map(|member| member.0).collect(),
         learners: mark.learners.iter().map(|member| member.0).collect(),
+        voters_outgoing: mark.outgoing.iter().map(|member| member.0).collect(),
         ..ConfState::default()
     }
 }
@@ -72,12 +96,18 @@ pub(super) fn snapshot_of(mark: &SnapshotMark) -> Snapshot {
 
 pub(super) fn mark_of(snapshot: &Snapshot) -> SnapshotMark {
     let metadata = snapshot.get_metadata();
+    mark_at(metadata.index, Term(metadata.term), metadata.get_conf_state())
+}
+
+/// The mark of a snapshot that is taken under this configuration.
+pub(super) fn mark_at(index: LogIndex, term: Term, conf: &ConfState) -> SnapshotMark {
     let members = |ids: &[u64]| ids.iter().map(|id| MemberId(*id)).collect();
     SnapshotMark {
-        index: metadata.index,
-        term: Term(metadata.term),
-        voters: members(&metadata.get_conf_state().voters),
-        learners: members(&metadata.get_conf_state().learners),
+        index,
+        term,
+        voters: members(&conf.voters),
+        learners: members(&conf.learners),
+        outgoing: members(&conf.voters_outgoing),
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tenure_api::{GrantedLease, Term};
+use tenure_api::GrantedLease;
 
 use super::Replica;
 use crate::{
-    command::{Batch, decode_entry},
+    command::{Batch, Command, MemberChange, decode_entry},
     input::{Fatal, Notice, Reply},
-    log::{Entry, EntryKind, LogIndex, SnapshotMark},
+    log::{Entry, EntryKind, SnapshotMark},
     moment::Moment,
     state::Traces,
 };
@@ -25,7 +25,7 @@ impl Replica {
             }
             bytes += entry.data.len();
             self.upkeep.applied(entry);
-            let applied = self.apply_entry(entry, &mut traces);
+            let applied = self.apply_entry(now, entry, &mut traces);
             self.applied = (entry.index, entry.term);
             if let Some(index) = traces.audited_at.take() {
                 self.begin_audit(index);
@@ -42,31 +42,53 @@ impl Replica {
         bytes
     }
 
-    fn apply_entry(&mut self, entry: &Entry, traces: &mut Traces) -> Result<(), Fatal> {
-        // A new raft leader's first entry is empty. Membership entries are not proposed yet.
-        if entry.data.is_empty() || entry.kind == EntryKind::Membership {
-            return Ok(());
+    fn apply_entry(
+        &mut self,
+        now: Moment,
+        entry: &Entry,
+        traces: &mut Traces,
+    ) -> Result<(), Fatal> {
+        if entry.data.is_empty() {
+            // A new raft leader's first entry, or the end of a change of the members.
+            return match entry.kind {
+                EntryKind::Commands => Ok(()),
+                EntryKind::Membership => {
+                    self.finish_change();
+                    Ok(())
+                }
+            };
         }
         let unreadable = |cause| Fatal::UnreadableEntry { index: entry.index, cause };
         for batch in decode_entry(&entry.data).map_err(unreadable)? {
-            self.apply_batch((entry.index, entry.term), batch, traces);
+            self.apply_batch(now, entry, batch, traces);
         }
         Ok(())
     }
 
-    fn apply_batch(&mut self, at: (LogIndex, Term), batch: Batch, traces: &mut Traces) {
+    fn apply_batch(&mut self, now: Moment, entry: &Entry, batch: Batch, traces: &mut Traces) {
+        let at = (entry.index, entry.term);
         if !self.state.admits(&batch) {
             return;
         }
         let ours = batch.origin == self.config.me;
-        let waiters =
-            if ours { self.writes.applied(batch.boot, batch.sequence) } else { Vec::new() };
+        let waiters = ours.then(|| self.writes.applied(batch.boot, batch.sequence)).flatten();
+        let (waiters, since) = waiters.unwrap_or((vec![], now));
         let mut waiters = waiters.into_iter();
         for command in &batch.commands {
-            let outcome = self.state.apply(at, command, traces);
+            let outcome = match (entry.kind, command) {
+                (EntryKind::Membership, Command::Members(change)) if change.concerns_raft() => {
+                    self.begin_change(at.0, change)
+                }
+                _ => self.state.apply(at, command, traces),
+            };
+            if let Command::LetGo(member) = command {
+                self.change_done(&MemberChange::Remove(*member));
+            }
             self.count_applied(command, &outcome);
             if let Some(id) = waiters.next().flatten() {
-                if self.upkeep.wait_for_sweep(id, outcome.is_ok()) {
+                if self.upkeep.wait_for_sweep(id, outcome.is_ok())
+                    || self.wait_for_change(since, id, command, outcome.is_ok())
+                {
                     continue;
                 }
                 self.answer(id, outcome.map(Reply::Wrote));
@@ -122,6 +144,7 @@ impl Replica {
             let unseen = self.writes.applied_unseen(origin.boot, origin.sequence);
             self.fail_all(unseen, tenure_api::Failure::TimedOut);
         }
+        self.change_lost_sight_of();
         self.notice(Notice::SnapshotInstalled(mark.index));
     }
 }

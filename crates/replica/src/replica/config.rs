@@ -12,7 +12,8 @@ use crate::{log::SnapshotMark, watch::WatchLimits};
 pub struct Config {
     /// This member.
     pub me: MemberId,
-    /// The members the cluster starts with; the same on all of them.
+    /// The members the cluster starts with; the same on all of them. Empty for a member that joins
+    /// a running cluster: it learns who they are from its first snapshot.
     pub members: Vec<Member>,
     /// Its human name, to be published.
     pub name: String,
@@ -95,7 +96,7 @@ impl Config {
         let mut voters: Vec<_> =
             self.members.iter().filter(|member| !member.is_learner).map(|m| m.id).collect();
         voters.sort_unstable();
-        SnapshotMark { index: 0, term: Term(0), voters, learners: vec![] }
+        SnapshotMark { index: 0, term: Term(0), voters, ..SnapshotMark::default() }
     }
 }
 

@@ -244,10 +244,31 @@ impl Replica {
         }
     }
 
+    /// Gives the leadership to somebody who will still vote when the change under way is done.
+    pub(super) fn hand_over_before_removal(&mut self) {
+        if self.raft.is_transferring() {
+            return;
+        }
+        if let Some(successor) = self.raft.best_successor(self.leadership.offered) {
+            self.leadership.offered = Some(successor);
+            self.raft.transfer(successor);
+        }
+    }
+
+    /// It finds itself leading and off the list: it was elected while its vote still counted, with the
+    /// end of the change already in its log. raft-rs does not expect a leader that does not follow
+    /// itself, so this ends at once; whoever has everything is told to take over.
+    pub(super) fn step_down_removed(&mut self) {
+        if let Some(successor) = self.raft.best_successor(None) {
+            self.raft.transfer(successor);
+        }
+        self.raft.forget_leader();
+    }
+
     pub(super) fn move_leader(&mut self, now: Moment, request: RequestId, to: MemberId) {
         let refusal = if !self.is_leader() {
             Some(Failure::NotLeader)
-        } else if !self.raft.voters().contains(&to) {
+        } else if !self.raft.will_vote(to) {
             Some(Failure::BadLeaderTransferee)
         } else if self.leadership.moving.is_some() {
             Some(Failure::TooManyRequests)

@@ -10,7 +10,9 @@ mod apply;
 mod audit;
 mod config;
 mod counts;
+mod joining;
 mod leadership;
+mod members;
 mod requests;
 mod retention;
 mod space;
@@ -68,6 +70,12 @@ pub struct Replica {
     audit: audit::Audit,
     retention: retention::Samples,
     space: space::Space,
+    /// The raft leader tells us to take over. Raft hears of it when everything that is committed is
+    /// applied: it would ignore that, without a word, while a change of the members is not, and nobody
+    /// would lead until the raft leader gives up on us.
+    told_to_lead: Option<RaftMessage>,
+    changes: members::Changes,
+    joining: joining::Joining,
     connected: BTreeSet<MemberId>,
     last_call: Moment,
     next_tick: Moment,
@@ -109,6 +117,9 @@ impl Replica {
             audit: audit::Audit::default(),
             retention: retention::Samples::default(),
             space: space::Space::default(),
+            told_to_lead: None,
+            changes: members::Changes::default(),
+            joining: joining::Joining::new(now, state.members.is_empty()),
             connected: BTreeSet::new(),
             last_call: now,
             next_tick: now + config.tick,
@@ -129,10 +140,15 @@ impl Replica {
         }
         self.pass_time(now);
         let mut more = self.pump(now);
+        if let Some(message) = self.told_to_lead.take() {
+            self.raft.step(message);
+            more |= self.pump(now);
+        }
         self.answer_reads(now);
         more |= self.watchers.catch_up(now, &self.state.store);
         self.watchers.progress(now, &self.state.store);
         more |= self.keep_house(now);
+        self.follow_catching_up(now);
         self.effects.watch = self.watchers.take_news();
         self.effects.wake_at = if more { now } else { self.next_wake() };
         std::mem::take(&mut self.effects)
@@ -153,6 +169,7 @@ impl Replica {
             Input::SnapshotFailed => self.snapshot_failed(),
             Input::SnapshotArrived(message, state) => {
                 if let Some(mark) = message.snapshot.clone() {
+                    self.joining.hear_of(mark.index);
                     self.arrived.push((mark.clone(), state));
                     self.raft.step(message);
                     // Needed here or not, it is what the house has to pass on from now on.
@@ -170,16 +187,24 @@ impl Replica {
             }
             Input::HandOver => self.leadership.hand_over(),
             Input::Audited(index, digest) => self.audited(index, digest),
+            Input::Removed => self.removed(),
         }
     }
 
     fn message(&mut self, now: Moment, from: MemberId, message: Message) {
         match message {
+            Message::Raft(message)
+                if message.from == from && message.kind == RaftKind::TimeoutNow =>
+            {
+                self.told_to_lead = Some(message);
+            }
             Message::Raft(message) if message.from == from => {
                 let from_leader = matches!(message.kind, RaftKind::Append | RaftKind::Heartbeat);
+                let committed = message.commit;
                 self.raft.step(message);
                 if from_leader && self.raft.leader() == Some(from) {
                     self.leadership.heard(now);
+                    self.joining.hear_of(committed);
                 }
             }
             // A member may speak for itself only.
@@ -195,6 +220,7 @@ impl Replica {
         loop {
             self.follow_leader_changes(now);
             self.send_batches(now);
+            self.end_change_if_led(now);
             if let Some(context) = self.reads_to_start(now) {
                 self.raft.read_index(context);
             }

@@ -12,7 +12,7 @@ use crate::{
     moment::Moment,
     reads::PendingRead,
     snapshot::Frozen,
-    writes::Waiter,
+    writes::{Sealed, Waiter},
 };
 
 /// From so many keys on, a range over more than one key is not read in the core loop.
@@ -46,12 +46,18 @@ impl Replica {
     }
 
     fn write(&mut self, now: Moment, id: RequestId, command: Command) {
-        let accepted = if self.is_given_up_on(now) {
+        // Who joins would never learn the outcome, and of who was removed nothing is taken.
+        let is_member = self.state.members.contains_key(&self.config.me);
+        let accepted = if !is_member || self.is_given_up_on(now) {
             Err(Failure::NoLeader)
         } else if command.since_version() > self.state.cluster_version {
             Err(Failure::NotCapable)
         } else if !self.has_room_for(now, &command) {
             Err(Failure::NoSpace)
+        } else if self.is_leader() && command.concerns_raft() && self.state.change.is_some() {
+            // Known without asking anybody, which matters if nobody can be asked: the change under way
+            // may be the one that waits for a second voter to start.
+            Err(Failure::ChangeUnderWay)
         } else {
             self.writes.push(now, Some(id), &command)
         };
@@ -80,6 +86,7 @@ impl Replica {
             self.send_batch(leader, batch);
         }
         if self.is_leader() {
+            self.propose_change(now);
             let raft = &mut self.raft;
             self.proposals.propose_next(now, |data| raft.propose(data).then(|| raft.last_index()));
         }
@@ -93,11 +100,11 @@ impl Replica {
         }
     }
 
-    fn send_batch(&mut self, leader: MemberId, batch: Bytes) {
+    fn send_batch(&mut self, leader: MemberId, batch: Sealed) {
         if leader == self.config.me {
             self.proposals.push(batch);
         } else {
-            self.effects.messages.push((leader, Message::Forward(batch)));
+            self.effects.messages.push((leader, Message::Forward(batch.bytes)));
         }
     }
 
@@ -108,7 +115,9 @@ impl Replica {
             return;
         }
         match Batch::from_bytes(&bytes) {
-            Ok(batch) if batch.origin == from => self.proposals.push(bytes),
+            Ok(batch) if batch.origin == from && !batch.is_mixed() => {
+                self.proposals.push(Sealed { bytes, is_change: batch.change().is_some() });
+            }
             _ => {}
         }
     }
@@ -150,7 +159,7 @@ impl Replica {
             Read::Lease(id, keys) => Reply::Lease(self.lease_status(now, id, keys)),
             Read::Leases => Reply::Leases(state.leases.iter().map(|(id, _)| id).collect()),
             Read::Alarms => Reply::Alarms(state.alarms.iter().copied().collect()),
-            Read::Members => Reply::Members(state.members.values().cloned().collect()),
+            Read::Members => Reply::Members(state.roll()),
             Read::Freshness => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),
             Read::State => {
@@ -182,6 +191,7 @@ impl Replica {
 
     /// Answers what has waited too long, or waits for a raft leader that does not come.
     pub(super) fn give_up_requests(&mut self, now: Moment) {
+        self.give_up_change(now);
         if self.writes.is_idle() && self.reads.is_idle() {
             return;
         }

@@ -3,7 +3,11 @@
 use tenure_api::{Alarm, MemberId, Revision, Term};
 
 use super::{Counts, Replica};
-use crate::{log::LogIndex, raft::Role, state::State};
+use crate::{
+    log::{LogIndex, SnapshotMark},
+    raft::Role,
+    state::State,
+};
 
 /// A member as it stands.
 #[derive(Clone, Debug)]
@@ -18,6 +22,10 @@ pub struct Status {
     pub term: Term,
     /// How many members vote.
     pub voters: usize,
+    /// Whether it has no vote itself.
+    pub is_learner: bool,
+    /// Whether it has caught up with the raft leader since it started.
+    pub has_caught_up: bool,
     /// Up to where the log is committed.
     pub committed: LogIndex,
     /// Up to where it is applied here.
@@ -46,8 +54,6 @@ pub struct Status {
     pub cluster_version: u32,
     /// Whether every request has been answered.
     pub is_idle: bool,
-    /// Whether this member follows the log without a vote.
-    pub is_learner: bool,
     /// Up to where history was dropped.
     pub compacted: Revision,
     /// Writes of this member's clients that are not answered yet.
@@ -66,6 +72,8 @@ impl Replica {
             leader: self.raft.leader(),
             term: self.raft.term(),
             voters: voters.len(),
+            is_learner: self.raft.is_learner(self.config.me),
+            has_caught_up: self.has_caught_up(),
             committed: self.raft.committed(),
             applied: self.applied.0,
             last_index: self.raft.last_index(),
@@ -79,8 +87,7 @@ impl Replica {
             quota_bytes: self.config.quota_bytes,
             alarms: self.state.alarms.iter().copied().collect(),
             cluster_version: self.state.cluster_version,
-            is_idle: self.writes.is_idle() && self.reads.is_idle(),
-            is_learner: !voters.contains(&self.config.me),
+            is_idle: self.writes.is_idle() && self.reads.is_idle() && self.awaits_no_change(),
             compacted: self.state.store.compacted(),
             writes_pending: self.writes.pending(),
             counts: self.counts,
@@ -90,6 +97,11 @@ impl Replica {
     /// The raft term.
     pub fn term(&self) -> Term {
         self.raft.term()
+    }
+
+    /// Where a snapshot would stand now and whom raft counts, for those who check invariants.
+    pub fn mark(&self) -> SnapshotMark {
+        self.raft.mark_at(self.applied.0, self.applied.1)
     }
 
     /// The replicated state, for those who check invariants.

@@ -208,7 +208,8 @@ impl Replica {
     /// Tells the cluster this member's name, addresses and abilities until the state says the same;
     /// the raft leader raises the cluster version when everybody can follow.
     fn publish(&mut self, now: Moment) {
-        if self.raft.leader().is_none() {
+        // A member that joins finds itself in its first snapshot.
+        if self.raft.leader().is_none() || !self.state.members.contains_key(&self.config.me) {
             return;
         }
         let due = |last: Option<Moment>| last.is_none_or(|at| now.since(at) >= PUBLISH_INTERVAL);

@@ -10,6 +10,7 @@
 //!                                    cancel NAME                progress NAME      drain NAME
 //! crash M…   start M…   isolate M    cut M M    heal     pause M MS    stall M MS
 //! move M to=M   hand-over M          run MS     members          wait-leader
+//! add M NEW [learner]                promote M MEMBER           remove M MEMBER    update M MEMBER URL
 //! ```
 //! A SPAN is a key, or a prefix followed by `*`. Times are rounded, because they are nobody's promise.
 
@@ -22,11 +23,17 @@ use tenure_api::{
 };
 use tenure_replica::{
     Consistency, Notice, Outcome, Read, Reply, Request, Role,
-    command::Command as Write,
+    command::{Command as Write, MemberChange},
     watch::{Interest, WatchCreate, WatchInput, WatchNews, WatchStream},
 };
 
-use crate::world::{World, clients::Client, member::Number, ms, us};
+use crate::world::{
+    World,
+    clients::Client,
+    member::{Number, Standing},
+    ms, us,
+    world::peer_url,
+};
 
 type Answer<T> = Result<T, Box<dyn Error>>;
 
@@ -74,7 +81,8 @@ impl Script {
         let mut out = String::new();
         for (number, member) in &self.world.members {
             let Some(process) = &member.process else {
-                let _ = writeln!(out, "m{number} is down");
+                let how = if member.standing == Standing::Gone { "gone" } else { "down" };
+                let _ = writeln!(out, "m{number} is {how}");
                 continue;
             };
             let status = process.replica.status();
@@ -84,7 +92,8 @@ impl Script {
                 (_, None) => "knows no leader".into(),
             };
             let (term, revision) = (status.term, status.revision);
-            let _ = writeln!(out, "m{number} {role} in term {term}, rev {revision}");
+            let learner = if status.is_learner { ", a learner" } else { "" };
+            let _ = writeln!(out, "m{number} {role} in term {term}, rev {revision}{learner}");
         }
         out
     }
@@ -122,7 +131,11 @@ impl Script {
     /// What happened since the last line, beside the answer.
     fn news(&mut self) -> String {
         let mut out = String::new();
-        for (_, member, notice) in &self.world.notices[self.notices_shown..] {
+        let new = &self.world.notices[self.notices_shown..];
+        // Everybody notices the end of a change; once is enough to tell.
+        let done = new.iter().find(|(_, _, notice)| matches!(notice, Notice::ChangeDone(_)));
+        let first = done.map(|(_, member, _)| *member);
+        for (_, member, notice) in new {
             match notice {
                 Notice::Leader { leader: Some(leader), term } if leader.0 == *member => {
                     let _ = writeln!(out, "m{member} leads in term {term}");
@@ -157,7 +170,14 @@ impl Script {
                 Notice::Differs { members, .. } => {
                     let _ = writeln!(out, "m{member} finds that {members:?} differ");
                 }
-                Notice::Leader { .. } | Notice::ClusterVersion(_) => {}
+                Notice::ChangeDone(change) if Some(*member) == first => {
+                    let _ = writeln!(out, "done: {}", show_change(change));
+                }
+                Notice::CaughtUp(_) => {
+                    let _ = writeln!(out, "m{member} has caught up");
+                }
+                Notice::ChangeBegun(_) | Notice::ChangeDone(_) => {}
+                Notice::Leader { .. } | Notice::ClusterVersion(_) | Notice::CatchingUp { .. } => {}
             }
         }
         self.notices_shown = self.world.notices.len();
@@ -280,6 +300,23 @@ impl Runner for Script {
                 let to = to.trim_start_matches('m').parse().map(MemberId)?;
                 out = self.ask(member(&args[0])?, Request::MoveLeader(to));
             }
+            "add" | "promote" | "remove" | "update" => {
+                let (at, about) = (member(&args[0])?, member(&args[1])?);
+                let id = MemberId(about);
+                let change = match command.name.as_str() {
+                    "add" => {
+                        while !self.world.members.contains_key(&about) {
+                            self.world.candidate();
+                        }
+                        let is_learner = args.iter().any(|arg| arg.value == "learner");
+                        MemberChange::Add { id, peer_urls: vec![peer_url(about)], is_learner }
+                    }
+                    "promote" => MemberChange::Promote(id),
+                    "remove" => MemberChange::Remove(id),
+                    _ => MemberChange::Update { id, peer_urls: vec![args[2].value.clone()] },
+                };
+                out = self.ask(at, Request::Write(Write::Members(change)));
+            }
             "hand-over" => {
                 self.world.hand_over(member(&args[0])?);
                 self.world.run(ms(100));
@@ -347,8 +384,25 @@ fn show_reply(reply: &Reply) -> String {
             let keys: Vec<_> = lease.keys.iter().map(text).collect();
             format!("at least {} s left, keys: {}\n", lease.remaining_secs, keys.join(" "))
         }
+        Reply::Wrote(Outcome::Members(members)) => {
+            let show = |member: &tenure_api::Member| {
+                let learner = if member.is_learner { " (learner)" } else { "" };
+                format!("m{}{learner}", member.id)
+            };
+            let members: Vec<_> = members.iter().map(show).collect();
+            format!("members: {}\n", members.join(" "))
+        }
         Reply::Wrote(Outcome::Lease(lease)) => format!("lives {} s from now\n", lease.ttl_secs),
         _ => "done\n".into(),
+    }
+}
+
+fn show_change(change: &MemberChange) -> String {
+    match change {
+        MemberChange::Add { id, is_learner: true, .. } => format!("m{id} learns"),
+        MemberChange::Add { id, .. } | MemberChange::Promote(id) => format!("m{id} votes"),
+        MemberChange::Update { id, .. } => format!("m{id} moved"),
+        MemberChange::Remove(id) => format!("m{id} is removed"),
     }
 }
 

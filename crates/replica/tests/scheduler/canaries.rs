@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
     chance::{BAD_DISKS, BAD_NET, CALM, CRASHES, PARTITIONS, ROUGH},
+    members::CHANGING_CALM,
     world::{Canary, World, ms, scenario::Scenario},
 };
 
@@ -109,4 +110,9 @@ fn a_second_answer_is_found() {
 #[test]
 fn an_answer_that_never_comes_is_found() {
     finds(Canary::AnswerSwallowed, &BAD_NET, &["one_answer"]);
+}
+
+#[test]
+fn a_change_that_a_snapshot_forgets_is_found() {
+    finds(Canary::MarkForgetsChange, &CHANGING_CALM, &["one_roll"]);
 }

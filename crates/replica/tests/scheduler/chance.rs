@@ -1,6 +1,7 @@
 //! Chance decides what goes wrong; at the end everything must be well.
 
 use crate::{
+    members::{CHANGING, CHANGING_CALM},
     seeds,
     world::{counts::Counts, faults::Fault, invariants, ms, scenario::Scenario},
 };
@@ -14,6 +15,7 @@ pub const CALM: Scenario = Scenario {
     holders: 3,
     watchers: 2,
     movers: 0,
+    operators: 0,
 };
 
 pub const ROUGH: Scenario =
@@ -76,8 +78,19 @@ pub const BAD_DISKS: Scenario = Scenario {
     ..ROUGH
 };
 
-const ALL: [Scenario; 9] =
-    [CALM, ROUGH, ROUGH_ALONE, ROUGH_FIVE, ROUGH_SEVEN, CRASHES, PARTITIONS, BAD_NET, BAD_DISKS];
+const ALL: [Scenario; 11] = [
+    CALM,
+    ROUGH,
+    ROUGH_ALONE,
+    ROUGH_FIVE,
+    ROUGH_SEVEN,
+    CRASHES,
+    PARTITIONS,
+    BAD_NET,
+    BAD_DISKS,
+    CHANGING_CALM,
+    CHANGING,
+];
 
 /// Runs a scenario with several seeds. What was switched on must have struck, and every invariant must
 /// have been held against something.

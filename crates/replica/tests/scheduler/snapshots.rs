@@ -173,6 +173,6 @@ fn snapshot_message(index: u64) -> RaftMessage {
         priority: 0,
         entries: vec![],
         context: Default::default(),
-        snapshot: Some(SnapshotMark { index, term: Term(1), voters, learners: vec![] }),
+        snapshot: Some(SnapshotMark { index, term: Term(1), voters, ..SnapshotMark::default() }),
     }
 }

@@ -27,6 +27,8 @@ pub enum Happening {
     Resume { member: Number, life: u64 },
     /// Two members try to connect.
     Connect(Number, Number),
+    /// A member hangs up on one that was removed.
+    Dismiss(Number, Number),
     /// A client's turn.
     Client(usize),
     /// Chance picks a fault.

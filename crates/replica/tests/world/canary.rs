@@ -19,6 +19,8 @@ pub enum Canary {
     NewsLost,
     /// The newest snapshot travels under the mark of an older one.
     SnapshotMislabelled,
+    /// A snapshot is saved under the list of members as it will be when the change under way is done.
+    MarkForgetsChange,
     /// An answer is given twice.
     AnsweredTwice,
     /// An answer never leaves the house.

@@ -1,6 +1,6 @@
 //! What goes wrong, by chance or on purpose. Every fault knows how it ends.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     World,
@@ -135,9 +135,9 @@ impl World {
                 );
             }
             Fault::Split => {
-                let side: Vec<bool> = all.iter().map(|_| self.dice.chance(500)).collect();
-                let across =
-                    |a: &Number, b: &Number| side[*a as usize - 1] != side[*b as usize - 1];
+                let side: BTreeMap<Number, bool> =
+                    all.iter().map(|member| (*member, self.dice.chance(500))).collect();
+                let across = |a: &Number, b: &Number| side[a] != side[b];
                 let pairs = all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b)));
                 self.cut(pairs.filter(|(a, b)| across(a, b)).collect(), duration);
             }

@@ -2,10 +2,10 @@
 //! it. Thin on purpose: no decision is made here, except for planted bugs.
 
 use tenure_replica::{
-    Answer, Consistency, Effects, Frozen, Input, Message, Moment, Notice, Outcome, RaftMessage,
-    Reply, Request, SnapshotMark,
+    Answer, Consistency, Effects, Fatal, Frozen, Input, Message, Moment, Notice, Outcome,
+    RaftMessage, Reply, Request, SnapshotMark,
     codec::Codec,
-    command::{Batch, Command},
+    command::{Batch, Command, MemberChange},
     watch::WatchNews,
 };
 
@@ -14,7 +14,7 @@ use super::{
     agenda::Happening,
     canary::Canary,
     disk::{freeze, thaw},
-    invariants::{agreement, durable_commit, no_spin, one_answer::Open},
+    invariants::{agreement, durable_commit, no_spin, one_answer::Open, one_roll},
     member::{Number, id},
     ms, us,
 };
@@ -39,7 +39,12 @@ impl World {
         let inputs = std::mem::take(&mut process.inbox);
         let unasked = inputs.is_empty();
         let mut effects = process.replica.handle(local, inputs);
-        assert!(effects.fatal.is_none(), "member {number} cannot go on: {:?}", effects.fatal);
+        let removed = effects.fatal == Some(Fatal::Removed);
+        assert!(
+            effects.fatal.is_none() || removed,
+            "member {number} cannot go on: {:?}",
+            effects.fatal
+        );
         no_spin::judge(number, process, (now, unasked), &effects, &mut self.counts);
         for persist in &effects.persist {
             process.log.write(persist);
@@ -48,6 +53,9 @@ impl World {
         self.write(number, &mut effects);
         self.learn(number);
         self.carry_out(number, effects);
+        if removed {
+            return self.retire(number);
+        }
 
         let member = &self.members[&number];
         let at = member.global(wake_at, started).max(now + us(20));
@@ -63,20 +71,24 @@ impl World {
         while self.truth.last() < status.committed {
             let process = self.members[&number].process.as_ref().expect("it was just called");
             let Some(entry) = process.log.get(self.truth.last() + 1).cloned() else { break };
-            durable_commit::judge(&entry, &self.members, &mut self.counts);
+            let rolls = self.truth.states_since(process.applied_before);
+            durable_commit::judge(&entry, rolls, &self.members, &mut self.counts);
             let changes_before = self.truth.changes.len();
-            let values = self.truth.learn(now, &entry);
+            let values = self.truth.learn(now, &entry, status.term);
             self.invariants.written_once.judge_entry(&values, &self.truth);
             for change in &self.truth.changes[changes_before..] {
                 self.invariants.growth.judge_change(change, &mut self.counts);
             }
             let ended = self.truth.take_ended();
             self.invariants.leases_kept.judge(&ended, &self.truth, &mut self.counts);
+            self.welcome();
         }
         let member = self.members.get_mut(&number).expect("only members are called");
         let life = member.life;
         let process = member.process.as_mut().expect("it was just called");
+        process.applied_before = status.applied;
         self.invariants.one_leader.judge(number, &status, &mut self.counts);
+        one_roll::judge(number, &process.replica, &status, &self.truth, &mut self.counts);
         self.invariants.growth.judge_member((number, life), &status);
         agreement::judge_log(number, process, &status, &self.truth);
         let (dice, counts) = (&mut self.dice, &mut self.counts);
@@ -94,6 +106,12 @@ impl World {
             );
             if let Notice::SnapshotInstalled(_) = &notice {
                 self.counts.count("snapshot_installed");
+            }
+            if let Notice::ChangeDone(MemberChange::Remove(removed)) = &notice
+                && removed.0 != number
+            {
+                let delay = self.dice.duration(us(100), ms(300));
+                self.agenda.after(delay, Happening::Dismiss(number, removed.0));
             }
             self.notices.push((now, number, notice));
         }
@@ -118,7 +136,10 @@ impl World {
                 (self.members[&number].life, Box::new(Input::Audited(index, digest)));
             self.agenda.after(delay, Happening::Arrive { to: number, life, input });
         }
-        if let Some(frozen) = effects.freeze {
+        if let Some(mut frozen) = effects.freeze {
+            if self.canary == Some(Canary::MarkForgetsChange) {
+                frozen.mark.outgoing.clear();
+            }
             self.counts.count("snapshot_taken");
             let delay = self.dice.duration(us(300), ms(30));
             let good = !self.dice.chance(self.snapshot_failures);

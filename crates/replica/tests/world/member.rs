@@ -22,6 +22,18 @@ pub struct Member {
     pub life: u64,
     /// How much faster than true time its clock runs, in millionths.
     pub clock_ppm: i64,
+    pub standing: Standing,
+}
+
+/// Whether it belongs to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has been asked for, and nobody has agreed yet.
+    Asked,
+    /// It does, or did and has not heard of its removal.
+    In,
+    /// It was removed and has stopped for good.
+    Gone,
 }
 
 /// What is gone when the process ends.
@@ -37,6 +49,8 @@ pub struct Process {
     pub ticket: u64,
     pub called_at: Option<Moment>,
     pub checked_up_to: LogIndex,
+    /// Up to where the log was applied before the last call.
+    pub applied_before: LogIndex,
     /// Calls in a row that changed nothing.
     pub idle_calls: u32,
     pub last_call: Moment,

@@ -8,7 +8,7 @@ use super::{
     World,
     agenda::Happening,
     canary::Canary,
-    member::{Member, Number, Process, id},
+    member::{Member, Number, Process, Standing, id},
     ms, us,
 };
 
@@ -26,7 +26,7 @@ impl World {
     pub fn start(&mut self, number: Number) {
         let now = self.now();
         let member = self.members.get_mut(&number).expect("only members are started");
-        if member.process.is_some() {
+        if member.process.is_some() || member.standing != Standing::In {
             return;
         }
         member.life += 1;
@@ -46,6 +46,7 @@ impl World {
             ticket: 0,
             called_at: None,
             checked_up_to,
+            applied_before: checked_up_to,
             idle_calls: 0,
             last_call: now,
         });
@@ -111,6 +112,18 @@ impl World {
         if self.net.is_connected(a, b) {
             return;
         }
+        if !self.net.is_cut(a, b) && !self.net.is_cut(b, a) {
+            for (caller, called) in [(a, b), (b, a)] {
+                if self.has_let_go(called, caller) {
+                    return self.hand_in(caller, Input::Removed);
+                }
+            }
+            // One that knows the other tells it so.
+            if !self.knows(a, b) && !self.knows(b, a) {
+                self.agenda.after(CONNECT_INTERVAL, Happening::Connect(a, b));
+                return;
+            }
+        }
         if self.net.is_cut(a, b) || self.net.is_cut(b, a) {
             self.agenda.after(CONNECT_INTERVAL, Happening::Connect(a, b));
             return;
@@ -126,6 +139,39 @@ impl World {
             let at = self.net.arrival(now, peer, observer, &mut self.dice, &mut self.counts);
             self.arrive_at(at, observer, Input::Connected(id(peer)));
         }
+    }
+
+    /// Whether a member takes another's calls. One that joins has its list from the others.
+    fn knows(&self, member: Number, other: Number) -> bool {
+        let process = self.members[&member].process.as_ref();
+        process.is_some_and(|process| {
+            let state = process.replica.state();
+            state.members.is_empty()
+                || state.members.contains_key(&id(other))
+                || state.departing.contains_key(&id(other))
+        })
+    }
+
+    fn has_let_go(&self, member: Number, other: Number) -> bool {
+        let process = self.members[&member].process.as_ref();
+        process.is_some_and(|process| {
+            let state = process.replica.state();
+            state.removed.contains(&id(other)) && !state.departing.contains_key(&id(other))
+        })
+    }
+
+    /// It has heard from another member that it was removed.
+    pub(super) fn retire(&mut self, number: Number) {
+        assert!(self.truth.removed.contains_key(&id(number)), "m{number} is still needed");
+        self.log(|| format!("m{number} was removed and stops"));
+        self.counts.count("removed_stops");
+        self.crash(number);
+        self.member_mut(number).standing = Standing::Gone;
+    }
+
+    /// A member hangs up on one that was removed.
+    pub(super) fn dismiss(&mut self, member: Number, removed: Number) {
+        self.reset(member, removed);
     }
 
     fn arrive_at(&mut self, at: Moment, to: Number, input: Input) {

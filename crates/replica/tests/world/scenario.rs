@@ -8,11 +8,11 @@ use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
 
 use super::{
     Canary, World,
-    clients::{Holder, Mover, Probe, Registers, Watcher},
+    clients::{Holder, Mover, Operator, Probe, Registers, Watcher},
     dice::Dice,
     faults::Fault,
     invariants::agreement,
-    member::Number,
+    member::{Number, Standing, id},
     ms,
 };
 
@@ -26,6 +26,7 @@ pub struct Scenario {
     pub holders: usize,
     pub watchers: usize,
     pub movers: usize,
+    pub operators: usize,
 }
 
 /// From the moment everything is well, the cluster serves within this time.
@@ -100,14 +101,19 @@ impl Scenario {
         for _ in 0..self.movers {
             world.add_client(Mover);
         }
+        for _ in 0..self.operators {
+            world.add_client_after(ms(1500), Operator::default());
+        }
         world.must_lead_within(ms(1500));
         world.trouble(self.faults);
         world.run(self.rough_for);
         world.heal();
+        world.removed_must_stop_within(SERVES_AFTER);
         world.must_serve_within(SERVES_AFTER);
         world.come_to_rest();
         // Without trouble there is nothing to wait for but the next turn of the leader's clock.
-        let lost = if self.faults.is_empty() { ms(100) } else { self.rough_for + LEASES_END_AFTER };
+        let calm = self.faults.is_empty() && self.operators == 0;
+        let lost = if calm { ms(100) } else { self.rough_for + LEASES_END_AFTER };
         world.judge_leases_end(lost);
     }
 }
@@ -118,6 +124,16 @@ impl World {
         took.unwrap_or_else(|| panic!("nobody leads after {limit:?}"))
     }
 
+    /// Whoever was removed hears of it and stops.
+    pub fn removed_must_stop_within(&mut self, limit: Duration) {
+        let stopped = |world: &mut World| {
+            let removed = |number: &Number| world.truth.state().removed.contains(&id(*number));
+            !world.numbers().iter().any(removed)
+        };
+        let took = self.run_until(limit, stopped);
+        assert!(took.is_some(), "a member that was removed runs on after {limit:?}");
+    }
+
     /// Every member takes a write and a linearizable read.
     pub fn must_serve_within(&mut self, limit: Duration) {
         let until = self.now() + limit;
@@ -126,6 +142,9 @@ impl World {
                 let put = self.probe(member, self.plain_put("probe"));
                 let read = Request::Read(Read::Freshness, Consistency::Linearizable);
                 if put.is_ok() && self.probe(member, read).is_ok() {
+                    break;
+                }
+                if self.members[&member].standing == Standing::Gone {
                     break;
                 }
                 assert!(self.now() <= until, "member {member} does not serve after {limit:?}");
@@ -176,7 +195,8 @@ impl World {
         self.run(LEASES_END_AFTER);
         let live = self.truth.state().leases.len();
         assert_eq!(live, 0, "{live} leases live on though their holders are gone");
-        for (number, member) in &self.members {
+        for number in &self.numbers() {
+            let member = &self.members[number];
             let process = member.process.as_ref().expect("everybody is there");
             let status = process.replica.status();
             assert_eq!(status.applied, self.truth.last(), "member {number} lags: {status:?}");

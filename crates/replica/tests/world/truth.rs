@@ -10,9 +10,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use tenure_api::{EventKind, KeyValue, LeaseId, Member, Revision, Term};
+use tenure_api::{EventKind, KeyValue, LeaseId, Member, MemberId, Revision, Term};
 use tenure_replica::{
-    Entry, LogIndex, Moment, State,
+    Entry, EntryKind, LogIndex, Moment, State,
     codec::{Codec, DecodeError, Reader},
     command::{Batch, Command},
     mvcc::Change,
@@ -32,6 +32,8 @@ pub struct Truth {
     /// At which revisions a value was written. Values are unique: two are one too many.
     written: BTreeMap<Bytes, Vec<Revision>>,
     pub leases: BTreeMap<LeaseId, LeaseStory>,
+    /// In which term each member that was removed was let go. Until then even that one may lead.
+    pub removed: BTreeMap<MemberId, Term>,
     /// Leases that ended since somebody looked.
     ended: Vec<LeaseId>,
 }
@@ -62,6 +64,7 @@ impl Truth {
             by_key: BTreeMap::new(),
             written: BTreeMap::new(),
             leases: BTreeMap::new(),
+            removed: BTreeMap::new(),
             ended: vec![],
         }
     }
@@ -84,6 +87,13 @@ impl Truth {
         let ago = self.last().checked_sub(index)?;
         let place = self.states.len().checked_sub(1 + ago as usize)?;
         self.states.get(place)
+    }
+
+    /// The states from after that entry on, as far as they are kept.
+    pub fn states_since(&self, index: LogIndex) -> impl Iterator<Item = &State> {
+        let ago = self.last().saturating_sub(index) as usize;
+        let first = self.states.len().saturating_sub(1 + ago);
+        self.states.range(first..)
     }
 
     pub fn state(&self) -> &State {
@@ -110,15 +120,22 @@ impl Truth {
         std::mem::take(&mut self.ended)
     }
 
-    /// The next entry has been agreed on. Answers the values that it wrote.
-    pub fn learn(&mut self, now: Moment, entry: &Entry) -> Vec<Bytes> {
+    /// The next entry has been agreed on, in this term. Answers the values that it wrote.
+    pub fn learn(&mut self, now: Moment, entry: &Entry, in_term: Term) -> Vec<Bytes> {
         assert_eq!(entry.index, self.last() + 1);
         self.entries.push(print(entry));
         let first_change = self.changes.len();
         if !entry.data.is_empty() {
             for batch in decode(&entry.data).expect("what was agreed on can be read") {
-                self.apply(now, (entry.index, entry.term), &batch);
+                self.apply(now, entry, &batch);
+                for command in &batch.commands {
+                    if let Command::LetGo(gone) = command {
+                        self.removed.entry(*gone).or_insert(in_term);
+                    }
+                }
             }
+        } else if entry.kind == EntryKind::Membership {
+            self.state.finish_change();
         }
         self.states.push_back(self.state.clone());
         if self.states.len() > STATES_KEPT {
@@ -132,13 +149,17 @@ impl Truth {
             .collect()
     }
 
-    fn apply(&mut self, now: Moment, at: (LogIndex, Term), batch: &Batch) {
+    fn apply(&mut self, now: Moment, entry: &Entry, batch: &Batch) {
         if !self.state.admits(batch) {
             return;
         }
         for command in &batch.commands {
             let mut traces = Traces::default();
-            let _ = self.state.apply(at, command, &mut traces);
+            if let (EntryKind::Membership, Command::Members(change)) = (entry.kind, command) {
+                let _ = self.state.begin_change(change);
+                continue;
+            }
+            let _ = self.state.apply((entry.index, entry.term), command, &mut traces);
             for lease in &traces.restarted {
                 let story = LeaseStory { ttl_secs: lease.ttl_secs, renewed: now, ended: None };
                 self.leases.insert(lease.id, story);
@@ -169,7 +190,7 @@ impl Truth {
 
 fn print(entry: &Entry) -> (Term, u64) {
     let mut hasher = DefaultHasher::new();
-    entry.data.hash(&mut hasher);
+    (entry.kind as u8, &entry.data).hash(&mut hasher);
     (entry.term, hasher.finish())
 }
 
@@ -200,7 +221,11 @@ pub fn fingerprint(state: &State) -> u64 {
     }
     for member in state.members.values() {
         (&member.id, &member.name, &member.client_urls).hash(&mut hasher);
+        (&member.peer_urls, member.is_learner).hash(&mut hasher);
     }
+    state.removed.iter().for_each(|member| member.hash(&mut hasher));
+    state.departing.keys().for_each(|member| member.hash(&mut hasher));
+    format!("{:?}", state.change).hash(&mut hasher);
     state.cluster_version.hash(&mut hasher);
     hasher.finish()
 }

@@ -19,7 +19,7 @@ use super::{
     dice::Dice,
     faults::Fault,
     invariants::{Invariants, leases_end, one_answer::Open},
-    member::{Member, Number, id},
+    member::{Member, Number, Standing, id},
     ms,
     net::Net,
     trace::Trace,
@@ -76,9 +76,7 @@ impl World {
             config.watch.progress_interval = ms(700);
             adjust(&mut config);
             let ppm = dice.below(401) as i64 - 200;
-            let member =
-                Member { config, disk: Default::default(), process: None, life: 0, clock_ppm: ppm };
-            (number, member)
+            (number, member(config, ppm, Standing::In))
         };
         let members = (1..=members).map(make).collect();
         World {
@@ -108,8 +106,36 @@ impl World {
         self.agenda.now()
     }
 
+    /// Those that belong to the cluster.
     pub fn numbers(&self) -> Vec<Number> {
-        self.members.keys().copied().collect()
+        let belongs = |member: &Member| member.standing == Standing::In;
+        self.members.iter().filter(|(_, member)| belongs(member)).map(|(n, _)| *n).collect()
+    }
+
+    /// The number of somebody who shall be added.
+    pub fn candidate(&mut self) -> Number {
+        let number = self.members.keys().next_back().map_or(1, |last| last + 1);
+        let mut config = self.members[&1].config.clone();
+        config.me = id(number);
+        config.members = vec![];
+        config.name = format!("m{number}");
+        let ppm = self.dice.below(401) as i64 - 200;
+        self.members.insert(number, member(config, ppm, Standing::Asked));
+        number
+    }
+
+    /// Whoever has been agreed on is started, sooner or later.
+    pub(super) fn welcome(&mut self) {
+        let waiting = |member: &Member| member.standing == Standing::Asked;
+        let asked: Vec<_> =
+            self.members.iter().filter(|(_, m)| waiting(m)).map(|(n, _)| *n).collect();
+        for number in asked {
+            if self.truth.state().members.contains_key(&id(number)) {
+                self.member_mut(number).standing = Standing::In;
+                let delay = self.dice.duration(us(500), ms(900));
+                self.agenda.after(delay, Happening::Start(number));
+            }
+        }
     }
 
     pub fn log(&mut self, line: impl FnOnce() -> String) {
@@ -159,6 +185,7 @@ impl World {
             }
             Happening::Resume { member, life } => self.resume(member, life),
             Happening::Connect(a, b) => self.connect(a, b),
+            Happening::Dismiss(member, removed) => self.dismiss(member, removed),
             Happening::Client(client) => self.with_client(client, |client, me, world| {
                 client.turn(me, world);
             }),
@@ -248,12 +275,20 @@ impl World {
     }
 }
 
+fn member(config: Config, clock_ppm: i64, standing: Standing) -> Member {
+    Member { config, disk: Default::default(), process: None, life: 0, clock_ppm, standing }
+}
+
 fn roll(number: Number) -> Roll {
     Roll {
         id: id(number),
         name: String::new(),
-        peer_urls: vec![format!("http://m{number}:2380")],
+        peer_urls: vec![peer_url(number)],
         client_urls: vec![],
         is_learner: false,
     }
+}
+
+pub fn peer_url(number: Number) -> String {
+    format!("http://m{number}:2380")
 }

@@ -49,10 +49,6 @@ pub struct Config {
     pub quota_backend_bytes: u64,
     /// `--auto-compaction-mode` and `--auto-compaction-retention`.
     pub auto_compaction: AutoCompaction,
-    /// `--strict-reconfig-check`: refuse changes of the members that would endanger the majority.
-    pub strict_reconfig_check: bool,
-    /// `--max-learners`.
-    pub max_learners: usize,
     /// `--corrupt-check-time`: how often members compare their data; zero for never.
     pub corrupt_check_time: Duration,
     /// `--warning-apply-duration`: a round of the core loop that applies entries and takes longer is
@@ -104,8 +100,6 @@ impl Default for Config {
             watch_progress_notify_interval: Duration::from_secs(600),
             quota_backend_bytes: 0,
             auto_compaction: AutoCompaction::default(),
-            strict_reconfig_check: true,
-            max_learners: 1,
             corrupt_check_time: Duration::from_secs(60),
             warning_apply_duration: Duration::from_millis(100),
             metrics: MetricsDetail::Basic,

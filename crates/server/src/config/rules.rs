@@ -138,9 +138,6 @@ impl Config {
                 format!("{kept:?} must be 0 (for never) or at least {COMPACTION_PERIOD_MIN:?}");
             broken("auto-compaction-retention", rule);
         }
-        if self.max_learners == 0 {
-            broken("max-learners", "must be at least 1".into());
-        }
         if !self.corrupt_check_time.is_zero() && self.corrupt_check_time < CORRUPT_CHECK_MIN {
             let rule = format!(
                 "{:?} must be 0 (for never) or at least {CORRUPT_CHECK_MIN:?}",

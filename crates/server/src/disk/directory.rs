@@ -41,6 +41,8 @@ impl Default for DiskConfig {
 pub struct Recovered {
     /// Who this member is, unless the directory is new.
     pub identity: Option<Identity>,
+    /// The member was told that it had been removed from its cluster.
+    pub removed: bool,
     /// How often this directory was opened, this time included. It grows at every opening and
     /// tells a member's lives apart.
     pub boot: u64,
@@ -126,6 +128,7 @@ impl DataDir {
             Wal::resume(wal_folder, boot.directory, config, log, logged_until, hard_state, mark);
         let recovered = Recovered {
             identity,
+            removed: Identity::was_removed(&removed_file(path))?,
             boot: boot.count,
             directory: boot.directory,
             hard_state,
@@ -150,6 +153,11 @@ impl DataDir {
         }
     }
 
+    /// Notes in a member's directory that it was removed from its cluster. It may be in use.
+    pub fn mark_removed(path: &Path, identity: Identity) -> Result<(), DiskError> {
+        identity.write_removed(&removed_file(path))
+    }
+
     /// Where snapshots are saved.
     pub fn snapshots(&self) -> PathBuf {
         snapshot_folder(&self.path)
@@ -167,6 +175,10 @@ fn snapshot_folder(path: &Path) -> PathBuf {
 
 fn identity_file(path: &Path) -> PathBuf {
     path.join("identity")
+}
+
+fn removed_file(path: &Path) -> PathBuf {
+    path.join("removed")
 }
 
 fn lock(folder: &Path) -> Result<File, DiskError> {

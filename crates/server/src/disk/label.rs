@@ -1,6 +1,7 @@
-//! The two small files that say whose directory this is and how often it was opened.
+//! The small files that say whose directory this is, how often it was opened, and whether its member
+//! was removed.
 //!
-//! Both have the same shape: magic, version, two numbers, checksum. See `docs/FORMATS.md`.
+//! All have the same shape: magic, version, two numbers, checksum. See `docs/FORMATS.md`.
 
 use std::{
     fs,
@@ -14,9 +15,12 @@ use tenure_api::{ClusterId, MemberId};
 use super::{DiskError, durable::write_durably};
 
 const VERSION: u32 = 1;
+/// The identity of a member that joined a running cluster: its log begins with a snapshot.
+const JOINED_VERSION: u32 = 2;
 const LABEL_BYTES: usize = 32;
 const IDENTITY_MAGIC: &[u8; 8] = b"tenureid";
 const BOOT_MAGIC: &[u8; 8] = b"tenurebt";
+const REMOVED_MAGIC: &[u8; 8] = b"tenurerm";
 
 /// Which member of which cluster a directory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,18 +29,34 @@ pub struct Identity {
     pub cluster_id: ClusterId,
     /// The member.
     pub member_id: MemberId,
+    /// It joined the cluster when that ran already. Without a snapshot it knows nothing; a member
+    /// that founded the cluster knows who the others were.
+    pub joined: bool,
 }
 
 impl Identity {
     pub(super) fn read(path: &Path) -> Result<Option<Identity>, DiskError> {
-        Ok(read(path, IDENTITY_MAGIC)?.map(|[cluster, member]| Identity {
+        let label = read(path, IDENTITY_MAGIC, JOINED_VERSION)?;
+        Ok(label.map(|(version, [cluster, member])| Identity {
             cluster_id: ClusterId(cluster),
             member_id: MemberId(member),
+            joined: version == JOINED_VERSION,
         }))
     }
 
     pub(super) fn write(self, path: &Path) -> Result<(), DiskError> {
-        write(path, IDENTITY_MAGIC, [self.cluster_id.0, self.member_id.0])
+        let version = if self.joined { JOINED_VERSION } else { VERSION };
+        write(path, IDENTITY_MAGIC, version, [self.cluster_id.0, self.member_id.0])
+    }
+
+    /// Whether the member was told that it had been removed.
+    pub(super) fn was_removed(path: &Path) -> Result<bool, DiskError> {
+        Ok(read(path, REMOVED_MAGIC, VERSION)?.is_some())
+    }
+
+    /// Notes that the cluster goes on without this member.
+    pub(super) fn write_removed(self, path: &Path) -> Result<(), DiskError> {
+        write(path, REMOVED_MAGIC, VERSION, [self.cluster_id.0, self.member_id.0])
     }
 }
 
@@ -56,18 +76,19 @@ impl Boot {
     }
 
     pub(super) fn read(path: &Path) -> Result<Option<Boot>, DiskError> {
-        Ok(read(path, BOOT_MAGIC)?.map(|[directory, count]| Boot { directory, count }))
+        let label = read(path, BOOT_MAGIC, VERSION)?;
+        Ok(label.map(|(_, [directory, count])| Boot { directory, count }))
     }
 
     pub(super) fn write(self, path: &Path) -> Result<(), DiskError> {
-        write(path, BOOT_MAGIC, [self.directory, self.count])
+        write(path, BOOT_MAGIC, VERSION, [self.directory, self.count])
     }
 }
 
-fn write(path: &Path, magic: &[u8; 8], numbers: [u64; 2]) -> Result<(), DiskError> {
+fn write(path: &Path, magic: &[u8; 8], version: u32, numbers: [u64; 2]) -> Result<(), DiskError> {
     let mut label = Vec::with_capacity(LABEL_BYTES);
     label.extend_from_slice(magic);
-    label.extend_from_slice(&VERSION.to_le_bytes());
+    label.extend_from_slice(&version.to_le_bytes());
     for number in numbers {
         label.extend_from_slice(&number.to_le_bytes());
     }
@@ -75,7 +96,8 @@ fn write(path: &Path, magic: &[u8; 8], numbers: [u64; 2]) -> Result<(), DiskErro
     write_durably(path, &label)
 }
 
-fn read(path: &Path, magic: &[u8; 8]) -> Result<Option<[u64; 2]>, DiskError> {
+/// The version, from 1 to `known`, and the two numbers; none if there is no such file.
+fn read(path: &Path, magic: &[u8; 8], known: u32) -> Result<Option<(u32, [u64; 2])>, DiskError> {
     let label = match fs::read(path) {
         Ok(label) => label,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -92,12 +114,9 @@ fn read(path: &Path, magic: &[u8; 8]) -> Result<Option<[u64; 2]>, DiskError> {
     if word(28) != crc32fast::hash(&label[..28]) {
         return Err(DiskError::corrupt(path, 0, "checksum mismatch"));
     }
-    if word(8) != VERSION {
-        return Err(DiskError::UnknownVersion {
-            file: path.to_owned(),
-            found: word(8),
-            known: VERSION,
-        });
+    let found = word(8);
+    if !(VERSION..=known).contains(&found) {
+        return Err(DiskError::UnknownVersion { file: path.to_owned(), found, known });
     }
-    Ok(Some([number(12), number(20)]))
+    Ok(Some((found, [number(12), number(20)])))
 }

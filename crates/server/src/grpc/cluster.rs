@@ -1,24 +1,58 @@
-//! The members. Changing them comes in a later version.
+//! The members: list, add, promote, update, remove.
 
-use tenure_api::wire::etcdserverpb as pb;
-use tenure_replica::{Consistency, Read, Reply, Request};
+use std::hash::{BuildHasher, RandomState};
+
+use tenure_api::{Failure, Member, MemberId, wire::etcdserverpb as pb};
+use tenure_replica::{
+    Consistency, Outcome, Read, Reply, Request,
+    command::{Command, MemberChange},
+};
 use tonic::{Response, Status};
 
-use super::{reply::unexpected, stubs};
-use crate::node::Door;
+use super::{
+    Limits,
+    reply::{refuse, unexpected},
+    stubs,
+};
+use crate::{config::address, node::Door};
 
 pub(super) struct Cluster {
     door: Door,
+    limits: Limits,
 }
 
+type Changed = (Option<pb::ResponseHeader>, Vec<Member>);
+
 impl Cluster {
-    pub(super) fn new(door: Door) -> Cluster {
-        Cluster { door }
+    pub(super) fn new(door: Door, limits: Limits) -> Cluster {
+        Cluster { door, limits }
+    }
+
+    /// Asks for a change; answers the members after it.
+    async fn change(&self, change: MemberChange) -> Result<Changed, Status> {
+        let request = Request::Write(Command::Members(change));
+        match self.door.open(self.door.ask(request).await)? {
+            (header, Reply::Wrote(Outcome::Members(members))) => Ok((header, members)),
+            (_, other) => Err(unexpected(&other)),
+        }
     }
 }
 
-fn not_yet() -> Status {
-    Status::unimplemented("tenure: members cannot be changed while the cluster runs yet")
+/// Members reach each other by one URL each.
+fn checked(urls: Vec<String>) -> Result<Vec<String>, Status> {
+    match &urls[..] {
+        [url] if address(url).is_ok() => Ok(urls),
+        _ => Err(refuse(Failure::BadMemberUrls)),
+    }
+}
+
+/// An id that nobody has or ever had; should chance have it otherwise, the change is refused.
+fn fresh_id(urls: &[String]) -> MemberId {
+    MemberId(RandomState::new().hash_one((urls, std::time::SystemTime::now())).max(1))
+}
+
+fn on_the_wire(members: Vec<Member>) -> Vec<pb::Member> {
+    members.into_iter().map(Into::into).collect()
 }
 
 #[tonic::async_trait]
@@ -35,7 +69,7 @@ impl stubs::cluster_server::Cluster for Cluster {
         let read = Request::Read(Read::Members, consistency);
         match self.door.open(self.door.ask(read).await)? {
             (header, Reply::Members(members)) => {
-                let members = members.into_iter().map(Into::into).collect();
+                let members = on_the_wire(members);
                 Ok(Response::new(pb::MemberListResponse { header, members }))
             }
             (_, other) => Err(unexpected(&other)),
@@ -44,29 +78,58 @@ impl stubs::cluster_server::Cluster for Cluster {
 
     async fn member_add(
         &self,
-        _: tonic::Request<pb::MemberAddRequest>,
+        request: tonic::Request<pb::MemberAddRequest>,
     ) -> Result<Response<pb::MemberAddResponse>, Status> {
-        Err(not_yet())
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        let peer_urls = checked(request.peer_ur_ls)?;
+        if !self.limits.can_grow {
+            return Err(Status::failed_precondition(
+                "tenure: this member does not listen for others, because its --listen-peer-urls were in \
+                 use when it started: restart it with an address that is free",
+            ));
+        }
+        let id = fresh_id(&peer_urls);
+        let is_learner = request.is_learner;
+        let (header, members) =
+            self.change(MemberChange::Add { id, peer_urls, is_learner }).await?;
+        let member = members.iter().find(|member| member.id == id).cloned().map(Into::into);
+        let members = on_the_wire(members);
+        Ok(Response::new(pb::MemberAddResponse { header, member, members }))
     }
 
     async fn member_remove(
         &self,
-        _: tonic::Request<pb::MemberRemoveRequest>,
+        request: tonic::Request<pb::MemberRemoveRequest>,
     ) -> Result<Response<pb::MemberRemoveResponse>, Status> {
-        Err(not_yet())
+        self.door.admit(request.metadata())?;
+        let id = MemberId(request.into_inner().id);
+        let (header, members) = self.change(MemberChange::Remove(id)).await?;
+        let members = on_the_wire(members);
+        Ok(Response::new(pb::MemberRemoveResponse { header, members }))
     }
 
     async fn member_update(
         &self,
-        _: tonic::Request<pb::MemberUpdateRequest>,
+        request: tonic::Request<pb::MemberUpdateRequest>,
     ) -> Result<Response<pb::MemberUpdateResponse>, Status> {
-        Err(not_yet())
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        let peer_urls = checked(request.peer_ur_ls)?;
+        let id = MemberId(request.id);
+        let (header, members) = self.change(MemberChange::Update { id, peer_urls }).await?;
+        let members = on_the_wire(members);
+        Ok(Response::new(pb::MemberUpdateResponse { header, members }))
     }
 
     async fn member_promote(
         &self,
-        _: tonic::Request<pb::MemberPromoteRequest>,
+        request: tonic::Request<pb::MemberPromoteRequest>,
     ) -> Result<Response<pb::MemberPromoteResponse>, Status> {
-        Err(not_yet())
+        self.door.admit(request.metadata())?;
+        let id = MemberId(request.into_inner().id);
+        let (header, members) = self.change(MemberChange::Promote(id)).await?;
+        let members = on_the_wire(members);
+        Ok(Response::new(pb::MemberPromoteResponse { header, members }))
     }
 }

@@ -33,7 +33,12 @@ impl Kv {
 
     /// Takes a request's message if it may come in at all.
     fn take<T: Message>(&self, request: tonic::Request<T>) -> Result<T, Status> {
-        self.door.admit(request.metadata())?;
+        self.door.refuse_as_learner()?;
+        self.take_as_learner(request)
+    }
+
+    fn take_as_learner<T: Message>(&self, request: tonic::Request<T>) -> Result<T, Status> {
+        self.door.admit_to_learner(request.metadata())?;
         let message = request.into_inner();
         if message.encoded_len() > self.limits.request_bytes_max {
             return Err(refuse(Failure::RequestTooLarge));
@@ -64,7 +69,11 @@ impl stubs::kv_server::Kv for Kv {
         &self,
         request: tonic::Request<pb::RangeRequest>,
     ) -> Answered<pb::RangeResponse> {
-        let (range, serializable) = convert::range(self.take(request)?).map_err(refuse)?;
+        let message = self.take_as_learner(request)?;
+        if !message.serializable {
+            self.door.refuse_as_learner()?;
+        }
+        let (range, serializable) = convert::range(message).map_err(refuse)?;
         let read = Request::Read(Read::Range(range), consistency(serializable));
         let (header, reply) = self.door.open(self.door.ask(read).await)?;
         let mut response: pb::RangeResponse = match reply {

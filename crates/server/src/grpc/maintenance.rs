@@ -56,7 +56,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.door.admit_to_learner(request.metadata())?;
         let status = self.door.status();
         let mut errors = Vec::new();
         if status.leader.is_none() {
@@ -72,6 +72,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             raft_index: status.committed,
             raft_applied_index: status.applied,
             raft_term: status.term.0,
+            is_learner: status.is_learner,
             errors,
             db_size_quota: status.quota_bytes as i64,
             ..Default::default()

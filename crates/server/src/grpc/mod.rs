@@ -34,6 +34,8 @@ pub struct Limits {
     pub txn_ops_max: usize,
     /// A watch that asked for it ends when there has been no raft leader for so long.
     pub leaderless_max: Duration,
+    /// Whether other members could reach this one.
+    pub can_grow: bool,
 }
 
 /// gRPC's own limit lies above ours, so that a request a little too large gets etcd's answer.
@@ -51,7 +53,7 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
         )
         .add_service(watch::WatchService::new(door.clone(), limits))
         .add_service(LeaseServer::new(lease::Lease::new(door.clone())))
-        .add_service(ClusterServer::new(cluster::Cluster::new(door.clone())))
+        .add_service(ClusterServer::new(cluster::Cluster::new(door.clone(), limits)))
         .add_service(MaintenanceServer::new(maintenance::Maintenance::new(door.clone())))
         .add_service(AuthServer::new(auth::Auth::new(door.clone())))
         .add_service(reflection::v1())

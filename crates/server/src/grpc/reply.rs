@@ -53,8 +53,20 @@ impl Door {
         Ok((Some(self.header(stamp)), reply))
     }
 
-    /// Checks what etcd's clients may demand of any request: a known raft leader, a readable version.
+    /// Whether this member serves a request at all: not if it is a learner, and not if the client
+    /// demands what it has not.
     pub(super) fn admit(&self, metadata: &MetadataMap) -> Result<(), Status> {
+        self.admit_to_learner(metadata)?;
+        self.refuse_as_learner()
+    }
+
+    /// A learner may be far behind, and etcd's clients know it by this answer.
+    pub(super) fn refuse_as_learner(&self) -> Result<(), Status> {
+        if self.status().is_learner { Err(refuse(Failure::NotForLearner)) } else { Ok(()) }
+    }
+
+    /// Checks what etcd's clients may demand of any request: a known raft leader, a readable version.
+    pub(super) fn admit_to_learner(&self, metadata: &MetadataMap) -> Result<(), Status> {
         if metadata.is_empty() {
             return Ok(());
         }

@@ -66,8 +66,13 @@ fn alarm_name(kind: AlarmKind) -> &'static str {
 async fn sickness(door: &Door, serializable: bool) -> Option<String> {
     let consistency =
         if serializable { Consistency::Serializable } else { Consistency::Linearizable };
-    if !serializable && door.status().leader.is_none() {
+    let status = door.status();
+    if !serializable && status.leader.is_none() {
         return Some("RAFT NO LEADER".to_owned());
+    }
+    if !serializable && status.is_learner {
+        let lags = || "this learner has not caught up with the raft leader yet".to_owned();
+        return (!status.has_caught_up).then(lags);
     }
     match door.ask(tenure_replica::Request::Read(Read::Freshness, consistency)).await {
         Ok(answer) => answer.result.err().map(|failure| failure.text().to_owned()),

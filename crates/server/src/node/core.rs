@@ -1,7 +1,6 @@
 //! The core loop: one task that owns the replica.
 
 use std::{
-    collections::BTreeMap,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -23,6 +22,8 @@ use super::{
     door::{Door, Submission},
     files,
     meter::{Alarms, Meter},
+    notices,
+    peers::Peers,
     streams::Streams,
 };
 use crate::{
@@ -64,12 +65,20 @@ pub enum Stopped {
     /// This member came back without what it had promised.
     #[error(
         "member {0} says that the cluster knows this member with another data directory. Its votes are \
-         forgotten, so it must not take part: start it with its old --data-dir"
+         forgotten, so it must not take part: start it with its old --data-dir, or remove it and add it \
+         anew (tenure member remove, tenure member add)"
     )]
     Disowned(MemberId),
+    /// The cluster goes on without this member.
+    #[error(
+        "this member was removed from the cluster{}; to join again, remove its --data-dir and add it as a \
+         new member (tenure member add)",
+        .0.map(|by| format!(", says member {by}")).unwrap_or_default()
+    )]
+    Removed(Option<MemberId>),
     /// The replica cannot go on.
     #[error(transparent)]
-    Replica(#[from] Fatal),
+    Replica(Fatal),
 }
 
 /// Everything the loop owns.
@@ -88,9 +97,11 @@ pub struct Core {
     streams: Streams,
     status: watch::Sender<Arc<Status>>,
     status_at: Moment,
-    directories: BTreeMap<MemberId, u64>,
     me: MemberId,
     meter: Meter,
+    others: Peers,
+    /// Who said that we were removed.
+    removed_by: Option<MemberId>,
 }
 
 /// What the loop is built from.
@@ -103,6 +114,8 @@ pub struct Parts {
     pub writer: Writer,
     /// The way to other members, if there are any.
     pub transport: Option<Transport>,
+    /// Whom to call before the list of members is known.
+    pub others: Vec<(MemberId, String)>,
     /// What comes from them.
     pub peers: mpsc::UnboundedReceiver<PeerEvent>,
     /// What comes from threads beside the loop.
@@ -137,9 +150,10 @@ impl Core {
             streams: Streams::new(parts.metrics.clone()),
             status,
             status_at: Moment::ZERO,
-            directories: BTreeMap::new(),
             me,
             meter: Meter::new(parts.metrics.clone(), parts.alarms),
+            others: Peers::new(me, parts.others),
+            removed_by: None,
         };
         (core, Door::new(me, cluster, submit, status_seen, parts.metrics))
     }
@@ -152,11 +166,11 @@ impl Core {
         let mut events = Vec::new();
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
-        self.tell_directories();
+        self.follow_members(Moment::ZERO);
         let mut woken = Instant::now();
         loop {
             let now = self.now();
-            self.meter.round_begins(now, inputs.len(), self.me, self.transport.is_none());
+            self.meter.round_begins(now, inputs.len(), self.me, self.status.borrow().voters < 2);
             let effects = self.replica.handle(now, inputs.drain(..));
             self.set_alarm(sleep.as_mut(), effects.wake_at, now);
             let applied = effects.applied;
@@ -237,6 +251,15 @@ impl Core {
                 let _ = self.events_sender.send(CoreEvent::Disowned(by));
                 None
             }
+            PeerEvent::Removed { by } => {
+                self.removed_by = Some(by);
+                Some(Input::Removed)
+            }
+            PeerEvent::Heard(members) => {
+                self.others.hear(&members);
+                self.follow_members(self.now());
+                None
+            }
             PeerEvent::SnapshotSent { to, ok } => {
                 self.meter.metrics.network.snapshot_sent(to, ok);
                 Some(Input::SnapshotSent(to, ok))
@@ -290,20 +313,32 @@ impl Core {
     fn carry_out(&mut self, now: Moment, effects: Effects) -> Result<(), Stopped> {
         let mut status_changed = false;
         for notice in effects.notices {
-            status_changed |= matches!(notice, Notice::Leader { .. });
+            status_changed |= matches!(
+                notice,
+                Notice::Leader { .. }
+                    | Notice::ChangeBegun(_)
+                    | Notice::ChangeDone(_)
+                    | Notice::SnapshotInstalled(_)
+                    | Notice::CaughtUp(_)
+            );
             self.meter.noticed(now, &notice);
-            log(&notice);
+            self.log(&notice);
         }
         for ttl in effects.granted_ttls {
             self.meter.metrics.lease.ttls.observe(ttl as f64);
         }
         if let Some(fatal) = effects.fatal {
-            return Err(fatal.into());
+            // Whoever asked for the removal of this member is still told.
+            self.give(effects.answers);
+            return Err(match fatal {
+                Fatal::Removed => Stopped::Removed(self.removed_by),
+                fatal => Stopped::Replica(fatal),
+            });
         }
         if status_changed || now.since(self.status_at) >= STATUS_AGE_MAX {
             self.status_at = now;
             self.publish(now);
-            self.tell_directories();
+            self.follow_members(now);
         }
         if let Some(transport) = &self.transport {
             for (to, message) in &effects.messages {
@@ -314,10 +349,7 @@ impl Core {
         for persist in effects.persist {
             self.writer.submit(persist);
         }
-        for answer in effects.answers {
-            // The client may have gone away meanwhile; then nobody wants to know.
-            let _ = self.waiting.remove(answer.to as usize).send(answer);
-        }
+        self.give(effects.answers);
         let term = self.replica.term();
         for news in effects.watch {
             self.streams.tell(news, term);
@@ -356,13 +388,26 @@ impl Core {
         }
     }
 
-    /// The transport refuses members that come back with another data directory.
-    fn tell_directories(&mut self) {
-        let known: BTreeMap<MemberId, u64> =
-            self.replica.state().directories.iter().map(|(id, number)| (*id, *number)).collect();
-        if let Some(transport) = self.transport.as_ref().filter(|_| known != self.directories) {
-            transport.know(&known);
-            self.directories = known;
+    fn give(&mut self, answers: Vec<Answer>) {
+        for answer in answers {
+            // The client may have gone away meanwhile; then nobody wants to know.
+            let _ = self.waiting.remove(answer.to as usize).send(answer);
+        }
+    }
+
+    /// Calls go to whom the replicated list names, and are taken from those only.
+    fn follow_members(&mut self, now: Moment) {
+        if let Some(transport) = &self.transport {
+            self.others.follow(now, self.replica.state(), transport);
+        }
+    }
+
+    fn log(&self, notice: &Notice) {
+        match notice {
+            // What was done in an earlier life is not news.
+            Notice::ChangeBegun(_) | Notice::ChangeDone(_)
+                if !self.replica.status().has_caught_up => {}
+            notice => notices::log(notice),
         }
     }
 
@@ -389,47 +434,6 @@ fn drain<T>(receiver: &mut mpsc::UnboundedReceiver<T>, into: &mut Vec<T>) {
         match receiver.try_recv() {
             Ok(item) => into.push(item),
             Err(_) => break,
-        }
-    }
-}
-
-fn log(notice: &Notice) {
-    match notice {
-        Notice::Leader { leader: Some(leader), term } => info!(%term, %leader, "following"),
-        Notice::Leader { leader: None, term } => info!(%term, "no raft leader"),
-        Notice::LeaderLost(member) => {
-            info!(%member, "the raft leader's connection broke, campaigning");
-        }
-        Notice::DiskStalled => warn!("the disk stands still, handing over"),
-        Notice::LeasesExpired(count) => info!(count, "leases expired"),
-        Notice::Paused(pause) => warn!(?pause, "this process did not run; leases are prolonged"),
-        Notice::SnapshotInstalled(index) => info!(index, "installed a snapshot"),
-        Notice::ClusterVersion(version) => info!(version, "cluster version"),
-        Notice::SpaceLow { used, quota } => {
-            warn!(
-                used,
-                quota, "the store fills up: compact, delete, or raise --quota-backend-bytes"
-            );
-        }
-        Notice::AlarmRaised(alarm) => {
-            error!(member = %alarm.member, kind = ?alarm.kind, "alarm raised")
-        }
-        Notice::AlarmLowered(alarm) => {
-            info!(member = %alarm.member, kind = ?alarm.kind, "alarm lowered");
-        }
-        Notice::Differs { index, members, outvoted } => {
-            let members: Vec<String> = members.iter().map(ToString::to_string).collect();
-            let members = members.join(" ");
-            if *outvoted {
-                error!(index, members, "these members hold something else than the majority");
-            } else {
-                error!(
-                    index,
-                    members,
-                    "these members hold something else than the raft leader, and \
-                    no majority says who is right"
-                );
-            }
         }
     }
 }

@@ -5,6 +5,8 @@ mod core;
 mod door;
 pub(crate) mod files;
 mod meter;
+mod notices;
+mod peers;
 mod streams;
 
 pub use self::{

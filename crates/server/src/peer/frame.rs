@@ -30,13 +30,19 @@ pub(super) enum FrameKind {
     SnapshotEnd = 6,
     /// The receiver has it, durably.
     SnapshotStored = 7,
+    /// Instead of a hello: who belongs to this cluster?
+    Ask = 8,
+    /// The answer.
+    Roster = 9,
 }
 
 impl FrameKind {
     fn from_tag(tag: u8) -> Option<FrameKind> {
         use FrameKind::*;
-        [Hello, Refusal, Message, SnapshotHead, SnapshotPiece, SnapshotEnd, SnapshotStored]
+        let pieces = [SnapshotHead, SnapshotPiece, SnapshotEnd, SnapshotStored];
+        [Hello, Refusal, Message, Ask, Roster]
             .into_iter()
+            .chain(pieces)
             .find(|kind| *kind as u8 == tag)
     }
 }

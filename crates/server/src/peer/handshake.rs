@@ -10,7 +10,10 @@ use tenure_api::{ClusterId, MemberId};
 use tenure_replica::codec::{Codec, DecodeError, Reader, put_u64};
 use tokio::{net::TcpStream, time::timeout};
 
-use super::frame::{FrameError, FrameKind, read_frame, write_frame};
+use super::{
+    frame::{FrameError, FrameKind, read_frame, write_frame},
+    roster::Roster,
+};
 
 /// The protocol spoken here. A member that speaks another one is refused.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -19,6 +22,8 @@ pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 const MAGIC: &[u8; 11] = b"tenure-peer";
 /// A hello and a refusal are short; garbage is noticed at once.
 const HELLO_BYTES_MAX: usize = 256;
+/// What a caller says first may also be a list of members.
+const FIRST_BYTES_MAX: usize = 64 << 10;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,12 @@ pub(super) enum Refusal {
     Outlived(u64),
     #[error("it is already receiving a snapshot from this member")]
     Busy,
+    #[error("member {0} was removed from the cluster")]
+    Removed(MemberId),
+    #[error(
+        "the cluster uses commands of version {0}, which this release does not know: install a newer one"
+    )]
+    TooOld(u32),
 }
 
 /// How a handshake ended without a connection.
@@ -92,13 +103,26 @@ pub(super) async fn introduce(
     Ok(theirs)
 }
 
+/// Who calls.
+#[derive(Debug)]
+pub(super) enum Caller {
+    /// Somebody who says that it is a member.
+    Member(Hello),
+    /// Somebody who wants to know the members.
+    Asks(Ask),
+    /// A member that we did not know, with the list that it is on.
+    Tells(Roster),
+}
+
 /// Waits for a caller's introduction. What came after it is left in `buffer`.
 pub(super) async fn listen(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
-) -> Result<Hello, HandshakeError> {
-    let hello = read_frame(stream, buffer, HELLO_BYTES_MAX, |kind, payload| match kind {
-        FrameKind::Hello => Ok(Hello::from_bytes(payload)?),
+) -> Result<Caller, HandshakeError> {
+    let hello = read_frame(stream, buffer, FIRST_BYTES_MAX, |kind, payload| match kind {
+        FrameKind::Hello => Ok(Caller::Member(Hello::from_bytes(payload)?)),
+        FrameKind::Ask => Ok(Caller::Asks(Ask::from_bytes(payload)?)),
+        FrameKind::Roster => Ok(Caller::Tells(Roster::from_bytes(payload)?)),
         other => Err(FrameError::OutOfPlace(other)),
     });
     Ok(timeout(HANDSHAKE_TIMEOUT, hello).await.map_err(|_| HandshakeError::Silent)??)
@@ -107,8 +131,7 @@ pub(super) async fn listen(
 impl Codec for Hello {
     /// Magic and protocol stand at fixed places, so that every version can tell every other one apart.
     fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&self.protocol.to_le_bytes());
+        put_protocol(out, self.protocol);
         out.push(self.purpose as u8);
         for number in [
             self.cluster_id.0,
@@ -123,17 +146,7 @@ impl Codec for Hello {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Hello, DecodeError> {
-        for expected in MAGIC {
-            let tag = input.u8()?;
-            if tag != *expected {
-                return Err(DecodeError::UnknownTag { what: "peer magic", tag });
-            }
-        }
-        let mut protocol = [0; 4];
-        for byte in &mut protocol {
-            *byte = input.u8()?;
-        }
-        let protocol = u32::from_le_bytes(protocol);
+        let protocol = read_protocol(input)?;
         if protocol != PROTOCOL_VERSION {
             return Ok(Hello::of_another_protocol(protocol, input));
         }
@@ -151,6 +164,44 @@ impl Codec for Hello {
             directory: input.u64()?,
             command_version: u32::try_from(input.u64()?).map_err(|_| DecodeError::Overflow)?,
         })
+    }
+}
+
+fn put_protocol(out: &mut Vec<u8>, protocol: u32) {
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&protocol.to_le_bytes());
+}
+
+fn read_protocol(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
+    for expected in MAGIC {
+        let tag = input.u8()?;
+        if tag != *expected {
+            return Err(DecodeError::UnknownTag { what: "peer magic", tag });
+        }
+    }
+    let mut protocol = [0; 4];
+    for byte in &mut protocol {
+        *byte = input.u8()?;
+    }
+    Ok(u32::from_le_bytes(protocol))
+}
+
+/// A question for the members, from somebody who is none or does not know it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) protocol: u32,
+}
+
+impl Codec for Ask {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_protocol(out, self.protocol);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Ask, DecodeError> {
+        let protocol = read_protocol(input)?;
+        // What other releases may add is their own affair.
+        while input.u8().is_ok() {}
+        Ok(Ask { protocol })
     }
 }
 
@@ -181,6 +232,8 @@ impl Codec for Refusal {
             Refusal::ReplacedDirectory(directory) => (5, directory),
             Refusal::Outlived(boot) => (6, boot),
             Refusal::Busy => (7, 0),
+            Refusal::Removed(member) => (8, member.0),
+            Refusal::TooOld(version) => (9, u64::from(version)),
         };
         out.push(tag);
         put_u64(out, detail);
@@ -197,6 +250,8 @@ impl Codec for Refusal {
             5 => Refusal::ReplacedDirectory(detail),
             6 => Refusal::Outlived(detail),
             7 => Refusal::Busy,
+            8 => Refusal::Removed(MemberId(detail)),
+            9 => Refusal::TooOld(u32::try_from(detail).map_err(|_| DecodeError::Overflow)?),
             tag => return Err(DecodeError::UnknownTag { what: "refusal", tag }),
         })
     }

@@ -24,7 +24,7 @@ use tracing::{debug, warn};
 use super::{
     frame::{FRAME_BYTES_MAX, FrameError, FrameKind, take_frame, write_frame},
     grumble::Grumble,
-    handshake::{Hello, Purpose, Refusal, listen},
+    handshake::{Ask, Caller, Hello, PROTOCOL_VERSION, Purpose, Refusal, listen},
     link::Link,
     outgoing::set_options,
     presence::Call,
@@ -89,7 +89,20 @@ async fn greet(
 ) -> Option<(Accepted, TcpStream, BytesMut)> {
     let mut buffer = BytesMut::new();
     let hello = match listen(&mut stream, &mut buffer).await {
-        Ok(hello) => hello,
+        Ok(Caller::Member(hello)) => hello,
+        Ok(Caller::Asks(ask)) => {
+            debug!(%address, "asked for the members");
+            let answered = answer(shared, &mut stream, ask).await;
+            if let Err(error) = answered {
+                debug!(%address, %error, "could not tell the members");
+            }
+            return None;
+        }
+        Ok(Caller::Tells(roster)) => {
+            debug!(%address, "told the members");
+            shared.hear(&roster);
+            return None;
+        }
         Err(error) => {
             let ip = address.ip();
             grumble.about(format!("closed a call from {ip} that is not from a member: {error}"));
@@ -106,6 +119,14 @@ async fn greet(
             None
         }
     }
+}
+
+async fn answer(shared: &Shared, stream: &mut TcpStream, ask: Ask) -> Result<(), FrameError> {
+    if ask.protocol != PROTOCOL_VERSION {
+        let refusal = Refusal::Protocol(PROTOCOL_VERSION).to_bytes();
+        return write_frame(stream, FrameKind::Refusal, &refusal).await;
+    }
+    write_frame(stream, FrameKind::Roster, &shared.roster().to_bytes()).await
 }
 
 fn admit(shared: &Shared, hello: &Hello) -> Result<Accepted, Refusal> {

@@ -9,8 +9,8 @@
 //! speed: the moment at which another process dies. Its kernel closes its connections, and
 //! [`PeerEvent::Lost`] says so at once. `presence` has the rules.
 //!
-//! Reading order: `frame`, `handshake`, `link`, `presence`, `outgoing`, `incoming`, `transfer`,
-//! `transport`. `docs/FORMATS.md` has every byte.
+//! Reading order: `frame`, `handshake`, `roster`, `link`, `presence`, `outgoing`, `incoming`,
+//! `transfer`, `transport`. `docs/FORMATS.md` has every byte.
 //!
 //! This module deliberately knows nothing of raft but who sent a message.
 
@@ -22,6 +22,7 @@ mod incoming;
 mod link;
 mod outgoing;
 mod presence;
+mod roster;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -30,5 +31,6 @@ mod transport;
 pub use frame::FRAME_BYTES_MAX;
 pub use handshake::PROTOCOL_VERSION;
 pub use link::OUTGOING_BYTES_MAX;
+pub use roster::{AskError, Roster, ask};
 pub use transfer::SNAPSHOT_BYTES_MAX;
-pub use transport::{PeerEvent, Traffic, Transport, TransportConfig};
+pub use transport::{Known, PeerEvent, Traffic, Transport, TransportConfig};

@@ -17,6 +17,7 @@ use super::{
     backoff::Backoff,
     handshake::{HandshakeError, Hello, Purpose, Refusal, introduce},
     link::Link,
+    roster,
     transport::{PeerEvent, Shared},
 };
 
@@ -45,8 +46,17 @@ pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
                 debug!(peer = %link.id, address = %link.address, %cause, "cannot be reached");
             }
             Err(CallError::Handshake(error)) => {
-                if matches!(error, HandshakeError::Refused(Refusal::ReplacedDirectory(_))) {
-                    shared.tell(PeerEvent::Disowned { by: link.id });
+                match &error {
+                    HandshakeError::Refused(Refusal::ReplacedDirectory(_)) => {
+                        shared.tell(PeerEvent::Disowned { by: link.id });
+                    }
+                    HandshakeError::Refused(Refusal::Removed(_)) => {
+                        shared.tell(PeerEvent::Removed { by: link.id });
+                    }
+                    HandshakeError::Refused(Refusal::UnknownMember(_)) => {
+                        roster::tell(&link.address, &shared.roster()).await;
+                    }
+                    _ => {}
                 }
                 link.complain(format!("does not take our call: {error}"));
             }

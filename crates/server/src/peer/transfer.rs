@@ -8,7 +8,7 @@ use std::{
     io::{Read, Write},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -36,6 +36,8 @@ const PIECE_BYTES: usize = 256 << 10;
 pub const SNAPSHOT_BYTES_MAX: u64 = 64 << 30;
 /// How long either side waits for the other's next step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a long transfer says how far it is.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the receiver may take to check the file and make it durable.
 const STORE_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -98,6 +100,8 @@ async fn try_send(
     path: &Path,
 ) -> Result<u64, TransferError> {
     let mut file = File::open(path).map_err(DiskError::io("open snapshot", path))?;
+    let total = file.metadata().map_err(DiskError::io("look at snapshot", path))?.len();
+    let mut progress = Progress::new();
     let (mut stream, _) = call(shared, link, Purpose::Snapshot).await?;
     step(write_frame(&mut stream, FrameKind::SnapshotHead, &message.to_bytes())).await?;
     let mut bytes = 0;
@@ -117,6 +121,9 @@ async fn try_send(
             break;
         }
         bytes += piece.len() as u64;
+        if progress.is_due() {
+            info!(to = %link.id, bytes, total, "sending a snapshot");
+        }
         step(write_frame(&mut stream, FrameKind::SnapshotPiece, &piece)).await?;
     }
     step(write_frame(&mut stream, FrameKind::SnapshotEnd, &[])).await?;
@@ -150,10 +157,17 @@ pub(super) async fn receive(
     }
     let path = shared.snapshots.join(format!("incoming-{from}.tmp"));
     let mut arriving = blocking(move || Arriving::create(path)).await?;
+    let mut progress = Progress::new();
+    info!(%from, "receiving a snapshot");
     loop {
         match next_part(&mut stream, &mut buffer).await? {
             Part::Head(_) => return Err(TransferError::Mismatch),
-            Part::Piece(piece) => arriving = blocking(move || arriving.append(&piece)).await?,
+            Part::Piece(piece) => {
+                arriving = blocking(move || arriving.append(&piece)).await?;
+                if progress.is_due() {
+                    info!(%from, bytes = arriving.bytes, "receiving a snapshot");
+                }
+            }
             Part::End => break,
         }
     }
@@ -161,6 +175,23 @@ pub(super) async fn receive(
     let path = blocking(move || arriving.store(&folder, &expected)).await?;
     shared.tell(PeerEvent::SnapshotReceived { from, message: *message, path });
     step(write_frame(&mut stream, FrameKind::SnapshotStored, &[])).await
+}
+
+/// Says now and then how far a transfer is.
+struct Progress(Instant);
+
+impl Progress {
+    fn new() -> Progress {
+        Progress(Instant::now())
+    }
+
+    fn is_due(&mut self) -> bool {
+        let due = self.0.elapsed() >= PROGRESS_INTERVAL;
+        if due {
+            self.0 = Instant::now();
+        }
+        due
+    }
 }
 
 async fn next_part(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<Part, TransferError> {

@@ -1,12 +1,12 @@
 //! The way to all other members.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex, atomic::Ordering},
 };
 
-use tenure_api::{ClusterId, MemberId};
+use tenure_api::{ClusterId, Member, MemberId};
 use tenure_replica::{Message, RaftMessage};
 use tokio::{
     net::TcpListener,
@@ -18,7 +18,9 @@ use super::{
     handshake::{Hello, PROTOCOL_VERSION, Purpose, Refusal},
     incoming,
     link::{Link, lock},
-    outgoing, transfer,
+    outgoing,
+    roster::Roster,
+    transfer,
 };
 
 /// Who we are and who the others are.
@@ -67,6 +69,13 @@ pub enum PeerEvent {
         /// Who says so.
         by: MemberId,
     },
+    /// A member says that we were removed from the cluster.
+    Removed {
+        /// Who says so.
+        by: MemberId,
+    },
+    /// A member has told who belongs to the cluster, and some of them are not known here.
+    Heard(Vec<Member>),
     /// A snapshot arrived; its file is sound, durable and in its place.
     SnapshotReceived {
         /// From whom.
@@ -117,7 +126,21 @@ pub(super) struct Shared {
     pub(super) snapshots: PathBuf,
     pub(super) events: mpsc::UnboundedSender<PeerEvent>,
     links: Mutex<BTreeMap<MemberId, Arc<Link>>>,
-    directories: Mutex<BTreeMap<MemberId, u64>>,
+    known: Mutex<Known>,
+}
+
+/// What the cluster has agreed on about its members, as far as this one has heard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The members.
+    pub members: Vec<Member>,
+    /// Those that were members once. They are told so, and nothing else.
+    pub removed: BTreeSet<MemberId>,
+    /// The data directory of each member. One that comes with another one has forgotten its votes,
+    /// and is refused.
+    pub directories: BTreeMap<MemberId, u64>,
+    /// The command version in force. Whoever cannot apply it is refused.
+    pub cluster_version: u32,
 }
 
 impl Transport {
@@ -132,7 +155,7 @@ impl Transport {
             snapshots: config.snapshots,
             events,
             links: Mutex::default(),
-            directories: Mutex::default(),
+            known: Mutex::default(),
         });
         let transport = Transport {
             shared: shared.clone(),
@@ -163,15 +186,14 @@ impl Transport {
         tasks.spawn(transfer::send(self.shared.clone(), link, message, path));
     }
 
-    /// Says which data directory the cluster knows for each member. A member that comes with
-    /// another one has forgotten its votes, and is refused.
-    pub fn know(&self, directories: &BTreeMap<MemberId, u64>) {
-        *lock(&self.shared.directories) = directories.clone();
+    /// Says what the cluster knows of its members.
+    pub fn know(&self, known: Known) {
         for link in lock(&self.shared.links).values() {
-            if let Some(directory) = directories.get(&link.id) {
+            if let Some(directory) = known.directories.get(&link.id) {
                 link.presence().expect_directory(*directory);
             }
         }
+        *lock(&self.shared.known) = known;
     }
 
     /// Replaces the list of members to call and to listen to. Connections to those that stay at
@@ -260,10 +282,42 @@ impl Shared {
         if hello.to != self.me {
             return Err(Refusal::OtherMember(self.me));
         }
+        let known = lock(&self.known);
+        if known.removed.contains(&hello.from) {
+            return Err(Refusal::Removed(hello.from));
+        }
+        if hello.command_version < known.cluster_version {
+            return Err(Refusal::TooOld(known.cluster_version));
+        }
         let link = self.link(hello.from).ok_or(Refusal::UnknownMember(hello.from))?;
-        match lock(&self.directories).get(&hello.from) {
+        match known.directories.get(&hello.from) {
             Some(known) if *known != hello.directory => Err(Refusal::ReplacedDirectory(*known)),
             _ => Ok(link),
+        }
+    }
+
+    /// Somebody says who belongs to the cluster. Nothing follows from it but whom to call.
+    pub(super) fn hear(&self, roster: &Roster) {
+        if roster.cluster_id != self.cluster_id {
+            return;
+        }
+        let removed = lock(&self.known).removed.clone();
+        let news = |member: &&Member| {
+            member.id != self.me && !removed.contains(&member.id) && self.link(member.id).is_none()
+        };
+        let unknown: Vec<Member> = roster.members.iter().filter(news).cloned().collect();
+        if !unknown.is_empty() {
+            self.tell(PeerEvent::Heard(unknown));
+        }
+    }
+
+    /// The answer to somebody who wants to join.
+    pub(super) fn roster(&self) -> Roster {
+        let known = lock(&self.known);
+        Roster {
+            cluster_id: self.cluster_id,
+            cluster_version: known.cluster_version,
+            members: known.members.clone(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod listen;
 mod metered;
+mod seat;
 mod serve;
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
@@ -16,9 +17,10 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::listen::ListenError;
+use self::seat::Seat;
 use crate::{
-    config::{AutoCompaction, ClusterState, Config, Problem, address},
-    disk::{DataDir, DiskError, Identity, Recovered},
+    config::{AutoCompaction, Config, Problem},
+    disk::{DataDir, DiskError, Identity, Recovered, Torn},
     grpc, http,
     metrics::{Counted, Metrics},
     node::{Alarms, Core, Door, Parts, Stopped, files},
@@ -40,17 +42,47 @@ pub enum StartError {
     /// The newest snapshot cannot be used.
     #[error(transparent)]
     Snapshot(#[from] files::LoadError),
-    /// The settings speak of a running cluster, but this member was never part of it.
+    /// It shall join a running cluster, but the settings name nobody of it.
     #[error(
-        "{} is new, but --initial-cluster-state existing says that this member was part of the cluster before: \
-         start it with its old --data-dir (joining a running cluster comes in a later version)",
+        "{} is new and --initial-cluster-state is existing, but --initial-cluster names no other member: \
+         use the line that tenure member add has printed",
         .0.display()
     )]
-    NothingToResume(std::path::PathBuf),
+    NobodyToJoin(std::path::PathBuf),
+    /// The cluster does not know this member.
+    #[error(
+        "cluster {cluster} has no member at {urls}: add it first with \
+         tenure member add {name} --peer-urls={urls}, or check --initial-advertise-peer-urls"
+    )]
+    NotAdded {
+        /// This member's name.
+        name: String,
+        /// Where it is reached.
+        urls: String,
+        /// Which cluster.
+        cluster: ClusterId,
+    },
+    /// The cluster uses commands that this release does not know.
+    #[error(
+        "the cluster uses commands of version {cluster}, this release knows them up to {}: install a newer one",
+        tenure_replica::command::COMMAND_VERSION
+    )]
+    TooOld {
+        /// The version in force there.
+        cluster: u32,
+    },
+    /// The member that this directory belongs to is one no longer.
+    #[error(
+        "the member of {} was removed from the cluster; to join again, remove the directory and add it as a \
+         new member (tenure member add)",
+        .0.display()
+    )]
+    Removed(std::path::PathBuf),
     /// The data directory is somebody else's.
     #[error(
         "{} belongs to member {} of cluster {}, but the settings make this member {me} of cluster {cluster}: \
-         use the settings it was made with, or another --data-dir",
+         use the settings it was made with, or another --data-dir (if the member joined a running cluster, \
+         --initial-cluster-state must be existing)",
         dir.display(), found.member_id, found.cluster_id
     )]
     ForeignData {
@@ -77,6 +109,8 @@ pub struct Server {
     core: JoinHandle<Result<(), Stopped>>,
     doors: Vec<JoinHandle<()>>,
     election_timeout: std::time::Duration,
+    data_dir: std::path::PathBuf,
+    identity: Identity,
 }
 
 impl Server {
@@ -88,26 +122,24 @@ impl Server {
         }
         let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
         let watchers = listen::all(&config.listen_metrics_urls, "listen-metrics-urls").await?;
-        let (me, cluster) = (config.member_id(), config.cluster_id());
-        let members = config.members();
-        let peers = match members.len() {
-            1 => None,
-            _ => Some(listen::one(&config.listen_peer_urls, "listen-peer-urls").await?),
-        };
+        let peers = listen_to_peers(&config).await?;
         let (mut disk, recovered) = DataDir::open(&config.data_dir, config.wal_dir.as_deref())?;
-        claim(&config, &mut disk, &recovered, Identity { cluster_id: cluster, member_id: me })?;
+        let seat = Seat::find(&config, &recovered).await?;
+        let (me, cluster) = (seat.me(), seat.cluster());
+        claim(&mut disk, recovered.torn.as_ref(), seat.identity)?;
         let clock = Instant::now();
         let boot = recovered.boot;
         let directory = recovered.directory;
         let newest_snapshot = recovered.snapshot.clone();
         let snapshots = disk.snapshots();
-        let replica = replica(&config, recovered)?;
+        let replica = replica(&config, &seat, recovered)?;
         let (events_sender, events) = mpsc::unbounded_channel();
         let log_events = events_sender.clone();
         let writer = disk.start_writer(move |event| {
             let _ = log_events.send(crate::node::CoreEvent::Log(event));
         });
         let (peer_sender, peer_events) = mpsc::unbounded_channel();
+        let can_grow = peers.is_some();
         let transport = peers.map(|listener| {
             let setup = TransportConfig {
                 me,
@@ -116,13 +148,7 @@ impl Server {
                 directory,
                 command_version: tenure_replica::command::COMMAND_VERSION,
                 listener,
-                peers: members
-                    .iter()
-                    .filter(|member| member.id != me)
-                    .filter_map(|member| {
-                        Some((member.id, address(member.peer_urls.first()?).ok()?))
-                    })
-                    .collect(),
+                peers: seat.peers(),
                 snapshots: snapshots.clone(),
             };
             Transport::start(setup, peer_sender.clone())
@@ -132,6 +158,7 @@ impl Server {
             clock,
             writer,
             transport,
+            others: seat.peers(),
             peers: peer_events,
             events: (events_sender, events),
             snapshots,
@@ -148,6 +175,7 @@ impl Server {
             request_bytes_max: config.max_request_bytes,
             txn_ops_max: config.max_txn_ops,
             leaderless_max: 3 * config.election_timeout,
+            can_grow,
         };
         let services = grpc::routes(&door, limits).into_axum_router().fallback(http::nothing_here);
         let router = services
@@ -171,6 +199,8 @@ impl Server {
             core: tokio::spawn(core.run()),
             doors,
             election_timeout: config.election_timeout,
+            data_dir: config.data_dir,
+            identity: seat.identity,
             door,
         })
     }
@@ -188,17 +218,35 @@ impl Server {
     /// Waits until the member cannot go on, or until `signal`; then hands over and stops.
     pub async fn run_until(mut self, signal: impl Future<Output = ()>) -> Result<(), Stopped> {
         tokio::select! {
-            ended = &mut self.core => return ended.unwrap_or(Ok(())),
+            ended = &mut self.core => {
+                let ended = ended.unwrap_or(Ok(()));
+                if let Err(Stopped::Removed(_)) = &ended {
+                    self.retire().await;
+                }
+                return ended;
+            }
             () = signal => {}
         }
         self.hand_over().await;
+        self.close_doors().await;
+        self.core.abort();
+        let _ = (&mut self.core).await;
+        Ok(())
+    }
+
+    async fn close_doors(&mut self) {
         self.stop.send_replace(true);
         for door in &mut self.doors {
             let _ = door.await;
         }
-        self.core.abort();
-        let _ = (&mut self.core).await;
-        Ok(())
+    }
+
+    /// Remembers that the cluster goes on without this member, and lets its last answers out.
+    async fn retire(&mut self) {
+        if let Err(cause) = DataDir::mark_removed(&self.data_dir, self.identity) {
+            warn!(%cause, "cannot note that this member was removed; it will be told again");
+        }
+        self.close_doors().await;
     }
 
     /// A leader that just left would leave a vacancy; it hands over first and stops then.
@@ -219,34 +267,33 @@ impl Server {
     }
 }
 
-fn claim(
-    config: &Config,
-    disk: &mut DataDir,
-    recovered: &Recovered,
-    identity: Identity,
-) -> Result<(), StartError> {
-    if let Some(torn) = &recovered.torn {
+/// Makes the directory this member's.
+fn claim(disk: &mut DataDir, torn: Option<&Torn>, identity: Identity) -> Result<(), StartError> {
+    if let Some(torn) = torn {
         warn!(
             file = %torn.file.display(), offset = torn.offset, bytes = torn.bytes,
             "cut a torn end off the log: it was being written when the machine or process stopped"
         );
     }
-    match recovered.identity {
-        None if config.initial_cluster_state == ClusterState::Existing => {
-            Err(StartError::NothingToResume(config.data_dir.clone()))
+    Ok(disk.claim(identity)?)
+}
+
+/// A member without others needs no peer port before it is to have some. If it cannot have one, it
+/// serves all the same; it just cannot grow.
+async fn listen_to_peers(config: &Config) -> Result<Option<TcpListener>, StartError> {
+    let alone = config.members().len() == 1;
+    match listen::one(&config.listen_peer_urls, "listen-peer-urls").await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) if alone => {
+            warn!(%error, "this member serves alone: no other can be added to it");
+            Ok(None)
         }
-        Some(found) if found != identity => Err(StartError::ForeignData {
-            dir: config.data_dir.clone(),
-            found,
-            me: identity.member_id,
-            cluster: identity.cluster_id,
-        }),
-        _ => Ok(disk.claim(identity)?),
+        Err(error) => Err(error.into()),
     }
 }
 
-fn replica(config: &Config, recovered: Recovered) -> Result<Replica, StartError> {
-    let mut settings = tenure_replica::Config::new(config.member_id(), config.members());
+fn replica(config: &Config, seat: &Seat, recovered: Recovered) -> Result<Replica, StartError> {
+    let mut settings = tenure_replica::Config::new(seat.me(), seat.first_members.clone());
     settings.name.clone_from(&config.name);
     settings.client_urls.clone_from(&config.advertise_client_urls);
     settings.directory = recovered.directory;

@@ -5,12 +5,14 @@
 
 mod holder;
 mod mover;
+mod operator;
 mod probe;
 mod registers;
 mod watcher;
 
 pub use holder::Holder;
 pub use mover::Mover;
+pub use operator::Operator;
 pub use probe::Probe;
 pub use registers::Registers;
 pub use watcher::Watcher;

@@ -3,6 +3,7 @@
 //! | invariant | where it comes from |
 //! |---|---|
 //! | [`one_leader`] | Raft §5.2, election safety |
+//! | [`one_roll`] | the member list lives in one place only; a removed member never leads |
 //! | [`agreement`] | Raft §5.4, state machine safety; invariant 1 of the design |
 //! | [`durable_commit`] | invariant 3: the leader's own count waits for the disk, too |
 //! | [`one_answer`] | invariant 4 |
@@ -25,11 +26,12 @@ pub mod linearizable;
 pub mod no_spin;
 pub mod one_answer;
 pub mod one_leader;
+pub mod one_roll;
 pub mod watch_story;
 pub mod written_once;
 
 /// What each is called in counts and failures.
-pub const ALL: [&str; 11] = [
+pub const ALL: [&str; 12] = [
     agreement::NAME,
     durable_commit::NAME,
     growth::NAME,
@@ -39,6 +41,7 @@ pub const ALL: [&str; 11] = [
     no_spin::NAME,
     one_answer::NAME,
     one_leader::NAME,
+    one_roll::NAME,
     watch_story::NAME,
     written_once::NAME,
 ];

@@ -5,7 +5,8 @@ use tenure_api::ClusterId;
 use super::*;
 use crate::disk::Identity;
 
-const IDENTITY: Identity = Identity { cluster_id: ClusterId(7), member_id: MemberId(1) };
+const IDENTITY: Identity =
+    Identity { cluster_id: ClusterId(7), member_id: MemberId(1), joined: false };
 
 #[test]
 fn a_new_directory_is_for_its_owner_only() {

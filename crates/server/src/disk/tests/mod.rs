@@ -53,6 +53,7 @@ fn mark(index: LogIndex, term: u64) -> SnapshotMark {
         term: Term(term),
         voters: vec![MemberId(1), MemberId(2)],
         learners: vec![MemberId(3)],
+        outgoing: vec![],
     }
 }
 

@@ -87,3 +87,26 @@ proptest! {
         prop_assert!(SnapshotReader::open(&path).and_then(SnapshotReader::verify).is_err());
     }
 }
+
+/// A snapshot as the first release wrote it: one member, a lease, keys written, deleted and leased.
+#[test]
+fn a_snapshot_of_the_first_release_can_be_read() {
+    let sample = include_bytes!("samples/release-1.snap");
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("release-1.snap");
+    fs::write(&path, sample).unwrap();
+    let (mark, state) = crate::node::files::load(&path).unwrap();
+    assert_eq!((mark.index, mark.voters.len(), mark.outgoing.len()), (8, 1, 0));
+    assert_eq!(state.cluster_version, 1);
+    assert_eq!(state.members.values().map(|member| &member.name[..]).collect::<Vec<_>>(), ["g"]);
+    assert_eq!((state.store.len(), state.leases.len()), (2, 1));
+    assert!(state.removed.is_empty() && state.departing.is_empty() && state.change.is_none());
+
+    // While a member of that release may be there, nothing else is written.
+    let frozen = tenure_replica::Frozen { mark, state };
+    let mut writer = SnapshotWriter::create(home.path(), frozen.mark.clone()).unwrap();
+    for chunk in frozen.chunks() {
+        writer.chunk(&chunk).unwrap();
+    }
+    assert_eq!(fs::read(writer.finish().unwrap().path).unwrap(), sample);
+}

@@ -138,6 +138,6 @@ async fn say(stream: &mut TcpStream, words: &str) {
     write_frame(stream, FrameKind::Message, &text(words).to_bytes()).await.unwrap();
 }
 
-fn directories(of: MemberId, directory: u64) -> BTreeMap<MemberId, u64> {
-    BTreeMap::from([(of, directory)])
+fn directories(of: MemberId, directory: u64) -> Known {
+    Known { directories: BTreeMap::from([(of, directory)]), ..Known::default() }
 }

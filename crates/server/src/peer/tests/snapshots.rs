@@ -8,7 +8,7 @@ use super::*;
 use crate::disk::{SavedSnapshot, SnapshotReader, SnapshotWriter};
 
 fn mark() -> SnapshotMark {
-    SnapshotMark { index: 9, term: Term(2), voters: vec![ONE, TWO], learners: Vec::new() }
+    SnapshotMark { index: 9, term: Term(2), voters: vec![ONE, TWO], ..SnapshotMark::default() }
 }
 
 fn message(from: MemberId, to: MemberId) -> RaftMessage {

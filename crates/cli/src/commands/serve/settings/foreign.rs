@@ -43,6 +43,9 @@ const ALWAYS: &str = "it is always so here";
 /// All of them, in etcd's order.
 pub(super) const FOREIGN: &[Foreign] = &[
     ignored("initial-election-tick-advance", "the first election does not wait for a timeout"),
+    ignored("strict-reconfig-check", ALWAYS),
+    ignored("max-learners", "one learner at a time, the same for all members"),
+    ignored("experimental-max-learners", "one learner at a time, the same for all members"),
     ignored("max-snapshots", FILES),
     ignored("max-wals", FILES),
     ignored("backend-bbolt-freelist-type", NO_BACKEND),

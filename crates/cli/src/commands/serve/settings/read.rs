@@ -100,8 +100,6 @@ impl Reader<'_> {
                 .unwrap_or(default.watch_progress_notify_interval),
             quota_backend_bytes: self.quota(),
             auto_compaction: self.auto_compaction().unwrap_or(default.auto_compaction),
-            strict_reconfig_check: self.switch("strict-reconfig-check"),
-            max_learners: self.number("max-learners").unwrap_or(default.max_learners),
             corrupt_check_time: self
                 .duration("corrupt-check-time")
                 .unwrap_or(default.corrupt_check_time),

@@ -102,9 +102,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         "All members the cluster starts with, as NAME=URL,NAME=URL"),
     row(CLUSTER, "initial-cluster-state", "new|existing", Is("new"), "Whether the cluster starts for the first time"),
     row(CLUSTER, "initial-cluster-token", "TOKEN", Is("tenure-cluster"), "Keeps clusters apart that have the same addresses"),
-    row(CLUSTER, "strict-reconfig-check", "BOOL", Is("true"), "Refuse changes of the members that would endanger the majority"),
-    known_as(&["experimental-max-learners"],
-        row(CLUSTER, "max-learners", "N", Is("1"), "Members that only listen, at the most")),
 
     row(LIMITS, "max-txn-ops", "N", Is("128"), "Operations in a transaction, at the most"),
     row(LIMITS, "max-request-bytes", "BYTES", Is("1572864"), "Size of a request, at the most"),

@@ -1,0 +1,130 @@
+//! Who belongs to the cluster, and how that changes: the replicated half.
+//!
+//! A change that concerns raft takes two entries. The first *begins* it: whoever is added or promoted
+//! takes part at once, and from then on a majority of the voters before and a majority of those after
+//! must agree to everything (joint consensus, Raft thesis §4.3). The second *finishes* it: whoever was
+//! removed is off the list. In between no other change can begin.
+//!
+//! That order is on purpose: a member that is being removed still counts until the end, and a member
+//! that is being added must be reachable by the others from the beginning.
+//!
+//! A removal takes a third entry. That the second is committed is known in memory only: members that
+//! crash now come back without knowing it, and need a majority of the voters before, the removed one
+//! among them. So that one is *departing* until an entry is committed that was proposed after the
+//! second: whoever has it on its disk has the commit index there, too. Only then is it told to go, and
+//! the client that all is done.
+
+use tenure_api::{Failure, Member, MemberId};
+
+use crate::{command::MemberChange, state::State};
+
+/// Learners that there may be at once, as in etcd.
+const LEARNERS_MAX: usize = 1;
+
+impl State {
+    /// All members, in order of their ids.
+    pub fn roll(&self) -> Vec<Member> {
+        self.members.values().cloned().collect()
+    }
+
+    /// Members that vote, in order of their ids; while one is being removed, that one too.
+    pub fn voters(&self) -> impl Iterator<Item = MemberId> + '_ {
+        self.members.values().filter(|member| !member.is_learner).map(|member| member.id)
+    }
+
+    /// Whether a member has ever started: only then has it said what it can do.
+    pub fn has_started(&self, member: MemberId) -> bool {
+        self.command_versions.contains_key(&member)
+    }
+
+    /// Whether this change can be made to this list, whoever is connected or not.
+    pub fn check_change(&self, change: &MemberChange) -> Result<(), Failure> {
+        if self.change.is_some() && change.concerns_raft() {
+            return Err(Failure::ChangeUnderWay);
+        }
+        let known = self.members.get(&change.member());
+        match change {
+            MemberChange::Add { id, peer_urls, is_learner } => {
+                if known.is_some() || self.removed.contains(id) {
+                    return Err(Failure::MemberExists);
+                }
+                self.check_urls(*id, peer_urls)?;
+                let learners = self.members.values().filter(|member| member.is_learner).count();
+                if *is_learner && learners >= LEARNERS_MAX {
+                    return Err(Failure::TooManyLearners);
+                }
+            }
+            MemberChange::Promote(_) => {
+                if !known.ok_or(Failure::MemberNotFound)?.is_learner {
+                    return Err(Failure::NotLearner);
+                }
+            }
+            MemberChange::Update { id, peer_urls } => {
+                known.ok_or(Failure::MemberNotFound)?;
+                self.check_urls(*id, peer_urls)?;
+            }
+            MemberChange::Remove(id) => {
+                known.ok_or(Failure::MemberNotFound)?;
+                if self.voters().all(|voter| voter == *id) {
+                    return Err(Failure::NotEnoughStarted);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_urls(&self, owner: MemberId, urls: &[String]) -> Result<(), Failure> {
+        let mut others = self.members.values().filter(|member| member.id != owner);
+        let taken = others.any(|member| member.peer_urls.iter().any(|url| urls.contains(url)));
+        if taken { Err(Failure::PeerUrlExists) } else { Ok(()) }
+    }
+
+    /// The first half of a change that concerns raft.
+    pub fn begin_change(&mut self, change: &MemberChange) -> Result<(), Failure> {
+        self.check_change(change)?;
+        match change {
+            MemberChange::Add { id, peer_urls, is_learner } => {
+                let member = Member {
+                    id: *id,
+                    name: String::new(),
+                    peer_urls: peer_urls.clone(),
+                    client_urls: vec![],
+                    is_learner: *is_learner,
+                };
+                self.members.insert(*id, member);
+            }
+            MemberChange::Promote(id) => {
+                if let Some(member) = self.members.get_mut(id) {
+                    member.is_learner = false;
+                }
+            }
+            MemberChange::Update { .. } | MemberChange::Remove(_) => {}
+        }
+        self.change = Some(change.clone());
+        Ok(())
+    }
+
+    /// The second half; answers the change that is now done.
+    pub fn finish_change(&mut self) -> Option<MemberChange> {
+        let done = self.change.take()?;
+        if let MemberChange::Remove(id) = &done {
+            if let Some(member) = self.members.remove(id) {
+                self.departing.insert(*id, member);
+            }
+            self.command_versions.remove(id);
+            self.directories.remove(id);
+            self.origins.remove(id);
+            self.alarms = self.alarms.iter().filter(|alarm| alarm.member != *id).copied().collect();
+            self.removed.insert(*id);
+        }
+        Some(done)
+    }
+
+    pub(crate) fn update_member(&mut self, id: MemberId, urls: &[String]) -> Result<(), Failure> {
+        self.check_change(&MemberChange::Update { id, peer_urls: urls.to_vec() })?;
+        if let Some(member) = self.members.get_mut(&id) {
+            member.peer_urls = urls.to_vec();
+        }
+        Ok(())
+    }
+}

@@ -3,7 +3,8 @@
 //! Everything that travels costs its round whatever its size: a few messages, a flush on every
 //! disk. Clients that were answered together ask again together, but the first of them arrives a
 //! little before the others and would take the next round alone. So a batch waits, very briefly,
-//! for as many as came the last times. A lonely client never waits.
+//! for as many as came the last times. Where few come together nobody waits: there is little to save,
+//! and they would notice.
 
 use std::time::Duration;
 
@@ -11,6 +12,9 @@ use crate::moment::Moment;
 
 /// The longest wait for others.
 const GATHER_MAX: Duration = Duration::from_millis(1);
+
+/// From so many on it is worth waiting for them.
+const GATHER_MIN: usize = 8;
 
 /// Remembers how many came together lately.
 #[derive(Debug, Default)]
@@ -22,7 +26,8 @@ impl Gather {
     /// Whether `count` are enough to go, the first of which has waited since `since`.
     pub(crate) fn is_complete(&self, count: usize, since: Moment, now: Moment) -> bool {
         // Three quarters: a straggler must not hold up the rest.
-        4 * count >= 3 * self.expected || now.since(since) >= GATHER_MAX
+        let expected = self.expected;
+        expected < GATHER_MIN || 4 * count >= 3 * expected || now.since(since) >= GATHER_MAX
     }
 
     /// When the first has waited long enough, whoever else comes.
@@ -49,7 +54,14 @@ mod tests {
             gather.went(1);
             waits += 1;
         }
-        assert_eq!(waits, 6);
+        assert_eq!(waits, 4);
+        assert!(gather.is_complete(1, Moment::ZERO, Moment::ZERO));
+    }
+
+    #[test]
+    fn a_few_never_wait() {
+        let mut gather = Gather::default();
+        gather.went(GATHER_MIN - 1);
         assert!(gather.is_complete(1, Moment::ZERO, Moment::ZERO));
     }
 

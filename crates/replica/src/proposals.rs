@@ -61,7 +61,7 @@ impl Proposals {
     pub(crate) fn change_refused(&mut self, instead: Bytes) {
         if let Some(first) = self.queue.front_mut() {
             self.queued_bytes = self.queued_bytes - first.bytes.len() + instead.len();
-            *first = Sealed { bytes: instead, is_change: false };
+            *first = Sealed { bytes: instead, is_change: false, commands: 1 };
         }
     }
 
@@ -77,7 +77,8 @@ impl Proposals {
             return false;
         }
         let since = *self.queued_since.get_or_insert(now);
-        let complete = self.gather.is_complete(self.queue.len(), since, now);
+        let waiting = self.queue.iter().map(|batch| batch.commands).sum();
+        let complete = self.gather.is_complete(waiting, since, now);
         if !self.may_propose(now) || (self.in_flight.is_empty() && !complete) {
             return false;
         }
@@ -92,11 +93,13 @@ impl Proposals {
         let proposed = propose(encode_entry(&batches));
         self.refused = proposed.is_none();
         let Some(index) = proposed else { return false };
+        let mut commands = 0;
         for batch in self.queue.drain(..count) {
             self.queued_bytes -= batch.bytes.len();
+            commands += batch.commands;
         }
         self.queued_since = None;
-        self.gather.went(count);
+        self.gather.went(commands);
         self.in_flight.push_back((index, now));
         true
     }

@@ -138,6 +138,8 @@ pub(crate) struct Sealed {
     pub(crate) bytes: Bytes,
     /// It carries a change of the members that concerns raft.
     pub(crate) is_change: bool,
+    /// How many commands it holds.
+    pub(crate) commands: usize,
 }
 
 impl Writes {
@@ -183,6 +185,7 @@ impl Writes {
         self.last_sequence += 1;
         self.gather.went(open.waiters.len());
         let bytes = self.seal(self.last_sequence, &open);
+        let commands = open.waiters.len();
         self.sent.push_back(Sent {
             sequence: self.last_sequence,
             bytes: bytes.clone(),
@@ -191,7 +194,7 @@ impl Writes {
             sent_at: now,
             is_change: open.is_change,
         });
-        Some(Sealed { bytes, is_change: open.is_change })
+        Some(Sealed { bytes, is_change: open.is_change, commands })
     }
 
     fn may_send(&self, now: Moment) -> bool {
@@ -229,7 +232,11 @@ impl Writes {
         for sent in &mut self.sent {
             sent.sent_at = now;
         }
-        let sealed = |sent: &Sent| Sealed { bytes: sent.bytes.clone(), is_change: sent.is_change };
+        let sealed = |sent: &Sent| Sealed {
+            bytes: sent.bytes.clone(),
+            is_change: sent.is_change,
+            commands: sent.waiters.len(),
+        };
         self.sent.iter().map(sealed).collect()
     }
 

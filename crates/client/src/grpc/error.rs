@@ -93,7 +93,7 @@ impl ClientError {
 /// What became of one attempt, as far as the transport can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The connection was never made, so nothing was sent.
+    /// The connection was never made or was being closed by the member: nothing of it was taken up.
     Unsent,
     /// The connection broke, or the member said that it cannot serve.
     Unavailable,
@@ -109,7 +109,7 @@ impl Fate {
         // Only the transport attaches a source; a status that a member sent has none.
         let from_transport = source.is_some();
         while let Some(error) = source {
-            if error.is::<ConnectError>() {
+            if error.is::<ConnectError>() || was_not_taken_up(error) {
                 return Fate::Unsent;
             }
             source = error.source();
@@ -127,6 +127,16 @@ impl Fate {
             _ => Fate::Answered,
         }
     }
+}
+
+/// A member that stops says so first. What was still waiting for the connection then never leaves,
+/// and what left after the member's last word is not looked at.
+fn was_not_taken_up(error: &(dyn std::error::Error + 'static)) -> bool {
+    let waited = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled);
+    let too_late = error.downcast_ref::<h2::Error>().is_some_and(|error| {
+        error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR)
+    });
+    waited || too_late
 }
 
 /// The innermost reason, which is the one that tells something ("connection refused").

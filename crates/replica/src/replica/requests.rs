@@ -116,7 +116,8 @@ impl Replica {
         }
         match Batch::from_bytes(&bytes) {
             Ok(batch) if batch.origin == from && !batch.is_mixed() => {
-                self.proposals.push(Sealed { bytes, is_change: batch.change().is_some() });
+                let (is_change, commands) = (batch.change().is_some(), batch.commands.len());
+                self.proposals.push(Sealed { bytes, is_change, commands });
             }
             _ => {}
         }

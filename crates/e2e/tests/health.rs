@@ -1,0 +1,59 @@
+//! How a member says that it is well, and that it does nothing when there is nothing to do.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use tenure_e2e::{Cluster, Member, Scrape, eventually, fetch};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+async fn status(member: &Member, path: &str) -> String {
+    fetch(&member.client.to_string(), path).await.unwrap().0
+}
+
+#[tokio::test]
+async fn a_member_without_a_majority_is_alive_but_not_ready() {
+    let mut cluster = Cluster::start(3).await;
+    for path in ["/livez", "/readyz", "/health"] {
+        assert!(status(&cluster.members[0], path).await.contains(" 200 "), "{path}");
+    }
+    cluster.members[1].kill();
+    cluster.members[2].kill();
+    eventually("it is not ready any more", async || {
+        let ready = status(&cluster.members[0], "/readyz").await;
+        if ready.contains(" 503 ") { Ok(()) } else { Err(ready) }
+    })
+    .await;
+    assert!(status(&cluster.members[0], "/health").await.contains(" 503 "));
+    assert!(status(&cluster.members[0], "/health?serializable=true").await.contains(" 200 "));
+    assert!(status(&cluster.members[0], "/livez").await.contains(" 200 "));
+}
+
+#[tokio::test]
+async fn the_health_service_answers_for_the_whole_server() {
+    let cluster = Cluster::start(1).await;
+    let mut health = HealthClient::new(cluster.members[0].client().channel());
+    let answer = health.check(HealthCheckRequest { service: String::new() }).await.unwrap();
+    assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
+    let unknown = HealthCheckRequest { service: "nobody".to_owned() };
+    assert_eq!(health.check(unknown).await.unwrap_err().code(), tonic::Code::NotFound);
+}
+
+/// The loop ticks a hundred times a second. One that is woken by nothing would run thousands of times.
+#[tokio::test]
+async fn an_idle_member_rests() {
+    for count in [1, 3] {
+        let cluster = Cluster::start(count).await;
+        let rounds = async |member: &Member| {
+            let scrape = Scrape::of(&member.client.to_string()).await.unwrap();
+            scrape.total("tenure_core_round_seconds").unwrap()
+        };
+        for member in &cluster.members {
+            let before = rounds(member).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let rounds = rounds(member).await - before;
+            assert!(rounds < 2000.0, "{rounds} rounds in a second of rest, of {count} members");
+        }
+    }
+}

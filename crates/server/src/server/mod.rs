@@ -17,6 +17,7 @@ use tracing::{info, warn};
 
 pub use self::listen::ListenError;
 use crate::{
+    backup::{self, BackupError},
     config::{AutoCompaction, ClusterState, Config, Problem, address},
     disk::{DataDir, DiskError, Identity, Recovered},
     grpc, http,
@@ -40,6 +41,9 @@ pub enum StartError {
     /// The newest snapshot cannot be used.
     #[error(transparent)]
     Snapshot(#[from] files::LoadError),
+    /// The data of a lost cluster cannot be taken over.
+    #[error(transparent)]
+    ForceNewCluster(#[from] BackupError),
     /// The settings speak of a running cluster, but this member was never part of it.
     #[error(
         "{} is new, but --initial-cluster-state existing says that this member was part of the cluster before: \
@@ -88,14 +92,24 @@ impl Server {
         }
         let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
         let watchers = listen::all(&config.listen_metrics_urls, "listen-metrics-urls").await?;
-        let (me, cluster) = (config.member_id(), config.cluster_id());
+        let me = config.member_id();
         let members = config.members();
         let peers = match members.len() {
             1 => None,
             _ => Some(listen::one(&config.listen_peer_urls, "listen-peer-urls").await?),
         };
+        if config.force_new_cluster {
+            backup::force_new_cluster(&config)?;
+        }
         let (mut disk, recovered) = DataDir::open(&config.data_dir, config.wal_dir.as_deref())?;
-        claim(&config, &mut disk, &recovered, Identity { cluster_id: cluster, member_id: me })?;
+        if !config.force_new_cluster {
+            disk.forget_forced()?;
+        }
+        let cluster = claim(&config, &mut disk, &recovered)?;
+        // Who belongs to a cluster that was made from another's data is in that data.
+        let belong = recovered.refounded.and(recovered.snapshot.as_ref());
+        let belong = belong.map(|saved| saved.mark.voters.clone());
+        let belongs = |id| belong.as_ref().is_none_or(|voters| voters.contains(&id));
         let clock = Instant::now();
         let boot = recovered.boot;
         let directory = recovered.directory;
@@ -118,7 +132,7 @@ impl Server {
                 listener,
                 peers: members
                     .iter()
-                    .filter(|member| member.id != me)
+                    .filter(|member| member.id != me && belongs(member.id))
                     .filter_map(|member| {
                         Some((member.id, address(member.peer_urls.first()?).ok()?))
                     })
@@ -219,18 +233,25 @@ impl Server {
     }
 }
 
+/// Makes the directory this member's; answers which cluster it belongs to.
 fn claim(
     config: &Config,
     disk: &mut DataDir,
     recovered: &Recovered,
-    identity: Identity,
-) -> Result<(), StartError> {
+) -> Result<ClusterId, StartError> {
     if let Some(torn) = &recovered.torn {
         warn!(
             file = %torn.file.display(), offset = torn.offset, bytes = torn.bytes,
             "cut a torn end off the log: it was being written when the machine or process stopped"
         );
     }
+    // The id of a cluster that was made from another's data does not follow from the settings.
+    let refounded = recovered.identity.map(|found| found.cluster_id);
+    let refounded = refounded.filter(|id| recovered.refounded.is_some_and(|r| r.cluster_id == *id));
+    let identity = Identity {
+        cluster_id: refounded.unwrap_or_else(|| config.cluster_id()),
+        member_id: config.member_id(),
+    };
     match recovered.identity {
         None if config.initial_cluster_state == ClusterState::Existing => {
             Err(StartError::NothingToResume(config.data_dir.clone()))
@@ -241,7 +262,10 @@ fn claim(
             me: identity.member_id,
             cluster: identity.cluster_id,
         }),
-        _ => Ok(disk.claim(identity)?),
+        _ => {
+            disk.claim(identity)?;
+            Ok(identity.cluster_id)
+        }
     }
 }
 

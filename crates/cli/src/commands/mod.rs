@@ -6,6 +6,7 @@ mod get;
 mod lease;
 mod put;
 mod serve;
+mod snapshot;
 mod status;
 mod txn;
 mod version;
@@ -38,6 +39,9 @@ pub(crate) enum Command {
     Lease(lease::Command),
     /// Show how the members are
     Status,
+    /// Back up and restore: save, status, restore
+    #[command(subcommand)]
+    Snapshot(snapshot::Command),
     /// Load a cluster and measure it
     Bench(bench::Args),
     /// Show the versions of this program and of the API it speaks
@@ -56,6 +60,7 @@ impl Command {
             Command::Watch(args) => block_on(watch::run(args, client.settings()?)),
             Command::Lease(command) => block_on(lease::run(command, client.settings()?)),
             Command::Status => block_on(status::run(client.settings()?)),
+            Command::Snapshot(command) => snapshot::run(command, client),
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Version => version::run(),
         }

@@ -9,6 +9,7 @@ mod fields;
 mod json;
 mod kv;
 mod lease;
+mod snapshot;
 mod status;
 mod table;
 mod text;
@@ -24,7 +25,7 @@ use crate::exit::usage;
 
 pub(crate) use kv::Show;
 pub(crate) use status::MemberStatus;
-pub(crate) use text::quoted;
+pub(crate) use text::{quoted, size};
 
 /// How to write results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -209,7 +209,7 @@ async fn a_bad_file_is_refused() {
         ("changed data", flipped(end / 2), "was changed"),
         ("changed checksum", flipped(end - 1), "was changed"),
         ("of etcd", fs::read(&theirs).unwrap(), "a database of etcd"),
-        ("noise", (0..5000_u32).map(|n| (n * 7919 >> 3) as u8).collect(), "is not a snapshot"),
+        ("noise", (0..5000_u32).map(|n| ((n * 7919) >> 3) as u8).collect(), "is not a snapshot"),
         ("nothing", vec![], "it is empty"),
     ];
     let target = Cluster::prepare(1, Plan::default());

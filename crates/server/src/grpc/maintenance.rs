@@ -200,18 +200,15 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             taken_at: since_1970.as_secs(),
         };
         let pieces = backup::stream(frozen, note, permit);
-        let answers = futures_util::stream::unfold(pieces, move |mut pieces| {
-            let header = header.clone();
-            async move {
-                let piece = pieces.recv().await?;
-                let answer = pb::SnapshotResponse {
-                    header,
-                    remaining_bytes: piece.remaining,
-                    blob: piece.blob,
-                    version: ETCD_VERSION.to_owned(),
-                };
-                Some((Ok(answer), pieces))
-            }
+        let answers = futures_util::stream::unfold(pieces, move |mut pieces| async move {
+            let piece = pieces.recv().await?;
+            let answer = pb::SnapshotResponse {
+                header,
+                remaining_bytes: piece.remaining,
+                blob: piece.blob,
+                version: ETCD_VERSION.to_owned(),
+            };
+            Some((Ok(answer), pieces))
         });
         Ok(Response::new(Box::pin(answers)))
     }

@@ -17,6 +17,9 @@ use crate::args::Settings;
 use crate::exit::Exit;
 use crate::output::Output;
 
+/// How nice a backup is to everybody else.
+const NICENESS: i32 = 10;
+
 pub(super) async fn run(file: &Path, settings: Settings) -> anyhow::Result<Exit> {
     if settings.endpoints.len() > 1 {
         // Two members may be at different places: one file cannot come from both.
@@ -24,6 +27,9 @@ pub(super) async fn run(file: &Path, settings: Settings) -> anyhow::Result<Exit>
             "a snapshot is saved from one member: give one address in --endpoints",
         ));
     }
+    // It is often run on a member's own machine, and is in less of a hurry than the member. If the
+    // system does not allow it, it only gets in the way a little more.
+    let _ = rustix::process::setpriority_process(None, NICENESS);
     let part = Part::create(file)?;
     tokio::select! {
         saved = receive(&part, &settings) => saved?,

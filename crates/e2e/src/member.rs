@@ -66,6 +66,11 @@ impl Member {
         }
     }
 
+    /// All members the cluster starts with, as `--initial-cluster` has them.
+    pub fn initial_cluster(&self) -> &str {
+        &self.initial_cluster
+    }
+
     /// Starts the process. Does not wait for anything.
     pub fn start(&mut self) {
         assert!(self.process.is_none(), "{} runs already", self.name);

@@ -90,9 +90,7 @@ fn it_knows_every_flag_of_a_real_etcd() {
         text(&output.stderr).contains("unexpected argument")
     };
     let unknown: Vec<_> = flags.iter().filter(unknown).collect();
-    // It recovers a cluster that lost its majority, which nothing here does yet.
-    let later = [&"force-new-cluster"];
-    assert!(unknown.iter().all(|flag| later.contains(flag)), "{unknown:?}");
+    assert!(unknown.is_empty(), "{unknown:?}");
 }
 
 #[test]

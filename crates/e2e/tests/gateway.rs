@@ -109,7 +109,7 @@ const REQUESTS: &[(&str, &str, Alike)] = &[
     ("/v3/maintenance/defragment", "{}", OrNotYet),
     ("/v3/maintenance/hash", "{}", OrNotYet),
     ("/v3/maintenance/hashkv", "{}", Ours(200)),
-    ("/v3/maintenance/snapshot", "{}", OrNotYet),
+    ("/v3/maintenance/snapshot", "{}", Status),
     ("/v3/maintenance/transfer-leadership", r#"{"targetID":"7"}"#, Same),
     ("/v3/maintenance/downgrade", r#"{"action":"VALIDATE","version":"3.4.0"}"#, Ours(400)),
     // Users and roles.

@@ -19,6 +19,7 @@ pub mod mvcc;
 mod proposals;
 mod raft;
 mod reads;
+pub mod refound;
 pub mod replica;
 pub mod snapshot;
 pub mod state;

@@ -59,6 +59,9 @@ mod tests {
             "member update 1a --peer-urls http://h:1",
             "member promote 1a",
             "status -w table",
+            "snapshot save backup.db --endpoints a:1",
+            "snapshot status backup.db -w json",
+            "snapshot restore backup.db --data-dir d --name a --initial-cluster a=http://h:1 --bump-revision 7",
             "version",
         ] {
             let words = std::iter::once("tenure").chain(line.split(' '));

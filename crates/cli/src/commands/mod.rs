@@ -7,6 +7,7 @@ mod lease;
 mod member;
 mod put;
 mod serve;
+mod snapshot;
 mod status;
 mod txn;
 mod version;
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     Member(member::Command),
     /// Show how the members are
     Status,
+    /// Back up and restore: save, status, restore
+    #[command(subcommand)]
+    Snapshot(snapshot::Command),
     /// Load a cluster and measure it
     Bench(bench::Args),
     /// Show the versions of this program and of the API it speaks
@@ -61,6 +65,7 @@ impl Command {
             Command::Lease(command) => block_on(lease::run(command, client.settings()?)),
             Command::Member(command) => block_on(member::run(command, client.settings()?)),
             Command::Status => block_on(status::run(client.settings()?)),
+            Command::Snapshot(command) => snapshot::run(command, client),
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Version => version::run(),
         }

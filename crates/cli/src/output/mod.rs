@@ -10,6 +10,7 @@ mod json;
 mod kv;
 mod lease;
 mod member;
+mod snapshot;
 mod status;
 mod table;
 mod text;
@@ -25,7 +26,7 @@ use crate::exit::usage;
 
 pub(crate) use kv::Show;
 pub(crate) use status::MemberStatus;
-pub(crate) use text::quoted;
+pub(crate) use text::{quoted, size};
 
 /// How to write results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

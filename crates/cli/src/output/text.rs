@@ -43,7 +43,7 @@ fn push_escaped(text: &mut String, c: char) {
 }
 
 /// A size as people say it, in powers of ten: `25 kB`, `1.2 MB`.
-pub(super) fn size(bytes: i64) -> String {
+pub(crate) fn size(bytes: i64) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let mut amount = bytes.max(0) as f64;
     if amount < 10.0 {

@@ -1,6 +1,7 @@
 //! State and upkeep of members.
 
 use tenure_api::wire::etcdserverpb as pb;
+use tonic::Streaming;
 
 use super::retry::Kind;
 use super::stubs::MaintenanceClient;
@@ -50,5 +51,18 @@ impl<'a> Maintenance<'a> {
         let send =
             async |channel, request| MaintenanceClient::new(channel).move_leader(request).await;
         self.client.call(Kind::Repeatable, request, send).await
+    }
+    /// A member's state, in pieces; the last one is the SHA-256 of all before it. Only the opening is
+    /// timed.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn snapshot(&self) -> Result<Streaming<pb::SnapshotResponse>, ClientError> {
+        let send = async |channel, request| {
+            let stub = MaintenanceClient::new(channel);
+            // etcd sends larger pieces than most messages may be.
+            stub.max_decoding_message_size(usize::MAX).snapshot(request).await
+        };
+        self.client.call(Kind::Repeatable, pb::SnapshotRequest {}, send).await
     }
 }

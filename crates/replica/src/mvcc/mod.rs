@@ -25,6 +25,7 @@ mod hash;
 mod history;
 mod key;
 mod range;
+mod refound;
 mod restore;
 mod rules;
 mod snapshot;

@@ -73,7 +73,7 @@ pub fn address(url: &str) -> Result<String, String> {
 }
 
 /// FNV-1a over the parts, with a zero byte after each; never 0, which raft reserves.
-fn hash<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
+pub(crate) fn hash<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for part in parts {
         for byte in part.bytes().chain([0]) {

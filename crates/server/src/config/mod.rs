@@ -6,6 +6,7 @@ mod rules;
 
 use std::{path::PathBuf, time::Duration};
 
+pub(crate) use self::cluster::hash;
 pub use self::{cluster::address, compaction::AutoCompaction, rules::Problem};
 
 /// A server's settings, under etcd's names.
@@ -31,6 +32,8 @@ pub struct Config {
     pub initial_cluster_state: ClusterState,
     /// `--initial-cluster-token`: keeps clusters with the same addresses apart.
     pub initial_cluster_token: String,
+    /// `--force-new-cluster`: this member's data becomes a cluster of its own.
+    pub force_new_cluster: bool,
     /// `--heartbeat-interval`.
     pub heartbeat_interval: Duration,
     /// `--election-timeout`.
@@ -91,6 +94,7 @@ impl Default for Config {
             initial_cluster: "default=http://127.0.0.1:2380".into(),
             initial_cluster_state: ClusterState::New,
             initial_cluster_token: "tenure-cluster".into(),
+            force_new_cluster: false,
             heartbeat_interval: Duration::from_millis(50),
             election_timeout: Duration::from_millis(500),
             snapshot_count: 100_000,

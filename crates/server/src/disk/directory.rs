@@ -1,20 +1,22 @@
 //! The data directory as a whole: opening it, repairing a tear, handing it to the log thread.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
+    io,
     os::unix::fs::{FileExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
 };
 
 use rustix::fs::FlockOperation;
+use tenure_api::ClusterId;
 use tenure_replica::{Entry, HardState};
 
 use super::{
     DiskError, Identity, SavedSnapshot, Writer, WriterEvent,
     durable::{create_directory, remove_unfinished, rename_durably, unfinished},
     history::Fitted,
-    label::Boot,
+    label::{Boot, Refounded},
     replay::{Replay, replay},
     segment::{list_segments, prepare_segment, segment_path},
     snapshot::newest_snapshot,
@@ -43,6 +45,10 @@ pub struct Recovered {
     pub identity: Option<Identity>,
     /// The member was told that it had been removed from its cluster.
     pub removed: bool,
+    /// The cluster was made from the data of another.
+    pub refounded: Option<Refounded>,
+    /// That was done by `--force-new-cluster`, which has been there at every start since.
+    pub forced: Option<Refounded>,
     /// How often this directory was opened, this time included. It grows at every opening and
     /// tells a member's lives apart.
     pub boot: u64,
@@ -129,6 +135,8 @@ impl DataDir {
         let recovered = Recovered {
             identity,
             removed: Identity::was_removed(&removed_file(path))?,
+            refounded: Refounded::read(&refounded_file(path))?,
+            forced: Refounded::read(&forced_file(path))?,
             boot: boot.count,
             directory: boot.directory,
             hard_state,
@@ -158,6 +166,41 @@ impl DataDir {
         identity.write_removed(&removed_file(path))
     }
 
+    /// Makes the directory belong to the same member of another cluster. What is in it must become
+    /// that cluster's before anybody is told: [`mark_refounded`](Self::mark_refounded) comes last.
+    pub(crate) fn move_to(&mut self, cluster_id: ClusterId) -> Result<(), DiskError> {
+        let file = identity_file(&self.path);
+        let Some(known) = self.identity else {
+            let why = "it belongs to no member".into();
+            return Err(DiskError::Missing { file, why });
+        };
+        let identity = Identity { cluster_id, ..known };
+        identity.write(&file)?;
+        self.identity = Some(identity);
+        Ok(())
+    }
+
+    /// Notes that the directory holds a cluster that was made from another one's data.
+    pub(crate) fn mark_refounded(&self, refounded: Refounded) -> Result<(), DiskError> {
+        refounded.write(&refounded_file(&self.path))
+    }
+
+    /// Notes that `--force-new-cluster` has done its work.
+    pub(crate) fn mark_forced(&self, refounded: Refounded) -> Result<(), DiskError> {
+        refounded.write(&forced_file(&self.path))
+    }
+
+    /// The flag is gone: the next time it is given, it is meant.
+    pub(crate) fn forget_forced(&self) -> Result<(), DiskError> {
+        let file = forced_file(&self.path);
+        match fs::remove_file(&file) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                Err(DiskError::io("remove", &file)(cause))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Where snapshots are saved.
     pub fn snapshots(&self) -> PathBuf {
         snapshot_folder(&self.path)
@@ -181,7 +224,16 @@ fn removed_file(path: &Path) -> PathBuf {
     path.join("removed")
 }
 
-fn lock(folder: &Path) -> Result<File, DiskError> {
+fn refounded_file(path: &Path) -> PathBuf {
+    path.join("refounded")
+}
+
+fn forced_file(path: &Path) -> PathBuf {
+    path.join("forced")
+}
+
+/// Takes a directory for this process, until the answer is dropped.
+pub(crate) fn lock(folder: &Path) -> Result<File, DiskError> {
     let path = folder.join("lock");
     let file = OpenOptions::new()
         .write(true)

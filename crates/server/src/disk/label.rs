@@ -21,6 +21,7 @@ const LABEL_BYTES: usize = 32;
 const IDENTITY_MAGIC: &[u8; 8] = b"tenureid";
 const BOOT_MAGIC: &[u8; 8] = b"tenurebt";
 const REMOVED_MAGIC: &[u8; 8] = b"tenurerm";
+const REFOUNDED_MAGIC: &[u8; 8] = b"tenurerf";
 
 /// Which member of which cluster a directory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,30 @@ impl Boot {
 
     pub(super) fn write(self, path: &Path) -> Result<(), DiskError> {
         write(path, BOOT_MAGIC, VERSION, [self.directory, self.count])
+    }
+}
+
+/// The cluster was made from the data of another: by a restore, or by `--force-new-cluster`. Its id
+/// does not follow from the settings then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refounded {
+    /// Whose data it was, if that is known.
+    pub before: Option<ClusterId>,
+    /// Which cluster it is.
+    pub cluster_id: ClusterId,
+}
+
+impl Refounded {
+    pub(super) fn read(path: &Path) -> Result<Option<Refounded>, DiskError> {
+        Ok(read(path, REFOUNDED_MAGIC, VERSION)?.map(|(_, [before, cluster])| Refounded {
+            before: Some(ClusterId(before)).filter(|_| before != 0),
+            cluster_id: ClusterId(cluster),
+        }))
+    }
+
+    pub(super) fn write(self, path: &Path) -> Result<(), DiskError> {
+        let before = self.before.map_or(0, |before| before.0);
+        write(path, REFOUNDED_MAGIC, VERSION, [before, self.cluster_id.0])
     }
 }
 

@@ -6,6 +6,8 @@
 //! lock        held for as long as the member runs
 //! boot        the directory's own number and how often it was opened
 //! identity    which member of which cluster this is, once it is known
+//! refounded   whose data the cluster began with, if it was another's
+//! forced      that was done by --force-new-cluster, and the flag is still given
 //! wal/        the log, in segments
 //! snap/       snapshots of the state, the newest two
 //! ```
@@ -39,8 +41,9 @@ mod tests;
 mod wal;
 mod writer;
 
+pub(crate) use directory::lock;
 pub use directory::{DataDir, DiskConfig, Recovered, Torn};
 pub use error::DiskError;
-pub use label::Identity;
+pub use label::{Identity, Refounded};
 pub use snapshot::{SavedSnapshot, SnapshotReader, SnapshotWriter};
 pub use writer::{Writer, WriterEvent};

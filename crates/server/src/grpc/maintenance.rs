@@ -1,6 +1,10 @@
 //! Maintenance: status, alarms, hashes, snapshots, moving the raft leader.
 
-use std::pin::Pin;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use futures_util::Stream;
 use tenure_api::{
@@ -10,6 +14,7 @@ use tenure_api::{
     },
 };
 use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
+use tokio::sync::Semaphore;
 use tonic::{Response, Status};
 
 use super::{
@@ -17,15 +22,22 @@ use super::{
     reply::{refuse, unexpected},
     stubs,
 };
-use crate::node::{Door, Stamp};
+use crate::{
+    backup::{self, Note},
+    node::{Door, Stamp},
+};
+
+/// Backups that a member makes at the same time. Each holds a frozen state and a thread.
+const BACKUPS_MAX: usize = 4;
 
 pub(super) struct Maintenance {
     door: Door,
+    backups: Arc<Semaphore>,
 }
 
 impl Maintenance {
     pub(super) fn new(door: Door) -> Maintenance {
-        Maintenance { door }
+        Maintenance { door, backups: Arc::new(Semaphore::new(BACKUPS_MAX)) }
     }
 
     fn header_now(&self) -> Option<pb::ResponseHeader> {
@@ -44,10 +56,6 @@ impl Maintenance {
     async fn change(&self, command: Command) -> Result<Option<pb::ResponseHeader>, Status> {
         Ok(self.door.open(self.door.ask(Request::Write(command)).await)?.0)
     }
-}
-
-fn not_yet(what: &str) -> Status {
-    Status::unimplemented(format!("tenure: {what} is not served yet"))
 }
 
 #[tonic::async_trait]
@@ -171,11 +179,39 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
 
     type SnapshotStream = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
 
+    /// What this member has, up to date or not, as in etcd. A member that was found to differ from the
+    /// others refuses: a backup is for the day when nobody is left to compare with.
     async fn snapshot(
         &self,
-        _: tonic::Request<pb::SnapshotRequest>,
+        request: tonic::Request<pb::SnapshotRequest>,
     ) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(not_yet("Snapshot"))
+        self.door.admit(request.metadata())?;
+        let permit = self.backups.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| refuse(Failure::TooManyRequests))?;
+        let read = Request::Read(Read::State, Consistency::Serializable);
+        let (header, reply) = self.door.open(self.door.ask(read).await)?;
+        let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
+        if frozen.state.is_corrupt(self.door.me) {
+            return Err(refuse(Failure::Corrupt));
+        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let note = Note {
+            cluster_id: self.door.cluster,
+            member_id: self.door.me,
+            taken_at: since_1970.as_secs(),
+        };
+        let pieces = backup::stream(frozen, note, permit);
+        let answers = futures_util::stream::unfold(pieces, move |mut pieces| async move {
+            let piece = pieces.recv().await?;
+            let answer = pb::SnapshotResponse {
+                header,
+                remaining_bytes: piece.remaining,
+                blob: piece.blob,
+                version: ETCD_VERSION.to_owned(),
+            };
+            Some((Ok(answer), pieces))
+        });
+        Ok(Response::new(Box::pin(answers)))
     }
 
     /// What is stored here has no older form that an older etcd could read: there is no way down.

@@ -42,7 +42,7 @@ pub(super) fn save(
 }
 
 /// Work that nobody waits for, on a thread that gets out of the way of those that serve clients.
-fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) {
+pub(crate) fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) {
     let nicely = move || {
         // If the system does not allow it, the work only gets in the way a little more.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
@@ -70,7 +70,7 @@ fn write(folder: &Path, frozen: &Frozen, metrics: &Metrics) -> Result<SavedSnaps
 }
 
 /// The longest rest after one chunk.
-const REST_MAX: Duration = Duration::from_millis(20);
+pub(crate) const REST_MAX: Duration = Duration::from_millis(20);
 
 /// Reads a snapshot file into a state.
 pub(crate) fn load(path: &Path) -> Result<(SnapshotMark, State), LoadError> {

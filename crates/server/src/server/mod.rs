@@ -19,6 +19,7 @@ use tracing::{info, warn};
 pub use self::listen::ListenError;
 use self::seat::Seat;
 use crate::{
+    backup::{self, BackupError},
     config::{AutoCompaction, Config, Problem},
     disk::{DataDir, DiskError, Identity, Recovered, Torn},
     grpc, http,
@@ -42,6 +43,9 @@ pub enum StartError {
     /// The newest snapshot cannot be used.
     #[error(transparent)]
     Snapshot(#[from] files::LoadError),
+    /// The data of a lost cluster cannot be taken over.
+    #[error(transparent)]
+    ForceNewCluster(#[from] BackupError),
     /// It shall join a running cluster, but the settings name nobody of it.
     #[error(
         "{} is new and --initial-cluster-state is existing, but --initial-cluster names no other member: \
@@ -123,7 +127,13 @@ impl Server {
         let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
         let watchers = listen::all(&config.listen_metrics_urls, "listen-metrics-urls").await?;
         let peers = listen_to_peers(&config).await?;
+        if config.force_new_cluster {
+            backup::force_new_cluster(&config)?;
+        }
         let (mut disk, recovered) = DataDir::open(&config.data_dir, config.wal_dir.as_deref())?;
+        if !config.force_new_cluster {
+            disk.forget_forced()?;
+        }
         let seat = Seat::find(&config, &recovered).await?;
         let (me, cluster) = (seat.me(), seat.cluster());
         claim(&mut disk, recovered.torn.as_ref(), seat.identity)?;

@@ -49,7 +49,17 @@ impl Seat {
             return Err(StartError::Removed(config.data_dir.clone()));
         }
         let existing = config.initial_cluster_state == ClusterState::Existing;
+        // The id of a cluster that was made from another's data does not follow from the settings, and
+        // who belongs to it is in that data.
+        let refounded = recovered.refounded.map(|refounded| refounded.cluster_id);
         match recovered.identity {
+            Some(found)
+                if refounded == Some(found.cluster_id)
+                    && found.member_id == founded.member_id
+                    && recovered.snapshot.is_some() =>
+            {
+                Ok(Seat { identity: found, first_members: vec![], others: vec![] })
+            }
             None if existing => Seat::join(config).await,
             None => Ok(Seat::of_founder(config, founded)),
             Some(found) if found == founded => Ok(Seat::of_founder(config, founded)),

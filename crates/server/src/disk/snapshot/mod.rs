@@ -8,6 +8,7 @@
 //! an older file to a peer. A file that is deleted meanwhile can still be read to its end.
 
 mod folder;
+mod frame;
 mod reader;
 mod writer;
 
@@ -17,6 +18,7 @@ use tenure_replica::SnapshotMark;
 
 pub(crate) use folder::snapshot_path;
 pub use folder::{newest_snapshot, prune_snapshots};
+pub(crate) use frame::Frame;
 pub use reader::SnapshotReader;
 pub use writer::SnapshotWriter;
 

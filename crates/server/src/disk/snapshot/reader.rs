@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufReader, ErrorKind, Read},
+    io::{BufReader, ErrorKind, Read, Take},
     path::{Path, PathBuf},
 };
 
@@ -19,7 +19,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct SnapshotReader {
     path: PathBuf,
-    file: BufReader<File>,
+    file: BufReader<Take<File>>,
+    is_alone: bool,
     mark: SnapshotMark,
     offset: u64,
     crc: u32,
@@ -31,10 +32,22 @@ pub struct SnapshotReader {
 impl SnapshotReader {
     /// Opens a file and checks its header.
     pub fn open(path: &Path) -> Result<SnapshotReader, DiskError> {
+        let mut reader = SnapshotReader::begin(path, u64::MAX)?;
+        reader.is_alone = true;
+        Ok(reader)
+    }
+
+    /// Opens a snapshot that other things may follow, up to `end`.
+    pub(crate) fn open_followed(path: &Path, end: u64) -> Result<SnapshotReader, DiskError> {
+        SnapshotReader::begin(path, end)
+    }
+
+    fn begin(path: &Path, end: u64) -> Result<SnapshotReader, DiskError> {
         let file = File::open(path).map_err(DiskError::io("open snapshot", path))?;
         let mut reader = SnapshotReader {
             path: path.to_owned(),
-            file: BufReader::with_capacity(BUFFER_BYTES, file),
+            file: BufReader::with_capacity(BUFFER_BYTES, file.take(end)),
+            is_alone: false,
             mark: SnapshotMark::default(),
             offset: 0,
             crc: 0,
@@ -44,6 +57,27 @@ impl SnapshotReader {
         };
         reader.read_header()?;
         Ok(reader)
+    }
+
+    /// How far it has come.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The checksum of all that was read.
+    pub(crate) fn checksum(&self) -> u32 {
+        self.crc
+    }
+
+    /// What follows the footer, once that was read.
+    pub(crate) fn rest(mut self, max: usize) -> Result<Vec<u8>, DiskError> {
+        let mut rest = Vec::new();
+        let read = self.file.by_ref().take(max as u64 + 1).read_to_end(&mut rest);
+        read.map_err(DiskError::io("read snapshot", &self.path))?;
+        match rest.len() > max {
+            false => Ok(rest),
+            true => Err(self.corrupt(self.offset, "it goes on after its end")),
+        }
     }
 
     /// Where in the log the snapshot stands.
@@ -116,8 +150,12 @@ impl SnapshotReader {
         let crc = u32::from_le_bytes(self.take()?);
         let expected = chained(self.crc, &[&FOOTER.to_le_bytes(), &chunks, &bytes]);
         let counted = (u64::from_le_bytes(chunks), u64::from_le_bytes(bytes));
+        self.crc = expected;
         if crc != expected || counted != (self.chunks, self.bytes) {
             return Err(self.corrupt(start, "the footer is damaged"));
+        }
+        if !self.is_alone {
+            return Ok(());
         }
         let end = self.offset;
         let mut more = [0];

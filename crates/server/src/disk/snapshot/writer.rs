@@ -6,11 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tenure_replica::{SnapshotMark, codec::Codec};
+use tenure_replica::SnapshotMark;
 
-use super::{
-    CHUNK_BYTES_MAX, FOOTER, MAGIC, SavedSnapshot, VERSION, chained, prune_snapshots, snapshot_path,
-};
+use super::{CHUNK_BYTES_MAX, Frame, SavedSnapshot, prune_snapshots, snapshot_path};
 use crate::disk::{
     DiskError,
     durable::{create_file, rename_durably, unfinished},
@@ -27,11 +25,9 @@ pub struct SnapshotWriter {
     path: PathBuf,
     beside: PathBuf,
     file: BufWriter<File>,
-    crc: u32,
-    chunks: u64,
-    bytes: u64,
+    frame: Frame,
     unflushed: u64,
-    finished: bool,
+    placed: bool,
 }
 
 impl SnapshotWriter {
@@ -40,25 +36,9 @@ impl SnapshotWriter {
         let path = snapshot_path(folder, &mark);
         let beside = unfinished(&path);
         let file = BufWriter::with_capacity(BUFFER_BYTES, create_file(&beside)?);
-        let encoded = mark.to_bytes();
-        let mut header = Vec::with_capacity(16 + encoded.len());
-        header.extend_from_slice(MAGIC);
-        header.extend_from_slice(&VERSION.to_le_bytes());
-        header.extend_from_slice(&(encoded.len() as u32).to_le_bytes());
-        header.extend_from_slice(&encoded);
-        let crc = chained(0, &[&header]);
-        header.extend_from_slice(&crc.to_le_bytes());
-        let mut writer = SnapshotWriter {
-            mark,
-            path,
-            beside,
-            file,
-            crc,
-            chunks: 0,
-            bytes: 0,
-            unflushed: 0,
-            finished: false,
-        };
+        let (frame, header) = Frame::begin(&mark);
+        let mut writer =
+            SnapshotWriter { mark, path, beside, file, frame, unflushed: 0, placed: false };
         writer.put(&[&header])?;
         Ok(writer)
     }
@@ -72,11 +52,8 @@ impl SnapshotWriter {
                 max: CHUNK_BYTES_MAX,
             });
         }
-        let length = (chunk.len() as u32).to_le_bytes();
-        self.crc = chained(self.crc, &[&length, chunk]);
-        self.put(&[&length, &self.crc.to_le_bytes(), chunk])?;
-        self.chunks += 1;
-        self.bytes += chunk.len() as u64;
+        let before = self.frame.chunk(chunk);
+        self.put(&[&before, chunk])?;
         self.unflushed += chunk.len() as u64;
         if self.unflushed >= FLUSH_BYTES {
             self.unflushed = 0;
@@ -87,14 +64,11 @@ impl SnapshotWriter {
 
     /// Completes the file, makes it durable, and deletes snapshots that are now too old.
     pub fn finish(mut self) -> Result<SavedSnapshot, DiskError> {
-        let (mark, chunks, bytes) =
-            (FOOTER.to_le_bytes(), self.chunks.to_le_bytes(), self.bytes.to_le_bytes());
-        let crc = chained(self.crc, &[&mark, &chunks, &bytes]).to_le_bytes();
-        self.put(&[&mark, &chunks, &bytes, &crc])?;
+        self.put(&[&self.frame.end()])?;
         self.file.flush().map_err(DiskError::io("write snapshot", &self.beside))?;
         self.file.get_ref().sync_all().map_err(DiskError::io("flush snapshot", &self.beside))?;
         rename_durably(&self.beside, &self.path)?;
-        self.finished = true;
+        self.placed = true;
         prune_snapshots(self.path.parent().expect("a snapshot lies in a directory"))?;
         Ok(SavedSnapshot { mark: self.mark.clone(), path: self.path.clone() })
     }
@@ -116,7 +90,7 @@ impl SnapshotWriter {
 
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
-        if !self.finished {
+        if !self.placed {
             // If this fails, the next start removes it.
             let _ = fs::remove_file(&self.beside);
         }

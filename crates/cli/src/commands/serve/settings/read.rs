@@ -83,6 +83,7 @@ impl Reader<'_> {
                 &[("new", ClusterState::New), ("existing", ClusterState::Existing)],
             ),
             initial_cluster_token: self.text("initial-cluster-token"),
+            force_new_cluster: self.switch("force-new-cluster"),
             heartbeat_interval: self
                 .number("heartbeat-interval")
                 .map_or(default.heartbeat_interval, Duration::from_millis),

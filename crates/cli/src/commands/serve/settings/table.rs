@@ -102,6 +102,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "All members the cluster starts with, as NAME=URL,NAME=URL"),
     row(CLUSTER, "initial-cluster-state", "new|existing", Is("new"), "Whether the cluster starts for the first time"),
     row(CLUSTER, "initial-cluster-token", "TOKEN", Is("tenure-cluster"), "Keeps clusters apart that have the same addresses"),
+    row(CLUSTER, "force-new-cluster", "BOOL", Is("false"),
+        "Make a cluster of this member's data alone, once; the other members are lost for good"),
 
     row(LIMITS, "max-txn-ops", "N", Is("128"), "Operations in a transaction, at the most"),
     row(LIMITS, "max-request-bytes", "BYTES", Is("1572864"), "Size of a request, at the most"),

@@ -1,0 +1,79 @@
+//! One line on stderr that tells how far it is, if somebody watches.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use crate::output::size;
+
+/// How often the line is drawn, at most.
+const DRAW_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A line that is drawn again and again.
+#[derive(Debug)]
+pub(super) struct Progress {
+    what: &'static str,
+    is_watched: bool,
+    started: Instant,
+    drawn: Option<Instant>,
+}
+
+impl Progress {
+    /// Nothing is drawn unless stderr is a terminal.
+    pub(super) fn new(what: &'static str) -> Progress {
+        let is_watched = std::io::stderr().is_terminal();
+        Progress { what, is_watched, started: Instant::now(), drawn: None }
+    }
+
+    /// So many bytes are done, of so many if that is known.
+    pub(super) fn at(&mut self, done: u64, total: Option<u64>) {
+        let now = Instant::now();
+        let is_due = self.drawn.is_none_or(|drawn| now - drawn >= DRAW_INTERVAL);
+        if self.is_watched && is_due {
+            self.drawn = Some(now);
+            let line = line(self.what, done, total, self.started.elapsed());
+            // Whoever cannot read it misses nothing.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.drawn.is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn line(what: &str, done: u64, total: Option<u64>, took: Duration) -> String {
+    let rate = done as f64 / took.as_secs_f64().max(0.001);
+    let rate = format!("{}/s", size(rate as i64));
+    match total {
+        Some(total) => {
+            let percent = done.min(total) * 100 / total.max(1);
+            let bar = "#".repeat(percent as usize / 5);
+            format!(
+                "{what} [{bar:<20}] {percent:>3} %  {} of {}  {rate}",
+                size(done as i64),
+                size(total as i64)
+            )
+        }
+        None => format!("{what}  {}  {rate}", size(done as i64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_tells_how_much_and_how_fast() {
+        let second = Duration::from_secs(1);
+        assert_eq!(line("saving", 2_000_000, None, second), "saving  2.0 MB  2.0 MB/s");
+        assert_eq!(
+            line("reading", 50, Some(200), second),
+            "reading [#####               ]  25 %  50 B of 200 B  50 B/s"
+        );
+        assert!(line("reading", 3, Some(0), Duration::ZERO).contains("  0 %"));
+    }
+}

@@ -1,0 +1,46 @@
+//! A new cluster with the data of an old one: restore, and the last member of a lost majority.
+//!
+//! A backup is a place in the past. What the old cluster did after it is unknown: it may have handed
+//! out fencing tokens, which are create revisions, and revisions to watch from. None of them may
+//! come a second time with another meaning. So the new cluster's revisions begin far beyond any
+//! that the old one can have reached, everything earlier counts as compacted, and whatever lives
+//! only as long as a session is gone, because the session's owner has long been told so, or will be.
+
+use tenure_api::{Member, Revision};
+
+use crate::state::State;
+
+/// How far revisions jump at least. The old cluster would have to write 30,000 times a second for a
+/// year after the backup to get there; and JSON can hold the number (2⁵³) after 9,000 restores.
+pub const REVISION_JUMP_MIN: i64 = 1_000_000_000_000;
+/// Where revisions end. Beyond 2⁵³ JavaScript cannot tell one from the next.
+pub const REVISION_MAX: Revision = Revision(1 << 53);
+
+/// The revision at which a new cluster begins that takes over from `last`: at least `jump` further,
+/// never less than [`REVISION_JUMP_MIN`], and not before `floor`. None if revisions would not last.
+///
+/// The same backup may be restored twice, and the first of the two clusters may have served
+/// meanwhile. Whoever begins alone therefore hands in the time as its floor, in microseconds since 1970:
+/// no cluster writes a million times a second, so none ever catches up with the clock. Several
+/// members cannot agree on a clock before they talk to each other; they hand in none.
+pub fn first_revision(last: Revision, jump: i64, floor: Option<Revision>) -> Option<Revision> {
+    let jumped = last.0.checked_add(jump.max(REVISION_JUMP_MIN)).map(Revision)?;
+    let first = floor.map_or(jumped, |floor| floor.max(jumped));
+    (first <= REVISION_MAX).then_some(first)
+}
+
+impl State {
+    /// The state in which a cluster of these members begins, with the keys of this one that hang on
+    /// no lease. All else is the old cluster's business: who its members were, what they said of
+    /// themselves, whose batches were applied, what was wrong with them.
+    #[must_use]
+    pub fn refound(&self, members: impl IntoIterator<Item = Member>, first: Revision) -> State {
+        State {
+            store: self.store.refound(first),
+            members: members.into_iter().map(|member| (member.id, member)).collect(),
+            // What the data is written in; members that cannot read it must not come up with it.
+            cluster_version: self.cluster_version,
+            ..State::default()
+        }
+    }
+}

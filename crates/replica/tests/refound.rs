@@ -1,0 +1,136 @@
+//! A cluster made from another's data: whatever the other one did, no fencing token comes twice.
+#![allow(clippy::unwrap_used)]
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use tenure_api::{Failure, LeaseId, Put, Range, Revision, Span, Term, op::PutLease};
+use tenure_replica::{
+    Frozen, SnapshotMark, State, Thaw,
+    command::Command,
+    refound::{REVISION_JUMP_MIN, first_revision},
+    state::Traces,
+};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u8, bool),
+    Delete(u8),
+    Revoke,
+    Grant,
+    Compact,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..6_u8, any::<bool>()).prop_map(|(key, leased)| Step::Put(key, leased)),
+        2 => (0..6_u8).prop_map(Step::Delete),
+        1 => Just(Step::Revoke),
+        1 => Just(Step::Grant),
+        1 => Just(Step::Compact),
+    ]
+}
+
+const LEASE: LeaseId = LeaseId(9);
+
+/// Does a step and answers the token it handed out: the create revision of a key that it made.
+fn play(state: &mut State, index: u64, step: &Step) -> Option<Revision> {
+    let name = |key: u8| Bytes::from(vec![b'k', key]);
+    let command = match step {
+        Step::Put(key, leased) => {
+            let lease = leased.then_some(LEASE).filter(|lease| state.leases.contains(*lease));
+            Command::Put(Put {
+                key: name(*key),
+                value: Some(Bytes::from_static(b"v")),
+                lease: PutLease::Set(lease),
+                prev_kv: false,
+            })
+        }
+        Step::Delete(key) => Command::DeleteRange(tenure_api::DeleteRange {
+            span: Span::One(name(*key)),
+            prev_kv: false,
+        }),
+        Step::Revoke => Command::LeaseRevoke(LEASE),
+        Step::Grant => Command::LeaseGrant { id: LEASE, ttl_secs: 5 },
+        Step::Compact => Command::Compact(state.store.revision()),
+    };
+    let Step::Put(key, _) = step else {
+        let _ = state.apply((index, Term(1)), &command, &mut Traces::default());
+        return None;
+    };
+    let is_new = state.store.get(&name(*key)).is_none();
+    state.apply((index, Term(1)), &command, &mut Traces::default()).unwrap();
+    is_new.then(|| state.store.get(&name(*key)).unwrap().create_revision)
+}
+
+fn play_all(state: &mut State, steps: &[Step]) -> Vec<Revision> {
+    steps.iter().zip(1..).filter_map(|(step, index)| play(state, index, step)).collect()
+}
+
+fn thawed(state: &State) -> State {
+    let frozen = Frozen { mark: SnapshotMark::default(), state: state.clone() };
+    let mut thaw = Thaw::new();
+    frozen.chunks().for_each(|chunk| thaw.chunk(&chunk).unwrap());
+    thaw.finish().unwrap()
+}
+
+proptest! {
+    #[test]
+    fn a_token_never_repeats_and_never_falls(
+        before in prop::collection::vec(step(), 0..30),
+        lost in prop::collection::vec(step(), 0..30),
+        after in prop::collection::vec(step(), 0..30),
+        bump in 0..5_000_000_000_000_i64,
+    ) {
+        let mut old = State::new([]);
+        let mut given = play_all(&mut old, &before);
+        let backup = thawed(&old);
+        // What the old cluster did after the backup, of which the new one knows nothing.
+        given.extend(play_all(&mut old, &lost));
+        let first = first_revision(backup.store.revision(), bump, None).unwrap();
+        let mut new = thawed(&backup.refound([], first));
+        prop_assert!(new.store.revision().0 >= backup.store.revision().0 + REVISION_JUMP_MIN);
+        let highest = given.iter().max().copied().unwrap_or_default();
+        for token in play_all(&mut new, &after) {
+            prop_assert!(token > highest && token > first, "{token:?} after {highest:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_as_it_was_and_the_past_is_compacted(
+        steps in prop::collection::vec(step(), 0..40),
+    ) {
+        let mut old = State::new([]);
+        play_all(&mut old, &steps);
+        let first = first_revision(old.store.revision(), 0, None).unwrap();
+        let new = old.refound([], first);
+        let all = |revision| Range {
+            revision,
+            ..Range::all(Span::From(Bytes::from_static(b"\0")))
+        };
+        let kept: Vec<_> = old.store.range(&all(None)).unwrap().kvs;
+        let kept: Vec<_> = kept.into_iter().filter(|kv| kv.lease.is_none()).collect();
+        prop_assert_eq!(&new.store.range(&all(None)).unwrap().kvs, &kept);
+        prop_assert_eq!(new.store.len(), kept.len());
+        for past in [Revision(1), old.store.revision(), Revision(first.0 - 1)] {
+            prop_assert_eq!(new.store.range(&all(Some(past))).err(), Some(Failure::Compacted));
+        }
+        prop_assert_eq!(new.store.range(&all(Some(first))).unwrap().kvs, kept);
+        prop_assert!(new.leases.is_empty());
+        // A watch may begin at the compacted revision, and finds nothing there.
+        prop_assert_eq!(new.store.changes_since(first).count(), 0);
+        let (again, same) = (thawed(&new), new.store.hash(None).unwrap());
+        prop_assert_eq!(again.store.hash(None).unwrap(), same);
+        prop_assert_eq!(again.store.size_bytes(), new.store.size_bytes());
+    }
+}
+
+#[test]
+fn a_clock_behind_the_revisions_changes_nothing_and_one_ahead_is_followed() {
+    let last = Revision(10);
+    let jumped = Revision(10 + REVISION_JUMP_MIN);
+    assert_eq!(first_revision(last, 0, Some(Revision(5))), Some(jumped));
+    let now = Revision(1_800_000_000_000_000);
+    assert_eq!(first_revision(last, 0, Some(now)), Some(now));
+    assert_eq!(first_revision(Revision(1 << 53), 0, None), None);
+    assert_eq!(first_revision(last, i64::MAX, None), None);
+}

@@ -1,0 +1,43 @@
+//! Backups: a member's state as a file, and a new cluster from such a file.
+//!
+//! A backup is a snapshot as in [`disk::snapshot`](crate::disk::snapshot), a note of whose it is, zeros
+//! up to a multiple of 512 bytes, and the SHA-256 of all that: the shape that etcdctl looks for.
+//! `stream` makes it and hands it to a client, `file` reads it and believes nothing, `restore` makes
+//! a data directory of it. `survivor` does to one member's own data what a restore does to a
+//! backup's, when the other members are lost for good. What becomes of the data is decided in
+//! [`tenure_replica::refound`].
+
+mod error;
+mod file;
+mod note;
+mod restore;
+mod stream;
+mod summary;
+mod survivor;
+#[cfg(test)]
+mod tests;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tenure_api::Revision;
+
+pub use self::{
+    error::BackupError,
+    file::{Backup, HashCheck},
+    note::Note,
+    restore::{Plan, Restored, restore},
+    summary::Summary,
+};
+pub(crate) use self::{stream::stream, survivor::force_new_cluster};
+
+/// A backup's length without its checksum is a multiple of this.
+const PAGE_BYTES: u64 = 512;
+/// SHA-256.
+pub const HASH_BYTES: usize = 32;
+
+/// The time as a revision that nobody has reached yet; see
+/// [`first_revision`](tenure_replica::refound::first_revision).
+fn revision_by_clock() -> Revision {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Revision(i64::try_from(since_1970.as_micros()).unwrap_or_default())
+}

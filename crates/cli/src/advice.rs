@@ -35,7 +35,7 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
 
 /// Keyed by etcd's texts, which are part of its contract.
 fn about(text: &str) -> Option<&'static str> {
-    const TABLE: [(&str, &str); 8] = [
+    const TABLE: [(&str, &str); 9] = [
         (
             "requested lease not found",
             "it has expired or was revoked; all leases: tenure lease list",
@@ -46,7 +46,11 @@ fn about(text: &str) -> Option<&'static str> {
         ("permission denied", "say who you are: --user NAME:PASSWORD"),
         ("user name is empty", "say who you are: --user NAME:PASSWORD"),
         ("invalid user ID or password", "check --user and --password"),
-        ("database space exceeded", "compact and defragment, then disarm the alarm"),
+        (
+            "database space exceeded",
+            "delete keys or tenure compact REVISION, then tenure alarm disarm",
+        ),
+        ("bad leader transferee", "the ids of the members: tenure status"),
     ];
     TABLE.iter().find(|(part, _)| text.contains(part)).map(|(_, next)| *next)
 }

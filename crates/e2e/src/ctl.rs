@@ -1,7 +1,8 @@
-//! etcdctl, against us or against a real etcd.
+//! etcdctl, or our own command, against us or against a real etcd.
 
 use std::{
     io::Write,
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
@@ -9,9 +10,10 @@ use tempfile::TempDir;
 
 use crate::{Cluster, eventually, reserve, tools};
 
-/// etcdctl with its endpoints, and the etcd behind them if it is a real one.
+/// A client program with its endpoints, and the etcd behind them if it is a real one.
 #[derive(Debug)]
 pub struct Ctl {
+    program: PathBuf,
     endpoints: String,
     etcd: Option<(Child, TempDir)>,
 }
@@ -36,9 +38,24 @@ impl Said {
 }
 
 impl Ctl {
-    /// etcdctl for a cluster of ours.
+    /// etcdctl 3.5.1 for a cluster of ours.
     pub fn of(cluster: &Cluster) -> Ctl {
-        Ctl { endpoints: cluster.endpoints(), etcd: None }
+        Ctl::at(&cluster.endpoints())
+    }
+
+    /// etcdctl 3.5.1 for these endpoints.
+    pub fn at(endpoints: &str) -> Ctl {
+        Ctl { program: tools::installed("etcdctl"), endpoints: endpoints.to_owned(), etcd: None }
+    }
+
+    /// Another program with the same flags, for the same endpoints.
+    pub fn with_program(&self, program: PathBuf) -> Ctl {
+        Ctl { program, endpoints: self.endpoints.clone(), etcd: None }
+    }
+
+    /// Our own command for the same endpoints.
+    pub fn ours(&self) -> Ctl {
+        self.with_program(tools::tenure())
     }
 
     /// A real single-node etcd 3.5.1, and etcdctl for it.
@@ -58,7 +75,8 @@ impl Ctl {
             .stderr(log)
             .spawn()
             .expect("etcd can be started");
-        let ctl = Ctl { endpoints: client.to_string(), etcd: Some((child, home)) };
+        let mut ctl = Ctl::at(&client.to_string());
+        ctl.etcd = Some((child, home));
         eventually("etcd is healthy", async || {
             let said = ctl.run(&["endpoint", "health"]);
             if said.code == Some(0) { Ok(()) } else { Err(said.err) }
@@ -85,10 +103,10 @@ impl Ctl {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("etcdctl can be started");
+            .expect("the client can be started");
         // A command that does not read its input may be gone already.
         let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-        let output = child.wait_with_output().expect("etcdctl ends");
+        let output = child.wait_with_output().expect("the client ends");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let errors = text(&output.stderr);
         let talk = |line: &&str| !line.starts_with('{') && !line.is_empty();
@@ -101,7 +119,7 @@ impl Ctl {
 
     /// A command that is to be run by the caller, for those that do not end by themselves.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(tools::installed("etcdctl"));
+        let mut command = Command::new(&self.program);
         command
             .env("ETCDCTL_API", "3")
             .args(["--endpoints", &self.endpoints, "--command-timeout", "10s"])

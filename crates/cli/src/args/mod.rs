@@ -54,6 +54,15 @@ mod tests {
             "lease grant 60",
             "lease keep-alive --once 1a",
             "status -w table",
+            "endpoint health --cluster -w json",
+            "endpoint status --cluster",
+            "endpoint hashkv --rev 7",
+            "alarm list",
+            "alarm disarm",
+            "compact 7 --physical",
+            "compaction 7",
+            "move-leader 8211f1d0f64f3269",
+            "defrag --cluster",
             "version",
         ] {
             let words = std::iter::once("tenure").chain(line.split(' '));

@@ -1,9 +1,14 @@
 //! The verbs, a file for each.
 
+mod alarm;
 mod bench;
+mod compact;
+mod defrag;
 mod del;
+mod endpoint;
 mod get;
 mod lease;
+mod move_leader;
 mod put;
 mod serve;
 mod status;
@@ -38,6 +43,19 @@ pub(crate) enum Command {
     Lease(lease::Command),
     /// Show how the members are
     Status,
+    /// Ask every member how it is, or for a checksum of its keys
+    #[command(subcommand)]
+    Endpoint(endpoint::Command),
+    /// Show or lower what needs a person
+    #[command(subcommand)]
+    Alarm(alarm::Command),
+    /// Forget history before a revision
+    #[command(visible_alias = "compaction")]
+    Compact(compact::Args),
+    /// Make another member the raft leader
+    MoveLeader(move_leader::Args),
+    /// Give space back (etcd only: here there is nothing to do)
+    Defrag(defrag::Args),
     /// Load a cluster and measure it
     Bench(bench::Args),
     /// Show the versions of this program and of the API it speaks
@@ -56,6 +74,11 @@ impl Command {
             Command::Watch(args) => block_on(watch::run(args, client.settings()?)),
             Command::Lease(command) => block_on(lease::run(command, client.settings()?)),
             Command::Status => block_on(status::run(client.settings()?)),
+            Command::Endpoint(command) => block_on(endpoint::run(command, client.settings()?)),
+            Command::Alarm(command) => block_on(alarm::run(command, client.settings()?)),
+            Command::Compact(args) => block_on(compact::run(args, client.settings()?)),
+            Command::MoveLeader(args) => block_on(move_leader::run(args, client.settings()?)),
+            Command::Defrag(args) => block_on(defrag::run(args, client.settings()?)),
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Version => version::run(),
         }

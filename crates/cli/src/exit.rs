@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use tenure::grpc::ClientError;
-use tenure_server::StartError;
+use tenure_server::{StartError, import::ImportError};
 
 /// How the command ended, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,9 @@ impl Exit {
             return Exit::Usage;
         }
         if let Some(StartError::Settings(_)) = error.downcast_ref() {
+            return Exit::Usage;
+        }
+        if let Some(ImportError::Settings(_)) = error.downcast_ref() {
             return Exit::Usage;
         }
         match error.downcast_ref::<ClientError>() {

@@ -63,6 +63,11 @@ impl Member {
         }
     }
 
+    /// All members as `--initial-cluster` names them.
+    pub fn initial_cluster(&self) -> &str {
+        &self.initial_cluster
+    }
+
     /// Starts the process. Does not wait for anything.
     pub fn start(&mut self) {
         assert!(self.process.is_none(), "{} runs already", self.name);

@@ -63,6 +63,7 @@ mod tests {
             "compaction 7",
             "move-leader 8211f1d0f64f3269",
             "defrag --cluster",
+            "import --from etcd.db --data-dir n1 --name n1 --initial-cluster n1=http://a:2380",
             "version",
         ] {
             let words = std::iter::once("tenure").chain(line.split(' '));

@@ -7,6 +7,7 @@ mod defrag;
 mod del;
 mod endpoint;
 mod get;
+mod import;
 mod lease;
 mod move_leader;
 mod put;
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     MoveLeader(move_leader::Args),
     /// Give space back (etcd only: here there is nothing to do)
     Defrag(defrag::Args),
+    /// Make a member's data directory of an etcd snapshot
+    Import(import::Args),
     /// Load a cluster and measure it
     Bench(bench::Args),
     /// Show the versions of this program and of the API it speaks
@@ -79,6 +82,7 @@ impl Command {
             Command::Compact(args) => block_on(compact::run(args, client.settings()?)),
             Command::MoveLeader(args) => block_on(move_leader::run(args, client.settings()?)),
             Command::Defrag(args) => block_on(defrag::run(args, client.settings()?)),
+            Command::Import(args) => import::run(args),
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Version => version::run(),
         }

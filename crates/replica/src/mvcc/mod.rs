@@ -26,6 +26,7 @@ mod history;
 mod key;
 mod range;
 mod restore;
+mod retell;
 mod rules;
 mod snapshot;
 mod store;
@@ -34,5 +35,6 @@ mod version;
 
 pub use hash::KvHash;
 pub use restore::Restore;
+pub use retell::{OutOfOrder, Retelling};
 pub use rules::check_txn;
 pub use store::{Change, Store};

@@ -53,6 +53,11 @@ impl Ctl {
         Ctl { program, endpoints: self.endpoints.clone(), etcd: None }
     }
 
+    /// The program.
+    pub fn program(&self) -> PathBuf {
+        self.program.clone()
+    }
+
     /// Our own command for the same endpoints.
     pub fn ours(&self) -> Ctl {
         self.with_program(tools::tenure())

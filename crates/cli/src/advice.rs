@@ -35,7 +35,7 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
 
 /// Keyed by etcd's texts, which are part of its contract.
 fn about(text: &str) -> Option<&'static str> {
-    const TABLE: [(&str, &str); 16] = [
+    const TABLE: [(&str, &str); 17] = [
         (
             "requested lease not found",
             "it has expired or was revoked; all leases: tenure lease list",
@@ -46,7 +46,10 @@ fn about(text: &str) -> Option<&'static str> {
         ("permission denied", "say who you are: --user NAME:PASSWORD"),
         ("user name is empty", "say who you are: --user NAME:PASSWORD"),
         ("invalid user ID or password", "check --user and --password"),
-        ("database space exceeded", "compact and defragment, then disarm the alarm"),
+        (
+            "database space exceeded",
+            "delete keys and compact: the alarm ends when there is room again",
+        ),
         ("member not found", "see who belongs to the cluster: tenure member list"),
         ("member ID already exist", "see who belongs to the cluster: tenure member list"),
         ("Peer URLs already exists", "another member is reached there: tenure member list"),
@@ -64,6 +67,7 @@ fn about(text: &str) -> Option<&'static str> {
             "wait until it has started and caught up; its log and /readyz tell how far it is",
         ),
         ("too many learner members", "promote or remove the other learner first"),
+        ("bad leader transferee", "the ids of the members: tenure status"),
     ];
     TABLE.iter().find(|(part, _)| text.contains(part)).map(|(_, next)| *next)
 }

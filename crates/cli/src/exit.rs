@@ -4,7 +4,7 @@ use std::io;
 use std::process::ExitCode;
 
 use tenure::grpc::ClientError;
-use tenure_server::{StartError, Stopped};
+use tenure_server::{StartError, Stopped, import::ImportError};
 
 /// How the command ended, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,9 @@ impl Exit {
             || matches!(error.downcast_ref(), Some(Stopped::Removed(_)))
         {
             return Exit::Removed;
+        }
+        if let Some(ImportError::Settings(_)) = error.downcast_ref() {
+            return Exit::Usage;
         }
         match error.downcast_ref::<ClientError>() {
             Some(ClientError::Unreachable { .. }) => Exit::Unreachable,

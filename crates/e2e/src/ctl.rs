@@ -1,4 +1,4 @@
-//! etcdctl, against us or against a real etcd.
+//! etcdctl, or our own command, against us or against a real etcd.
 
 use std::{
     io::Write,
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::{Cluster, Member, eventually, reserve, tools};
 
-/// etcdctl with its endpoints, and the etcd behind them if it is a real one.
+/// A client program with its endpoints, and the etcd behind them if it is a real one.
 #[derive(Debug)]
 pub struct Ctl {
     program: PathBuf,
@@ -38,23 +38,34 @@ impl Said {
 }
 
 impl Ctl {
-    /// etcdctl for a cluster of ours.
+    /// etcdctl 3.5.1 for a cluster of ours.
     pub fn of(cluster: &Cluster) -> Ctl {
-        Ctl::etcdctl(cluster.endpoints())
+        Ctl::to(&cluster.endpoints())
     }
 
-    /// etcdctl for one member of ours.
+    /// etcdctl 3.5.1 for one member of ours.
     pub fn at(member: &Member) -> Ctl {
-        Ctl::etcdctl(member.client.to_string())
+        Ctl::to(&member.client.to_string())
+    }
+
+    /// etcdctl 3.5.1 for these endpoints.
+    pub fn to(endpoints: &str) -> Ctl {
+        Ctl { program: tools::installed("etcdctl"), endpoints: endpoints.to_owned(), etcd: None }
     }
 
     /// Our own command, for one member of ours.
     pub fn ours(member: &Member) -> Ctl {
-        Ctl { program: tools::tenure(), endpoints: member.client.to_string(), etcd: None }
+        Ctl::at(member).with_program(tools::tenure())
     }
 
-    fn etcdctl(endpoints: String) -> Ctl {
-        Ctl { program: tools::installed("etcdctl"), endpoints, etcd: None }
+    /// Another program with the same flags, for the same endpoints.
+    pub fn with_program(&self, program: PathBuf) -> Ctl {
+        Ctl { program, endpoints: self.endpoints.clone(), etcd: None }
+    }
+
+    /// The program.
+    pub fn program(&self) -> PathBuf {
+        self.program.clone()
     }
 
     /// A real single-node etcd 3.5.1, and etcdctl for it.
@@ -74,7 +85,7 @@ impl Ctl {
             .stderr(log)
             .spawn()
             .expect("etcd can be started");
-        let mut ctl = Ctl::etcdctl(client.to_string());
+        let mut ctl = Ctl::to(&client.to_string());
         ctl.etcd = Some((child, home));
         eventually("etcd is healthy", async || {
             let said = ctl.run(&["endpoint", "health"]);
@@ -102,10 +113,10 @@ impl Ctl {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("etcdctl can be started");
+            .expect("the client can be started");
         // A command that does not read its input may be gone already.
         let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-        let output = child.wait_with_output().expect("etcdctl ends");
+        let output = child.wait_with_output().expect("the client ends");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let errors = text(&output.stderr);
         let talk = |line: &&str| !line.starts_with('{') && !line.is_empty();

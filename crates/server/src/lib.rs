@@ -8,6 +8,7 @@ pub mod config;
 pub mod disk;
 pub mod grpc;
 pub mod http;
+pub mod import;
 mod metrics;
 pub mod node;
 pub mod peer;

@@ -62,6 +62,16 @@ mod tests {
             "snapshot save backup.db --endpoints a:1",
             "snapshot status backup.db -w json",
             "snapshot restore backup.db --data-dir d --name a --initial-cluster a=http://h:1 --bump-revision 7",
+            "endpoint health --cluster -w json",
+            "endpoint status --cluster",
+            "endpoint hashkv --rev 7",
+            "alarm list",
+            "alarm disarm",
+            "compact 7 --physical",
+            "compaction 7",
+            "move-leader 8211f1d0f64f3269",
+            "defrag --cluster",
+            "import --from etcd.db --data-dir n1 --name n1 --initial-cluster n1=http://a:2380",
             "version",
         ] {
             let words = std::iter::once("tenure").chain(line.split(' '));

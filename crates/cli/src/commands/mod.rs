@@ -1,10 +1,16 @@
 //! The verbs, a file for each.
 
+mod alarm;
 mod bench;
+mod compact;
+mod defrag;
 mod del;
+mod endpoint;
 mod get;
+mod import;
 mod lease;
 mod member;
+mod move_leader;
 mod put;
 mod serve;
 mod snapshot;
@@ -46,6 +52,21 @@ pub(crate) enum Command {
     /// Back up and restore: save, status, restore
     #[command(subcommand)]
     Snapshot(snapshot::Command),
+    /// Ask every member how it is, or for a checksum of its keys
+    #[command(subcommand)]
+    Endpoint(endpoint::Command),
+    /// Show or lower what needs a person
+    #[command(subcommand)]
+    Alarm(alarm::Command),
+    /// Forget history before a revision
+    #[command(visible_alias = "compaction")]
+    Compact(compact::Args),
+    /// Make another member the raft leader
+    MoveLeader(move_leader::Args),
+    /// Give space back (etcd only: here there is nothing to do)
+    Defrag(defrag::Args),
+    /// Make a member's data directory of an etcd snapshot
+    Import(import::Args),
     /// Load a cluster and measure it
     Bench(bench::Args),
     /// Show the versions of this program and of the API it speaks
@@ -66,6 +87,12 @@ impl Command {
             Command::Member(command) => block_on(member::run(command, client.settings()?)),
             Command::Status => block_on(status::run(client.settings()?)),
             Command::Snapshot(command) => snapshot::run(command, client),
+            Command::Endpoint(command) => block_on(endpoint::run(command, client.settings()?)),
+            Command::Alarm(command) => block_on(alarm::run(command, client.settings()?)),
+            Command::Compact(args) => block_on(compact::run(args, client.settings()?)),
+            Command::MoveLeader(args) => block_on(move_leader::run(args, client.settings()?)),
+            Command::Defrag(args) => block_on(defrag::run(args, client.settings()?)),
+            Command::Import(args) => import::run(args),
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Version => version::run(),
         }

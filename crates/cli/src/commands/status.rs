@@ -1,16 +1,21 @@
 //! Show how the members are.
 
-use tenure::grpc::ClientError;
+use tenure::grpc::{Client, ClientError};
 
 use crate::args::Settings;
 use crate::exit::Exit;
 use crate::output::{MemberStatus, Output};
 
-/// Asks every member; those that do not answer are named on stderr.
+/// Asks the endpoints.
 pub(crate) async fn run(settings: Settings) -> anyhow::Result<Exit> {
-    let client = settings.client();
+    ask(&settings.client(), &settings).await
+}
+
+/// Asks every member; those that do not answer are named on stderr.
+pub(super) async fn ask(client: &Client, settings: &Settings) -> anyhow::Result<Exit> {
     let mut answers = Vec::new();
     let mut failure = None;
+    let members = client.each_member().count();
     for (endpoint, member) in client.each_member() {
         match member.maintenance().status().await {
             Ok(status) => answers.push(MemberStatus { endpoint: endpoint.to_string(), status }),
@@ -21,12 +26,12 @@ pub(crate) async fn run(settings: Settings) -> anyhow::Result<Exit> {
         }
     }
     if let (Some(error), true) = (failure, answers.is_empty()) {
-        return Err(unless_repeated(error, settings.endpoints.len()));
+        return Err(unless_repeated(error, members));
     }
-    let mut output = Output::stdout(&settings);
+    let mut output = Output::stdout(settings);
     output.status(&answers)?;
     output.flush()?;
-    Ok(if answers.len() == settings.endpoints.len() { Exit::Done } else { Exit::Error })
+    Ok(if answers.len() == members { Exit::Done } else { Exit::Error })
 }
 
 /// With one endpoint, the line on stderr has said it all but the next step.

@@ -5,6 +5,8 @@
 //! bytes in base64), and `table` where there is one. A file here for each family of answers; what
 //! the formats have in common is in `text`, `fields`, `json` and `table`.
 
+mod alarm;
+mod endpoint;
 mod fields;
 mod json;
 mod kv;
@@ -24,6 +26,7 @@ use serde::Serialize;
 use crate::args::Settings;
 use crate::exit::usage;
 
+pub(crate) use endpoint::{MemberHash, MemberHealth};
 pub(crate) use kv::Show;
 pub(crate) use status::MemberStatus;
 pub(crate) use text::{quoted, size};

@@ -90,7 +90,6 @@ impl<W: Write> Output<W> {
 
     fn status_fields(&mut self, member: &MemberStatus) -> std::io::Result<()> {
         let status = &member.status;
-        let errors: Vec<_> = status.errors.iter().map(|error| quoted(error.as_bytes())).collect();
         let out = &mut self.out;
         fields::header(out, status.header.as_ref())?;
         fields::field(out, "Version", quoted(status.version.as_bytes()))?;
@@ -100,7 +99,7 @@ impl<W: Write> Output<W> {
         fields::field(out, "RaftIndex", status.raft_index)?;
         fields::field(out, "RaftTerm", status.raft_term)?;
         fields::field(out, "RaftAppliedIndex", status.raft_applied_index)?;
-        fields::field(out, "Errors", format_args!("[{}]", errors.join(" ")))?;
+        fields::field(out, "Errors", format_args!("[{}]", status.errors.join(" ")))?;
         fields::field(out, "Endpoint", quoted(member.endpoint.as_bytes()))?;
         writeln!(out)
     }

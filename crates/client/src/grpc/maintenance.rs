@@ -52,6 +52,7 @@ impl<'a> Maintenance<'a> {
             async |channel, request| MaintenanceClient::new(channel).move_leader(request).await;
         self.client.call(Kind::Repeatable, request, send).await
     }
+
     /// A member's state, in pieces; the last one is the SHA-256 of all before it. Only the opening is
     /// timed.
     ///
@@ -64,5 +65,26 @@ impl<'a> Maintenance<'a> {
             stub.max_decoding_message_size(usize::MAX).snapshot(request).await
         };
         self.client.call(Kind::Repeatable, pb::SnapshotRequest {}, send).await
+    }
+
+    /// Lists, raises or lowers alarms. Lowering one that is not raised changes nothing, so it may be
+    /// done twice.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn alarm(&self, request: pb::AlarmRequest) -> Result<pb::AlarmResponse, ClientError> {
+        let send = async |channel, request| MaintenanceClient::new(channel).alarm(request).await;
+        self.client.call(Kind::Repeatable, request, send).await
+    }
+
+    /// Gives space back that deleted keys took. An etcd stands still meanwhile; a tenure server has
+    /// nothing to do.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn defragment(&self) -> Result<pb::DefragmentResponse, ClientError> {
+        let send =
+            async |channel, request| MaintenanceClient::new(channel).defragment(request).await;
+        self.client.call(Kind::Repeatable, pb::DefragmentRequest {}, send).await
     }
 }

@@ -27,6 +27,7 @@ mod key;
 mod range;
 mod refound;
 mod restore;
+mod retell;
 mod rules;
 mod snapshot;
 mod store;
@@ -35,5 +36,6 @@ mod version;
 
 pub use hash::KvHash;
 pub use restore::Restore;
+pub use retell::{OutOfOrder, Retelling};
 pub use rules::check_txn;
 pub use store::{Change, Store};

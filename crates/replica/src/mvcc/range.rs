@@ -45,7 +45,7 @@ impl Store {
     }
 
     /// The live keys of a span, in order.
-    pub(super) fn live_in(&self, span: &Span) -> impl Iterator<Item = &Arc<KeyValue>> {
+    pub fn live_in(&self, span: &Span) -> impl Iterator<Item = &Arc<KeyValue>> {
         self.histories(span).filter_map(History::live)
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn unfinished(path: &Path) -> PathBuf {
 }
 
 /// Creates a directory for this user only; one that exists is left as it is.
-pub(super) fn create_directory(path: &Path) -> Result<(), DiskError> {
+pub(crate) fn create_directory(path: &Path) -> Result<(), DiskError> {
     if path.is_dir() {
         return Ok(());
     }

@@ -1,0 +1,138 @@
+//! Make a member's data directory of an etcd snapshot.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use tenure_server::Config;
+use tenure_server::import::{Source, Summary, import};
+
+use crate::exit::Exit;
+
+/// What to take over, and for whom.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file that `etcdctl snapshot save` wrote
+    #[arg(long, value_name = "FILE")]
+    from: PathBuf,
+    /// Where the member will keep its data; must not exist yet, or be empty
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// The member's name
+    #[arg(long, default_value = "default")]
+    name: String,
+    /// All members of the new cluster, as NAME=URL,NAME=URL [default: this one alone]
+    #[arg(long, value_name = "MEMBERS")]
+    initial_cluster: Option<String>,
+    /// Keeps clusters with the same addresses apart
+    #[arg(long, value_name = "TOKEN")]
+    initial_cluster_token: Option<String>,
+    /// Where other members reach this one [default: what --initial-cluster says]
+    #[arg(long, value_name = "URL")]
+    initial_advertise_peer_urls: Option<String>,
+    /// Take the file without the checksum at its end: for a copy of etcd's own db file
+    #[arg(long)]
+    skip_hash_check: bool,
+    /// Take the keys although users and roles are left behind: anybody will be able to use them
+    #[arg(long)]
+    without_auth: bool,
+}
+
+/// Imports, then says what there is and how to go on.
+pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let source = Source {
+        file: args.from.clone(),
+        skip_hash_check: args.skip_hash_check,
+        without_auth: args.without_auth,
+    };
+    let config = args.config();
+    let mut progress = Progress::new();
+    let summary = import(&source, &config, &mut |done, of| progress.show(done, of));
+    progress.clear();
+    let summary = summary?;
+    println!("{}", told(&summary));
+    println!("member {} of cluster {} is ready to start:", config.member_id(), config.cluster_id());
+    println!("  {}", start_command(&config));
+    if config.members().len() > 1 {
+        eprintln!("import the same file for every member before you start the first");
+    }
+    if summary.store_bytes > Config::QUOTA_DEFAULT {
+        eprintln!(
+            "it takes about {} bytes of memory: start it with a larger --quota-backend-bytes",
+            summary.store_bytes
+        );
+    }
+    eprintln!("the etcd cluster must stay stopped: it would give out the same revisions again");
+    Ok(Exit::Done)
+}
+
+impl Args {
+    fn config(self) -> Config {
+        let defaults = Config::default();
+        let alone = || format!("{}={}", self.name, defaults.initial_advertise_peer_urls[0]);
+        let initial_cluster = self.initial_cluster.unwrap_or_else(alone);
+        let mine = format!("{}=", self.name);
+        let told = initial_cluster.split(',').find_map(|part| part.trim().strip_prefix(&mine));
+        let peer_url = self.initial_advertise_peer_urls.or_else(|| told.map(str::to_owned));
+        let peer_urls = peer_url.map_or(defaults.initial_advertise_peer_urls, |url| vec![url]);
+        Config {
+            name: self.name,
+            data_dir: self.data_dir,
+            initial_cluster,
+            initial_cluster_token: self
+                .initial_cluster_token
+                .unwrap_or(defaults.initial_cluster_token),
+            initial_advertise_peer_urls: peer_urls,
+            ..Config::default()
+        }
+    }
+}
+
+fn told(summary: &Summary) -> String {
+    let Summary { keys, versions, revision, compacted, leases, leased_keys, file_bytes, .. } =
+        summary;
+    format!(
+        "{keys} keys at revision {revision}, history from revision {compacted} on\n\
+         {leases} leases with {leased_keys} keys\n\
+         {versions} versions read from {file_bytes} bytes"
+    )
+}
+
+/// The settings that must be the same at the start.
+fn start_command(config: &Config) -> String {
+    let url = &config.initial_advertise_peer_urls[0];
+    let mut words = vec!["tenure serve".to_owned(), format!("--name {}", config.name)];
+    words.push(format!("--data-dir {}", config.data_dir.display()));
+    words.push(format!("--initial-cluster {}", config.initial_cluster));
+    if config.initial_cluster_token != Config::default().initial_cluster_token {
+        words.push(format!("--initial-cluster-token {}", config.initial_cluster_token));
+    }
+    words.push(format!("--initial-advertise-peer-urls {url} --listen-peer-urls {url}"));
+    words.join(" ")
+}
+
+/// A line that says how far it is, where somebody looks.
+struct Progress {
+    visible: bool,
+    shown: u64,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress { visible: std::io::stderr().is_terminal(), shown: 0 }
+    }
+
+    fn show(&mut self, done: u64, of: u64) {
+        let percent = (done * 100).checked_div(of).unwrap_or_default().min(100);
+        if self.visible && percent > self.shown {
+            self.shown = percent;
+            eprint!("\rreading {percent} %");
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn clear(&self) {
+        if self.shown > 0 {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

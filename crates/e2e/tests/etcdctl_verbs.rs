@@ -1,0 +1,320 @@
+//! Every verb of etcdctl 3.5.1 and 3.4.23 against three members, and what came of it: the table in docs/ETCDCTL.md
+//! is made from the one below, and a verb that either program knows and the table does not fails the test.
+//!
+//! What is deterministic is compared with a real etcd 3.5.1, asked by the same program. `tests/etcdctl.rs` goes
+//! deeper into flags and formats of single verbs.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write,
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::Stdio,
+};
+
+use tenure_e2e::{Cluster, Ctl, Said, eventually, tools};
+
+const NO_USERS: &str = "users and roles are not served yet";
+
+/// What is to come of a verb.
+enum Result {
+    /// Exactly what etcd says, apart from ids and times.
+    Same(&'static [&'static str]),
+    /// The first lines of a command that does not end, as with etcd.
+    SameLines(&'static str, usize),
+    /// It does what it says; etcd's words are among what it prints.
+    Works(&'static str, &'static str),
+    /// Tried in a way of its own.
+    Tried,
+    /// Too long for a test: run by hand.
+    ByHand,
+    /// Refused, with this among the words.
+    NotYet(&'static str, &'static str),
+    /// It has nothing to do with a server of ours.
+    DoesNotApply,
+    /// It asks no server.
+    Local(Option<&'static str>),
+}
+
+use Result::{ByHand, DoesNotApply, Local, NotYet, Same, SameLines, Tried, Works};
+
+/// Verb, result, remark. They run in this order, on the same keys as on the real etcd.
+const VERBS: &[(&str, Result, &str)] = &[
+    ("put", Same(&["put a 1", "put a 2 --prev-kv", "put b/1 x", "put b/2 y"]), ""),
+    ("get", Same(&["get a", "get b --prefix --keys-only", "get a --rev 2", "get nobody"]), ""),
+    ("del", Same(&["del b --prefix --prev-kv", "del nobody"]), ""),
+    ("txn", Same(&["txn"]), ""),
+    ("watch", SameLines("watch a --rev 2", 6), ""),
+    ("compaction", Same(&["compaction 3", "compaction 3", "compaction 999"]), ""),
+    ("lease grant", Same(&["lease grant 100", "put leased x --lease=$L"]), ""),
+    ("lease timetolive", Same(&["lease timetolive $L --keys"]), ""),
+    ("lease keep-alive", Same(&["lease keep-alive --once $L"]), ""),
+    ("lease list", Same(&["lease list"]), ""),
+    ("lease revoke", Same(&["lease revoke $L", "lease revoke $L", "get leased"]), ""),
+    ("lock", Same(&["lock l echo held"]), "the recipe inside etcdctl, with its limits"),
+    ("elect", Tried, "the recipe inside etcdctl, with its limits"),
+    ("alarm list", Same(&["alarm list"]), ""),
+    ("alarm disarm", Same(&["alarm disarm"]), ""),
+    ("auth status", Same(&["auth status"]), "always off"),
+    (
+        "endpoint health",
+        Works("endpoint health", "is healthy: successfully committed proposal"),
+        "",
+    ),
+    ("endpoint status", Works("endpoint status", ", 3.5."), ""),
+    (
+        "endpoint hashkv",
+        Works("endpoint hashkv", ", "),
+        "hashes are comparable among our members only",
+    ),
+    ("member list", Works("member list", ", started, n1, "), ""),
+    ("move-leader", Works("move-leader $F", "Leadership transferred from"), ""),
+    ("defrag", Works("defrag", "Finished defragmenting etcd member"), "there is nothing to do"),
+    ("make-mirror", Tried, ""),
+    ("check perf", ByHand, "takes a minute"),
+    ("check datascale", ByHand, "reads memory from `/metrics`"),
+    (
+        "member add",
+        Works("member add n4 --learner --peer-urls=http://127.0.0.1:1", "added to cluster"),
+        "",
+    ),
+    (
+        "member update",
+        Works("member update $M --peer-urls=http://127.0.0.1:2", "updated in cluster"),
+        "",
+    ),
+    ("member promote", Works("member promote $M", "in sync with leader"), ""),
+    ("member remove", Works("member remove $M", "removed from cluster"), ""),
+    (
+        "snapshot save",
+        Works("snapshot save $D/saved", "Snapshot saved at"),
+        "the file is ours, not bbolt",
+    ),
+    ("snapshot status", DoesNotApply, "reads bbolt; ours are not"),
+    ("snapshot restore", DoesNotApply, "reads bbolt and makes a data directory for etcd"),
+    ("auth enable", NotYet("auth enable", NO_USERS), ""),
+    ("auth disable", NotYet("auth disable", NO_USERS), ""),
+    ("user add", NotYet("user add ann:pw", NO_USERS), ""),
+    ("user get", NotYet("user get ann", NO_USERS), ""),
+    ("user list", NotYet("user list", NO_USERS), ""),
+    ("user delete", NotYet("user delete ann", NO_USERS), ""),
+    ("user passwd", NotYet("user passwd ann --interactive=false", NO_USERS), ""),
+    ("user grant-role", NotYet("user grant-role ann r", NO_USERS), ""),
+    ("user revoke-role", NotYet("user revoke-role ann r", NO_USERS), ""),
+    ("role add", NotYet("role add r", NO_USERS), ""),
+    ("role get", NotYet("role get r", NO_USERS), ""),
+    ("role list", NotYet("role list", NO_USERS), ""),
+    ("role delete", NotYet("role delete r", NO_USERS), ""),
+    ("role grant-permission", NotYet("role grant-permission r read k", NO_USERS), ""),
+    ("role revoke-permission", NotYet("role revoke-permission r k", NO_USERS), ""),
+    ("version", Local(Some("version")), ""),
+    ("help", Local(Some("help")), ""),
+    ("completion bash", Local(Some("completion bash")), ""),
+    ("completion fish", Local(Some("completion fish")), ""),
+    ("completion powershell", Local(Some("completion powershell")), ""),
+    ("completion zsh", Local(Some("completion zsh")), ""),
+    ("migrate", Local(None), "reads a data directory of etcd 2"),
+];
+
+/// The table stands between these.
+const BEGIN: &str = "<!-- verbs: begin -->\n";
+const END: &str = "<!-- verbs: end -->";
+
+/// What stands on the standard input of some steps.
+fn input(step: &str) -> &'static str {
+    match step.split(' ').next() {
+        Some("txn") => "value(\"a\") = \"2\"\n\nput a 3\nget a\n\nget a\n\n",
+        Some("user") => "pw\n",
+        _ => "",
+    }
+}
+
+/// One program on one cluster.
+struct Stage {
+    ctl: Ctl,
+    lease: String,
+    member: String,
+    follower: String,
+    home: String,
+}
+
+impl Stage {
+    fn new(ctl: Ctl, follower: u64, home: &Path) -> Stage {
+        let follower = format!("{follower:x}");
+        let home = home.to_str().unwrap().to_owned();
+        Stage { ctl, lease: String::new(), member: "1".to_owned(), follower, home }
+    }
+
+    fn words(&self, step: &str) -> Vec<String> {
+        let known = [("$L", &self.lease), ("$M", &self.member), ("$F", &self.follower)];
+        let filled = known.iter().fold(step.to_owned(), |text, (name, is)| text.replace(name, is));
+        filled.replace("$D", &self.home).split(' ').map(str::to_owned).collect()
+    }
+
+    fn run(&mut self, step: &str) -> Said {
+        let words = self.words(step);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut said = self.ctl.run_with(&words, input(step));
+        let second = said.out.split_whitespace().nth(1).unwrap_or_default().to_owned();
+        match step.split_once(' ') {
+            _ if said.code != Some(0) => {}
+            Some(("lease", rest)) if rest.starts_with("grant") => self.lease = second,
+            Some(("member", rest)) if rest.starts_with("add") => self.member = second,
+            _ => {}
+        }
+        said.out = self.plain(&said.out);
+        said.err = self.plain(&said.err);
+        said
+    }
+
+    /// Without what must differ between two clusters.
+    fn plain(&self, text: &str) -> String {
+        let text = match &self.lease[..] {
+            "" => text.to_owned(),
+            lease => text.replace(lease, "LEASE"),
+        };
+        match text.split_once("remaining(") {
+            Some((before, after)) => format!(
+                "{before}remaining(…{}",
+                after.trim_start_matches(|c: char| c.is_ascii_digit())
+            ),
+            None => text,
+        }
+    }
+
+    /// The first lines of a command that does not end.
+    fn lines(&self, step: &str, count: usize) -> Vec<String> {
+        let words = self.words(step);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut command = self.ctl.command(&words);
+        let quiet = command.stdin(Stdio::null()).stderr(Stdio::null());
+        let mut child = quiet.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines().take(count);
+        let lines = lines.map(std::result::Result::unwrap).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        lines
+    }
+
+    /// The verbs that this program names in its help.
+    fn verbs(&self) -> BTreeSet<String> {
+        let help = self.ctl.run(&["help"]).ok();
+        let (_, commands) = help.split_once("COMMANDS:").unwrap();
+        let (commands, _) = commands.split_once("OPTIONS:").unwrap();
+        let verbs = commands.lines().filter_map(|line| line.trim().split_once('\t'));
+        verbs.map(|(verb, _)| verb.trim().to_owned()).collect()
+    }
+}
+
+/// Runs every verb that a program knows; answers which those are.
+async fn play(program: &Ctl) -> BTreeSet<String> {
+    let home = tempfile::TempDir::new().unwrap();
+    let etcd = Ctl::with_real_etcd().await;
+    let cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let follower = cluster.id(cluster.other_than(leader)).await;
+    let mut theirs = Stage::new(etcd.with_program(program.program()), 0, home.path());
+    let of_ours = Ctl::of(&cluster).with_program(program.program());
+    let mut ours = Stage::new(of_ours, follower, home.path());
+    let verbs = ours.verbs();
+    for (verb, result, _) in VERBS.iter().filter(|(verb, ..)| verbs.contains(*verb)) {
+        match result {
+            Same(steps) => {
+                for step in *steps {
+                    assert_eq!(ours.run(step), theirs.run(step), "{step}");
+                }
+            }
+            SameLines(step, count) => {
+                assert_eq!(ours.lines(step, *count), theirs.lines(step, *count), "{step}");
+            }
+            Works(step, text) if *verb == "snapshot save" => {
+                // etcdctl saves from one member only.
+                let one = Ctl::to(&cluster.members[0].client.to_string());
+                let ctl = one.with_program(program.program());
+                works(verb, text, Stage::new(ctl, 0, home.path()).run(step));
+            }
+            Works(step, text) => works(verb, text, ours.run(step)),
+            NotYet(step, text) => {
+                let said = ours.run(step);
+                assert!(said.code != Some(0) && said.err.contains(text), "{verb}: {said:?}");
+            }
+            Tried if *verb == "elect" => {
+                let said = ours.lines("elect office me", 2);
+                assert!(said[0].starts_with("office/") && said[1] == "me", "{said:?}");
+            }
+            Tried => mirror(&ours).await,
+            Local(Some(step)) => assert_eq!(ours.run(step).code, Some(0), "{verb}"),
+            ByHand | DoesNotApply | Local(None) => {}
+        }
+    }
+    verbs
+}
+
+fn works(verb: &str, text: &str, said: Said) {
+    assert!(said.out.contains(text) || said.err.contains(text), "{verb}: {said:?}");
+}
+
+/// make-mirror copies what is there and follows.
+async fn mirror(from: &Stage) {
+    let to = Cluster::start(1).await;
+    let mut command = from.ctl.command(&["make-mirror", &to.members[0].client.to_string()]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let there = Ctl::of(&to);
+    eventually("the mirror has the key", async || {
+        let said = there.run(&["get", "a", "--print-value-only"]);
+        if said.out.trim() == "3" { Ok(()) } else { Err(format!("{said:?}")) }
+    })
+    .await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn told(verb: &str, result: &Result) -> String {
+    match result {
+        Same(_) | SameLines(..) => "same as with etcd".to_owned(),
+        Works(..) | Tried => "works".to_owned(),
+        ByHand => "works (run by hand)".to_owned(),
+        NotYet(_, text) => format!("not yet: “{text}”"),
+        DoesNotApply => "does not apply".to_owned(),
+        Local(_) => "asks no server".to_owned(),
+    }
+}
+
+fn table(newer: &BTreeSet<String>, older: &BTreeSet<String>) -> String {
+    let mut table = "| verb | 3.5.1 | 3.4.23 | |\n|---|---|---|---|\n".to_owned();
+    for (verb, result, remark) in VERBS {
+        let cell = |known: &BTreeSet<String>| match known.contains(*verb) {
+            true => told(verb, result),
+            false => "—".to_owned(),
+        };
+        writeln!(table, "| `{verb}` | {} | {} | {remark} |", cell(newer), cell(older)).unwrap();
+    }
+    table
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_verb_of_etcdctl_does_what_the_table_says() {
+    let newer = Ctl::to("");
+    let older = newer.with_program(tools::system("etcdctl", "etcd-client"));
+    assert!(newer.run(&["version"]).ok().starts_with("etcdctl version: 3.5.1\n"));
+    assert!(older.run(&["version"]).ok().starts_with("etcdctl version: 3.4."));
+    let (newer, older) = (play(&newer).await, play(&older).await);
+    let listed: BTreeSet<String> = VERBS.iter().map(|(verb, ..)| (*verb).to_owned()).collect();
+    assert_eq!(newer.union(&older).cloned().collect::<BTreeSet<_>>(), listed);
+
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ETCDCTL.md");
+    let found = fs::read_to_string(&page).unwrap();
+    let from = found.find(BEGIN).expect("the page has a place for the table") + BEGIN.len();
+    let to = found.find(END).expect("the place has an end");
+    let fresh = format!("{}{}{}", &found[..from], table(&newer, &older), &found[to..]);
+    if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+        fs::write(&page, fresh).unwrap();
+    } else {
+        assert!(
+            found == fresh,
+            "docs/ETCDCTL.md is stale: run this test with UPDATE_GOLDENFILES=1"
+        );
+    }
+}

@@ -1,0 +1,318 @@
+//! From a real etcd 3.5.1 to tenure, by a snapshot file: everything that a client could see before, it must
+//! see after, and history goes on where it ended.
+#![allow(clippy::unwrap_used)]
+
+use std::{path::Path, process::Command, time::Duration};
+
+use tempfile::TempDir;
+use tenure::grpc::{Client, Endpoint, Options};
+use tenure_e2e::{Cluster, Ctl, Plan, Said, mvccpb, pb, tools};
+
+/// How long the next event may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a client sees of a cluster.
+#[derive(Debug, PartialEq)]
+struct View {
+    revision: i64,
+    /// All keys, at every revision that can be read.
+    keys: Vec<(i64, Vec<mvccpb::KeyValue>)>,
+    /// All events since the compacted revision, each with its revision and what was there before.
+    events: Vec<mvccpb::Event>,
+    /// Leases with their time to live and their keys.
+    leases: Vec<(i64, i64, Vec<Vec<u8>>)>,
+}
+
+impl View {
+    async fn of(client: &Client, compacted: i64) -> View {
+        let revision = range(client, 0).await.unwrap().header.unwrap().revision;
+        let mut keys = Vec::new();
+        for at in compacted.max(1)..=revision {
+            keys.push((at, range(client, at).await.unwrap().kvs));
+        }
+        let events = events(client, compacted + 1, revision).await;
+        View { revision, keys, events, leases: leases(client).await }
+    }
+}
+
+async fn range(client: &Client, revision: i64) -> Result<pb::RangeResponse, String> {
+    let all = pb::RangeRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        revision,
+        ..Default::default()
+    };
+    client.kv().range(all).await.map_err(|error| error.to_string())
+}
+
+async fn events(client: &Client, from: i64, to: i64) -> Vec<mvccpb::Event> {
+    let create = pb::WatchCreateRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        start_revision: from,
+        prev_kv: true,
+        ..Default::default()
+    };
+    let mut watch = client.watch().resumed(create).await.unwrap();
+    let mut events: Vec<mvccpb::Event> = Vec::new();
+    while events.last().is_none_or(|event| event.kv.as_ref().unwrap().mod_revision < to) {
+        let answer = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap();
+        assert!(!answer.canceled, "{answer:?}");
+        events.extend(answer.events);
+    }
+    events
+}
+
+async fn leases(client: &Client) -> Vec<(i64, i64, Vec<Vec<u8>>)> {
+    let mut found = Vec::new();
+    for lease in client.lease().leases().await.unwrap().leases {
+        let asked = pb::LeaseTimeToLiveRequest { id: lease.id, keys: true };
+        let lease = client.lease().time_to_live(asked).await.unwrap();
+        assert!((1..=lease.granted_ttl).contains(&lease.ttl), "{lease:?}");
+        let mut keys: Vec<_> = lease.keys.iter().map(|key| key.to_vec()).collect();
+        keys.sort();
+        found.push((lease.id, lease.granted_ttl, keys));
+    }
+    found.sort();
+    found
+}
+
+fn client_of(ctl: &Ctl) -> Client {
+    Client::new(Endpoint::list(ctl.endpoints()).unwrap(), Options::default())
+}
+
+/// Writes of every kind. Returns the compacted revision.
+async fn fill(etcd: &Ctl) -> i64 {
+    for n in 0..30 {
+        etcd.run(&["put", &format!("key{:02}", n % 10), &format!("value {n}")]).ok();
+    }
+    let granted = |ttl: &str| {
+        let said = etcd.run(&["lease", "grant", ttl]).ok();
+        said.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let (long, short, empty) = (granted("3000"), granted("600"), granted("70"));
+    etcd.run(&["put", "leased/1", "a", "--lease", &long]).ok();
+    etcd.run(&["put", "leased/2", "b", "--lease", &long]).ok();
+    etcd.run(&["put", "leased/2", "c", "--lease", &short]).ok();
+    etcd.run(&["put", "leased/3", "d", "--lease", &empty]).ok();
+    etcd.run(&["put", "leased/3", "free"]).ok();
+    etcd.run(&["del", "key03"]).ok();
+    // Keys in another order than theirs, deletions among puts: sub revisions must keep it.
+    etcd.run_with(&["txn"], "\nput z 1\nput a 1\ndel key04\nput m 1\ndel key05 key07\n\n\n").ok();
+    etcd.run(&["put", "key03", "again"]).ok();
+    let dying = granted("900");
+    etcd.run(&["put", "dying/b", "x", "--lease", &dying]).ok();
+    etcd.run(&["put", "dying/a", "x", "--lease", &dying]).ok();
+    etcd.run(&["compaction", "20", "--physical"]).ok();
+    etcd.run(&["lease", "revoke", &dying]).ok();
+    etcd.run_with(&["put", "large"], &"x".repeat(100_000)).ok();
+    for n in 0..100 {
+        // Enough for branch pages.
+        etcd.run_with(&["txn"], &format!("\nput many/{n} {n}\nput more/{n} {n}\n\n\n")).ok();
+    }
+    20
+}
+
+fn save(etcd: &Ctl, to: &Path) {
+    etcd.run(&["snapshot", "save", to.to_str().unwrap()]).ok();
+}
+
+fn import(args: &[&str]) -> Said {
+    let output = Command::new(tools::tenure()).arg("import").args(args).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+/// A cluster whose members all begin with the file.
+async fn imported(count: usize, file: &Path) -> Cluster {
+    let mut cluster = Cluster::prepare(count, Plan::default());
+    for member in &cluster.members {
+        let said = import(&[
+            "--from",
+            file.to_str().unwrap(),
+            "--data-dir",
+            member.data_dir.to_str().unwrap(),
+            "--name",
+            &member.name,
+            "--initial-cluster",
+            member.initial_cluster(),
+        ]);
+        assert!(said.out.contains("tenure serve --name"), "{said:?}");
+        assert_eq!(said.code, Some(0), "{said:?}");
+    }
+    cluster.members.iter_mut().for_each(tenure_e2e::Member::start);
+    cluster.ready().await;
+    cluster
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_revisions_and_leases_are_as_they_were() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    let etcd = Ctl::with_real_etcd().await;
+    let compacted = fill(&etcd).await;
+    save(&etcd, &file);
+    let before = View::of(&client_of(&etcd), compacted).await;
+    for count in [1, 3] {
+        let mut cluster = imported(count, &file).await;
+        cluster.same_everywhere().await;
+        for member in &cluster.members {
+            let after = View::of(&member.client(), compacted).await;
+            assert_eq!(after.revision, before.revision);
+            for (ours, theirs) in after.keys.iter().zip(&before.keys) {
+                assert_eq!(ours, theirs, "at revision {}", theirs.0);
+            }
+            for (ours, theirs) in after.events.iter().zip(&before.events) {
+                assert_eq!(ours, theirs);
+            }
+            assert_eq!(after, before);
+        }
+        let client = cluster.client();
+        let gone = range(&client, compacted - 1).await.unwrap_err();
+        assert_eq!(gone, "etcdserver: mvcc: required revision has been compacted");
+
+        // History goes on, so a fencing token made now is larger than any before.
+        let put = pb::PutRequest { key: "new".into(), value: "1".into(), ..Default::default() };
+        let put = client.kv().put(put).await.unwrap();
+        assert_eq!(put.header.unwrap().revision, before.revision + 1);
+
+        // Leases are alive: they can be renewed, and take their keys with them when they end.
+        let (lease, _, keys) = before.leases.iter().find(|(_, _, keys)| !keys.is_empty()).unwrap();
+        let ctl = Ctl::of(&cluster);
+        let hex = format!("{lease:x}");
+        ctl.run(&["lease", "keep-alive", "--once", &hex]).ok();
+        ctl.run(&["lease", "revoke", &hex]).ok();
+        for key in keys {
+            assert_eq!(ctl.run(&["get", std::str::from_utf8(key).unwrap()]).ok(), "");
+        }
+
+        // All of it survives: the log goes on after the import.
+        let last = range(&client, 0).await.unwrap();
+        for member in &mut cluster.members {
+            member.kill();
+            member.start();
+        }
+        cluster.ready().await;
+        cluster.leader().await;
+        assert_eq!(range(&cluster.client(), 0).await.unwrap().kvs, last.kvs);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_revision_does_not_fall_behind_a_compaction() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    let etcd = Ctl::with_real_etcd().await;
+    for n in 0..9 {
+        etcd.run(&["put", "a", &n.to_string()]).ok();
+    }
+    etcd.run(&["del", "a"]).ok();
+    etcd.run(&["compaction", "11", "--physical"]).ok();
+    save(&etcd, &file);
+    let cluster = imported(1, &file).await;
+    let now = range(&cluster.client(), 0).await.unwrap();
+    assert_eq!((now.header.unwrap().revision, now.kvs.len()), (11, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_imported_is_refused_with_a_reason() {
+    let home = TempDir::new().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let etcd = Ctl::with_real_etcd().await;
+    for n in 0..200 {
+        etcd.run_with(&["txn"], &format!("\nput k/{n} {n}\nput l/{n} {n}\n\n\n")).ok();
+    }
+    save(&etcd, Path::new(&path("sound")));
+    let sound = std::fs::read(path("sound")).unwrap();
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = sound.clone();
+        change(&mut bytes);
+        bytes
+    };
+    // Every page with this flag, in use or not: 1 is a branch, 2 a leaf.
+    let pages = |flag: u8| {
+        let all = sound.chunks_exact(4096).enumerate();
+        let found = all.filter(move |(_, page)| page[8..10] == [flag, 0] && page[10] > 1);
+        found.map(|(at, _)| at * 4096).collect::<Vec<_>>()
+    };
+    let (branches, leaves) = (pages(1), pages(2));
+    assert!(!branches.is_empty(), "the tree must have branches");
+    let half = sound.len() / 2 / 4096 * 4096;
+    for (name, bytes, flags, reason) in [
+        ("empty", vec![], &[][..], "is no etcd snapshot: it is too short"),
+        (
+            "text",
+            b"not a database, but long enough to be one?".repeat(50),
+            &[],
+            "is no etcd snapshot: bbolt's mark",
+        ),
+        ("half", sound[..half].to_vec(), &[], &format!("at offset {half}: the file ends here")),
+        ("raw", sound[..sound.len() - 32].to_vec(), &[], "has no checksum at its end"),
+        ("flipped", changed(&|b| b[leaves[0] + 3000] ^= 1), &[], "the checksum of its"),
+        (
+            "metas",
+            changed(&|b| [16 + 40, 4096 + 16 + 40].iter().for_each(|at| b[*at] ^= 1)),
+            &["--skip-hash-check"],
+            "at offset 16: a meta page whose checksum is wrong",
+        ),
+        (
+            "branch",
+            changed(&|b| branches.iter().for_each(|at| b[at + 16 + 8 + 5] ^= 1)),
+            &["--skip-hash-check"],
+            "is asked for, but there are",
+        ),
+        (
+            "leaf",
+            changed(&|b| leaves.iter().for_each(|at| b[at + 16 + 7] ^= 1)),
+            &["--skip-hash-check"],
+            ": an element points out of its page",
+        ),
+    ] {
+        std::fs::write(path(name), bytes).unwrap();
+        let said = import(&[&["--from", &path(name), "--data-dir", &path("new")], flags].concat());
+        assert_eq!(said.code, Some(1), "{name}: {said:?}");
+        assert!(
+            said.err.contains(reason) && said.err.contains(&path(name)),
+            "{name}: {}",
+            said.err
+        );
+        assert!(!Path::new(&path("new")).exists(), "{name} left something behind");
+    }
+    let raw =
+        import(&["--from", &path("raw"), "--data-dir", &path("raw.new"), "--skip-hash-check"]);
+    assert_eq!(raw.code, Some(0), "{raw:?}");
+    let again = import(&["--from", &path("sound"), "--data-dir", &path("raw.new")]);
+    assert!(again.err.contains("is not empty"), "{again:?}");
+
+    // Our own files, given by mistake.
+    let cluster = imported(1, Path::new(&path("sound"))).await;
+    let member = &cluster.members[0];
+    for (file, reason) in [
+        (member.files("snap")[0].clone(), "it is a snapshot of a tenure server"),
+        (member.files("wal")[0].clone(), "it is the log of a tenure server"),
+        (member.data_dir.clone(), "it is a directory"),
+    ] {
+        let said = import(&["--from", file.to_str().unwrap(), "--data-dir", &path("new")]);
+        assert!(said.err.contains(reason), "{said:?}");
+    }
+    let name = import(&["--from", "x", "--data-dir", "y", "--initial-cluster", "n1=http://a:1"]);
+    assert_eq!(name.code, Some(2), "{name:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn protected_keys_are_not_opened_to_everybody_unasked() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    let etcd = Ctl::with_real_etcd().await;
+    etcd.run(&["put", "secret", "x"]).ok();
+    etcd.run(&["user", "add", "root:pw"]).ok();
+    etcd.run(&["user", "grant-role", "root", "root"]).ok();
+    etcd.run(&["auth", "enable"]).ok();
+    etcd.run(&["--user", "root:pw", "snapshot", "save", file.to_str().unwrap()]).ok();
+    let new = home.path().join("new");
+    let args = ["--from", file.to_str().unwrap(), "--data-dir", new.to_str().unwrap()];
+    let said = import(&args);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("say --without-auth"), "{said:?}");
+    assert_eq!(import(&[&args[..], &["--without-auth"]].concat()).code, Some(0));
+}

@@ -1,0 +1,88 @@
+//! Why a file was not taken over, told to the person who has it.
+
+use std::{io, path::PathBuf};
+
+use crate::{config::Problem, disk::DiskError};
+
+/// Why there is no new data directory. Nothing was left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The settings of the new member break rules.
+    #[error(
+        "the settings cannot work:\n{}",
+        .0.iter().map(|problem| format!("  {problem}")).collect::<Vec<_>>().join("\n")
+    )]
+    Settings(Vec<Problem>),
+    /// The file cannot be read.
+    #[error("cannot read {}: {cause}", file.display())]
+    Read {
+        /// Which file.
+        file: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// It is something else.
+    #[error("{} is no etcd snapshot: {what}", file.display())]
+    NotEtcd {
+        /// Which file.
+        file: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// There is no checksum at its end.
+    #[error(
+        "{} has no checksum at its end: it is a copy of etcd's own file, or was cut off; save it with \
+         `etcdctl snapshot save`, or, if it was copied while etcd was stopped, take it as it is with \
+         --skip-hash-check", file.display()
+    )]
+    NoChecksum {
+        /// Which file.
+        file: PathBuf,
+    },
+    /// The checksum at its end is another.
+    #[error(
+        "{} is damaged: the checksum of its {bytes} bytes is not the one at offset {bytes}{}; save it \
+         again with `etcdctl snapshot save`", file.display(),
+        place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default()
+    )]
+    Checksum {
+        /// Which file.
+        file: PathBuf,
+        /// What the checksum covers.
+        bytes: u64,
+        /// The first thing in it that cannot be, if anything stands out.
+        place: Option<String>,
+    },
+    /// Something in it cannot be.
+    #[error(
+        "{} is damaged at offset {offset}: {what}; save it again with `etcdctl snapshot save`",
+        file.display()
+    )]
+    Damaged {
+        /// Which file.
+        file: PathBuf,
+        /// Where.
+        offset: u64,
+        /// What is there.
+        what: String,
+    },
+    /// Going on would open to everybody what was protected.
+    #[error(
+        "{} has authentication enabled, and users and roles are not imported yet: in the new cluster \
+         anybody could read and write every key. If that is what you want, say --without-auth",
+        file.display()
+    )]
+    AuthEnabled {
+        /// Which file.
+        file: PathBuf,
+    },
+    /// Something is there already.
+    #[error("{} is not empty: name a directory that does not exist yet", .0.display())]
+    NotEmpty(PathBuf),
+    /// An import before this one did not end.
+    #[error("{} was left by an import that did not end: remove it and try again", .0.display())]
+    LeftOver(PathBuf),
+    /// The new directory could not be written.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}

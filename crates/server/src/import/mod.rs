@@ -1,0 +1,115 @@
+//! Moving from etcd: a snapshot file becomes the data directory of a new cluster's member.
+//!
+//! Keys with all their revisions since the last compaction, the revision itself, and the leases with
+//! their keys come out as they went in, so a client that knew a revision or a fencing token goes on
+//! from there. Members are those of the new cluster. Every member imports the same file for itself and
+//! comes to the same state, which all of them take for a snapshot at the first place of the log.
+//!
+//! `bbolt` reads the database, `file` is what etcdctl puts around it, `etcd` knows what is in it,
+//! `data_dir` writes the result.
+
+mod bbolt;
+mod data_dir;
+mod error;
+mod etcd;
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use tenure_api::{LeaseId, Revision, Term};
+use tenure_replica::{Frozen, LogIndex, SnapshotMark, State};
+
+pub use self::error::ImportError;
+use self::file::SnapshotFile;
+use crate::{Config, disk::Identity};
+
+/// The new log begins after a first entry that nobody wrote: the import.
+const MARK_INDEX: LogIndex = 1;
+const MARK_TERM: Term = Term(1);
+
+/// What to take over.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The snapshot file.
+    pub file: PathBuf,
+    /// Take it without the checksum at its end, or in spite of it.
+    pub skip_hash_check: bool,
+    /// Take it although its keys were protected by passwords.
+    pub without_auth: bool,
+}
+
+/// What was taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Keys that exist now.
+    pub keys: usize,
+    /// Versions of keys, deletions included, that were read.
+    pub versions: u64,
+    /// The revision of the last change.
+    pub revision: Revision,
+    /// The earliest revision that can be read; 0 if nothing was ever compacted.
+    pub compacted: Revision,
+    /// Leases.
+    pub leases: usize,
+    /// Keys that die with a lease.
+    pub leased_keys: usize,
+    /// The size of the database that was read.
+    pub file_bytes: u64,
+    /// About the memory that the store will take.
+    pub store_bytes: u64,
+}
+
+/// Makes the data directory of the member that the settings describe. `progress` is told now and
+/// then how many bytes of how many have been read.
+///
+/// # Errors
+/// See [`ImportError`]. Nothing is left behind then.
+pub fn import(
+    source: &Source,
+    config: &Config,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Summary, ImportError> {
+    let problems = config.problems();
+    if !problems.is_empty() {
+        return Err(ImportError::Settings(problems));
+    }
+    data_dir::refuse_occupied(&config.data_dir)?;
+    let file = SnapshotFile::open(&source.file, source.skip_hash_check)?;
+    let bytes = file.bytes;
+    let content = etcd::read(&file, &mut |read| progress(read, bytes))?;
+    if content.auth_enabled && !source.without_auth {
+        return Err(ImportError::AuthEnabled { file: source.file.clone() });
+    }
+    let summary = content.summary(bytes);
+    let members = config.members();
+    let mark = SnapshotMark {
+        index: MARK_INDEX,
+        term: MARK_TERM,
+        voters: members.iter().map(|member| member.id).collect(),
+        learners: vec![],
+        outgoing: vec![],
+    };
+    let state = State { store: content.store, leases: content.leases, ..State::new(members) };
+    let identity =
+        Identity { cluster_id: config.cluster_id(), member_id: config.member_id(), joined: false };
+    data_dir::write_data_dir(&config.data_dir, identity, &Frozen { mark, state })?;
+    Ok(summary)
+}
+
+impl etcd::Content {
+    fn summary(&self, file_bytes: u64) -> Summary {
+        let leased = |(_, lease): (LeaseId, &tenure_replica::lease::Lease)| lease.keys.len();
+        Summary {
+            keys: self.store.len(),
+            versions: self.versions,
+            revision: self.store.revision(),
+            compacted: self.store.compacted(),
+            leases: self.leases.len(),
+            leased_keys: self.leases.iter().map(leased).sum(),
+            file_bytes,
+            store_bytes: self.store.size_bytes(),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Against a file that etcd 3.5.1 wrote, whole and damaged.
+//!
+//! `testdata/etcd-3.5.1.db` was saved with `etcdctl snapshot save` after: 60 keys `key1` … `key60`; `large` with
+//! 9,000 bytes; a transaction that puts `t/b`, then `t/a`, and deletes `key1`; `del key2 key3` (a range of 11);
+//! a lease of 1000 s with `leased/1` and `leased/2`; a lease of 7 s; `compaction 40`; `put after compaction`.
+
+use std::{fs, path::Path};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use tenure_api::Revision;
+
+use super::{ImportError, Source, Summary, import};
+use crate::{Config, disk::DataDir, node::files};
+
+const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
+const PAGE_BYTES: usize = 4096;
+
+fn import_bytes(bytes: &[u8], skip_hash_check: bool) -> Result<(Summary, TempDir), ImportError> {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    fs::write(&file, bytes).unwrap();
+    let source = Source { file, skip_hash_check, without_auth: false };
+    let summary = import(&source, &config(home.path()), &mut |_, _| {});
+    if summary.is_err() {
+        let left: Vec<_> = fs::read_dir(home.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "an import that failed must leave nothing behind: {left:?}");
+    }
+    Ok((summary?, home))
+}
+
+fn config(home: &Path) -> Config {
+    Config { data_dir: home.join("new/member"), ..Config::default() }
+}
+
+/// Reads the file only as far as the state, which is what damage can reach.
+fn read(bytes: &[u8], skip_hash_check: bool) -> Result<Vec<Vec<u8>>, ImportError> {
+    let home = TempDir::new().unwrap();
+    let path = home.path().join("etcd.db");
+    fs::write(&path, bytes).unwrap();
+    let file = super::SnapshotFile::open(&path, skip_hash_check)?;
+    let content = super::etcd::read(&file, &mut |_| {})?;
+    let state = tenure_replica::State {
+        store: content.store,
+        leases: content.leases,
+        ..Default::default()
+    };
+    Ok(tenure_replica::Frozen { mark: Default::default(), state }.chunks().collect())
+}
+
+fn damaged_at(at: usize, mask: u8) -> Vec<u8> {
+    let mut bytes = SNAPSHOT.to_vec();
+    bytes[at] ^= mask;
+    bytes
+}
+
+#[test]
+fn a_snapshot_of_etcd_becomes_a_data_directory() {
+    let (summary, home) = import_bytes(SNAPSHOT, false).unwrap();
+    assert_eq!((summary.keys, summary.versions), (54, 78));
+    assert_eq!((summary.revision, summary.compacted), (Revision(67), Revision(40)));
+    assert_eq!((summary.leases, summary.leased_keys), (2, 2));
+
+    let config = config(home.path());
+    let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
+    assert_eq!(recovered.identity.unwrap().member_id, config.member_id());
+    let (mark, state) = files::load(&recovered.snapshot.unwrap().path).unwrap();
+    assert_eq!(mark.voters, [config.member_id()]);
+    assert_eq!(state.store.get(b"large").unwrap().value.len(), 9_000);
+    let kv = state.store.get(b"leased/2").unwrap();
+    let lease = state.leases.get(kv.lease.unwrap()).unwrap();
+    assert_eq!((lease.ttl_secs, lease.keys.len()), (1_000, 2));
+    let changes: Vec<_> = state.store.changes_since(Revision(63)).take(1).collect();
+    let keys: Vec<_> = changes[0].events.iter().map(|event| &event.kv.key[..]).collect();
+    assert_eq!(keys, [&b"t/b"[..], b"t/a", b"key1"], "events of a transaction keep their order");
+}
+
+#[test]
+fn what_is_there_already_is_left_alone() {
+    let (_, home) = import_bytes(SNAPSHOT, false).unwrap();
+    let source =
+        Source { file: home.path().join("etcd.db"), skip_hash_check: false, without_auth: false };
+    let again = import(&source, &config(home.path()), &mut |_, _| {});
+    assert!(matches!(again, Err(ImportError::NotEmpty(_))), "{again:?}");
+}
+
+#[test]
+fn a_raw_copy_is_taken_only_if_asked_for() {
+    let raw = &SNAPSHOT[..SNAPSHOT.len() - 32];
+    assert!(matches!(read(raw, false), Err(ImportError::NoChecksum { .. })));
+    assert_eq!(read(raw, true).unwrap(), read(SNAPSHOT, false).unwrap());
+}
+
+#[test]
+fn one_sound_meta_page_is_enough() {
+    // bbolt writes them in turn; the older one leads to the same root here, as etcd writes a snapshot.
+    for at in [20, PAGE_BYTES + 20] {
+        assert_eq!(read(&damaged_at(at, 1), true).unwrap(), read(SNAPSHOT, false).unwrap());
+    }
+}
+
+#[test]
+fn damage_is_named_with_its_place() {
+    let both_metas = {
+        let mut bytes = damaged_at(70, 1);
+        bytes[PAGE_BYTES + 70] ^= 1;
+        bytes
+    };
+    let garbage = vec![7; 8192];
+    let ours = [b"tenuresn".as_slice(), &[0; 504]].concat();
+    for (bytes, skip, text) in [
+        (&SNAPSHOT[..100], true, "at offset"),
+        (&SNAPSHOT[..7], true, "it is too short"),
+        (&SNAPSHOT[..20 * 512], true, "the file ends here"),
+        (&both_metas, true, "at offset 16: a meta page whose checksum is wrong"),
+        (&garbage, false, "is no etcd snapshot: bbolt's mark is missing at offset 16"),
+        (&ours, false, "is no etcd snapshot: it is a snapshot of a tenure server"),
+        (
+            &damaged_at(SNAPSHOT.len() - 1, 1),
+            false,
+            "the checksum of its 53248 bytes is not the one",
+        ),
+    ] {
+        let error = read(bytes, skip).unwrap_err().to_string();
+        assert!(error.contains(text) && error.contains("etcd.db"), "{error}");
+    }
+}
+
+#[test]
+fn a_place_is_named_beside_a_wrong_checksum() {
+    let places = (2 * PAGE_BYTES..SNAPSHOT.len() - 32).step_by(64).filter(|at| {
+        let error = read(&damaged_at(*at, 0x80), false).unwrap_err();
+        matches!(error, ImportError::Checksum { place: Some(_), .. })
+    });
+    assert!(places.count() > 10);
+}
+
+/// The parts that say where everything else is: page header, meta page, first elements.
+#[test]
+fn no_damage_to_a_page_header_is_fatal() {
+    for page in 0..SNAPSHOT.len() / PAGE_BYTES {
+        for at in 0..80 {
+            for mask in [1, 0xff] {
+                let _ = read(&damaged_at(page * PAGE_BYTES + at, mask), true);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_branch_that_leads_back_to_itself_is_noticed() {
+    let circles = (2..SNAPSHOT.len() / PAGE_BYTES).filter(|page| {
+        let start = page * PAGE_BYTES;
+        let is_branch = SNAPSHOT[start + 8..start + 10] == [1, 0];
+        let mut bytes = SNAPSHOT.to_vec();
+        bytes[start + 24..start + 32].copy_from_slice(&(*page as u64).to_le_bytes());
+        // A branch that is no longer in use harms nobody.
+        let error = is_branch.then(|| read(&bytes, true).err()).flatten();
+        error.is_some_and(|error| error.to_string().contains("go round in a circle"))
+    });
+    assert!(circles.count() > 0);
+}
+
+#[test]
+fn what_an_interrupted_import_left_is_named() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    fs::write(&file, SNAPSHOT).unwrap();
+    fs::create_dir_all(home.path().join("new/member.importing")).unwrap();
+    let source = Source { file, skip_hash_check: false, without_auth: false };
+    let error = import(&source, &config(home.path()), &mut |_, _| {}).unwrap_err();
+    assert!(matches!(&error, ImportError::LeftOver(_)), "{error}");
+    assert!(!home.path().join("new/member").exists());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_flipped_byte_is_an_error(at in 0..SNAPSHOT.len(), mask in 1u8..) {
+        prop_assert!(read(&damaged_at(at, mask), false).is_err());
+    }
+
+    #[test]
+    fn many_flipped_bytes_are_never_fatal(
+        flips in prop::collection::vec((0..SNAPSHOT.len(), 1u8..), 1..20),
+    ) {
+        let mut bytes = SNAPSHOT.to_vec();
+        for (at, mask) in flips {
+            bytes[at] ^= mask;
+        }
+        let _ = read(&bytes, true);
+    }
+
+    #[test]
+    fn a_file_that_was_cut_off_is_an_error(length in 0..SNAPSHOT.len()) {
+        prop_assert!(read(&SNAPSHOT[..length], false).is_err());
+    }
+}

@@ -20,6 +20,9 @@ use crate::output::Output;
 /// How nice a backup is to everybody else.
 const NICENESS: i32 = 10;
 
+/// Flushed this often: a member's log on the same disk must not wait behind the whole file.
+const FLUSH_BYTES: usize = 4 << 20;
+
 pub(super) async fn run(file: &Path, settings: Settings) -> anyhow::Result<Exit> {
     if settings.endpoints.len() > 1 {
         // Two members may be at different places: one file cannot come from both.
@@ -60,7 +63,7 @@ async fn receive(part: &Part, settings: &Settings) -> anyhow::Result<()> {
     let mut stream = client.maintenance().snapshot().await?;
     let mut writer = BufWriter::new(&part.file);
     let mut progress = Progress::new("saving");
-    let (mut bytes, mut last_bytes) = (0, 0);
+    let (mut bytes, mut last_bytes, mut unflushed) = (0, 0, 0);
     loop {
         let piece = match stream.message().await {
             Ok(Some(piece)) => piece,
@@ -72,6 +75,12 @@ async fn receive(part: &Part, settings: &Settings) -> anyhow::Result<()> {
             .with_context(|| format!("cannot write {}", part.path.display()))?;
         bytes += piece.blob.len() as u64;
         last_bytes = piece.blob.len();
+        unflushed += piece.blob.len();
+        if unflushed >= FLUSH_BYTES {
+            unflushed = 0;
+            let flushed = writer.flush().and_then(|()| part.file.sync_data());
+            flushed.with_context(|| format!("cannot write {}", part.path.display()))?;
+        }
         progress.at(bytes, Some(bytes + piece.remaining_bytes));
     }
     writer.flush().with_context(|| format!("cannot write {}", part.path.display()))?;

@@ -271,7 +271,7 @@ async fn mirror(from: &Stage) {
     child.wait().unwrap();
 }
 
-fn told(verb: &str, result: &Result) -> String {
+fn told(result: &Result) -> String {
     match result {
         Same(_) | SameLines(..) => "same as with etcd".to_owned(),
         Works(..) | Tried => "works".to_owned(),
@@ -286,7 +286,7 @@ fn table(newer: &BTreeSet<String>, older: &BTreeSet<String>) -> String {
     let mut table = "| verb | 3.5.1 | 3.4.23 | |\n|---|---|---|---|\n".to_owned();
     for (verb, result, remark) in VERBS {
         let cell = |known: &BTreeSet<String>| match known.contains(*verb) {
-            true => told(verb, result),
+            true => told(result),
             false => "—".to_owned(),
         };
         writeln!(table, "| `{verb}` | {} | {} | {remark} |", cell(newer), cell(older)).unwrap();

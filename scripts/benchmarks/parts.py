@@ -373,7 +373,7 @@ def growth(bench):
         rounds = Rounds(cluster)
         full = bench.load.run(cluster, probe)["latency_ms"]
         bench.say(f"growth: {leases} leases")
-        bench.load.run(cluster, ["lease-grant", "--clients", "256", "--total", str(leases), "--ttl", "60s", "--warm-up", "0s"])
+        bench.load.run(cluster, ["lease-grant", "--clients", "256", "--total", str(leases), "--ttl", "60s", "--leave", "--warm-up", "0s"])
         leased = bench.load.run(cluster, probe)["latency_ms"]
         expire_all(bench, cluster, leases, within=120)
         rounds = rounds.show()

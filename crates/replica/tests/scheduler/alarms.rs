@@ -80,6 +80,19 @@ fn a_raft_leader_that_differs_gives_the_leadership_away() {
 }
 
 #[test]
+fn a_member_that_is_silent_does_not_make_a_raft_leader_right() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = with_load(seed, 4);
+        let silent = world.numbers().into_iter().find(|number| *number != leader).unwrap();
+        world.crash(silent);
+        world.rotten.insert(leader);
+        alarm_of(&mut world, leader).expect("two against one");
+        world.run(ms(1000));
+        assert_eq!(world.truth.state().alarms.len(), 1, "those two are right");
+    }
+}
+
+#[test]
 fn a_quiet_cluster_is_not_audited_again_and_again() {
     let (mut world, ..) = serving(1, 3, 2 << 30);
     world.run(ms(3000));

@@ -340,8 +340,13 @@ impl Consensus {
     }
 
     /// The follower that is furthest along and has been heard of lately: the best next leader. One
-    /// that was tried before comes last: it may be unable to write its vote.
-    pub(crate) fn best_successor(&self, tried: Option<MemberId>) -> Option<MemberId> {
+    /// that was tried before comes last, because it may be unable to write its vote, and behind it
+    /// those that are to be avoided.
+    pub(crate) fn best_successor(
+        &self,
+        tried: Option<MemberId>,
+        avoid: impl Fn(MemberId) -> bool,
+    ) -> Option<MemberId> {
         let me = self.setup.me.0;
         let untried = |id: u64| Some(MemberId(id)) != tried;
         self.node
@@ -350,7 +355,10 @@ impl Consensus {
             .iter()
             .filter(|(id, progress)| **id != me && progress.recent_active)
             .filter(|(id, _)| self.will_vote(MemberId(**id)))
-            .max_by_key(|(id, progress)| (untried(**id), progress.matched, std::cmp::Reverse(**id)))
+            .max_by_key(|(id, progress)| {
+                let wanted = !avoid(MemberId(**id));
+                (wanted, untried(**id), progress.matched, std::cmp::Reverse(**id))
+            })
             .map(|(id, _)| MemberId(*id))
     }
 

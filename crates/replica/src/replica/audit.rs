@@ -83,8 +83,10 @@ impl Replica {
         }
     }
 
-    /// Whoever differs from the majority is wrong. Without a majority nobody can say who is; then
-    /// those are named that differ from the raft leader, whose state has decided so far.
+    /// Whoever differs from the majority of those that reported is wrong: members that are silent, or
+    /// were never started, must not keep two that agree from outvoting a raft leader that is wrong.
+    /// Without a majority nobody can say who is; then those are named that differ from the raft leader,
+    /// whose state has decided so far.
     fn judge_findings(&mut self) {
         let findings = std::mem::take(&mut self.audit.findings);
         let (true, Some(index)) = (self.is_leader(), self.audit.index) else { return };
@@ -93,10 +95,8 @@ impl Replica {
             return;
         }
         let holders = |digest: u64| findings.values().filter(|other| **other == digest).count();
-        let majority = findings
-            .values()
-            .copied()
-            .find(|digest| 2 * holders(*digest) > self.state.members.len());
+        let majority =
+            findings.values().copied().find(|digest| 2 * holders(*digest) > findings.len());
         let right = majority.unwrap_or(own);
         let members: Vec<MemberId> = findings
             .iter()

@@ -237,7 +237,11 @@ impl Replica {
             if stalled {
                 self.notice(Notice::DiskStalled);
             }
-            if let Some(successor) = self.raft.best_successor(self.leadership.offered) {
+            // Between members that all differ it would go round and round, a term each tick.
+            let must_go = stalled || self.leadership.handing_over;
+            let differs = |member: MemberId| self.state.is_corrupt(member);
+            let successor = self.raft.best_successor(self.leadership.offered, differs);
+            if let Some(successor) = successor.filter(|id| must_go || !differs(*id)) {
                 self.leadership.offered = Some(successor);
                 self.raft.transfer(successor);
             }
@@ -249,7 +253,7 @@ impl Replica {
         if self.raft.is_transferring() {
             return;
         }
-        if let Some(successor) = self.raft.best_successor(self.leadership.offered) {
+        if let Some(successor) = self.raft.best_successor(self.leadership.offered, |_| false) {
             self.leadership.offered = Some(successor);
             self.raft.transfer(successor);
         }
@@ -259,7 +263,7 @@ impl Replica {
     /// end of the change already in its log. raft-rs does not expect a leader that does not follow
     /// itself, so this ends at once; whoever has everything is told to take over.
     pub(super) fn step_down_removed(&mut self) {
-        if let Some(successor) = self.raft.best_successor(None) {
+        if let Some(successor) = self.raft.best_successor(None, |_| false) {
             self.raft.transfer(successor);
         }
         self.raft.forget_leader();

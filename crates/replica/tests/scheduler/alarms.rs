@@ -80,6 +80,54 @@ fn a_raft_leader_that_differs_gives_the_leadership_away() {
 }
 
 #[test]
+fn a_member_that_is_silent_does_not_make_a_raft_leader_right() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = with_load(seed, 4);
+        let silent = world.numbers().into_iter().find(|number| *number != leader).unwrap();
+        world.crash(silent);
+        world.rotten.insert(leader);
+        alarm_of(&mut world, leader).expect("two against one");
+        world.run(ms(1000));
+        assert_eq!(world.truth.state().alarms.len(), 1, "those two are right");
+    }
+}
+
+#[test]
+fn members_that_all_differ_do_not_pass_the_leadership_around() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = serving(seed, 3, 2 << 30);
+        for number in world.numbers() {
+            let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
+            world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+        }
+        world.run(ms(1000));
+        let term = replica(&world, world.leader().expect("somebody leads")).term();
+        world.run(ms(2000));
+        let leader = world.leader().expect("somebody leads");
+        assert_eq!(replica(&world, leader).term(), term, "nobody would be better");
+    }
+}
+
+#[test]
+fn a_raft_leader_that_differs_makes_way_for_one_that_does_not() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = serving(seed, 5, 2 << 30);
+        let sound = world.numbers().into_iter().rfind(|number| *number != leader).unwrap();
+        let all = world.numbers();
+        for number in all.into_iter().filter(|number| *number != sound && *number != leader) {
+            let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
+            world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+        }
+        let term = replica(&world, leader).term();
+        let alarm = Alarm { member: id(leader), kind: AlarmKind::Corrupt };
+        world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+        world.run(ms(1000));
+        assert_eq!(world.leader(), Some(sound));
+        assert_eq!(replica(&world, sound).term().0, term.0 + 1, "at the first attempt");
+    }
+}
+
+#[test]
 fn a_quiet_cluster_is_not_audited_again_and_again() {
     let (mut world, ..) = serving(1, 3, 2 << 30);
     world.run(ms(3000));

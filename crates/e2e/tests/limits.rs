@@ -85,8 +85,15 @@ async fn an_alarm_can_be_raised_and_lowered_by_hand() {
         let body = format!(r#"{{"action":"{action}","memberID":"{member}","alarm":"CORRUPT"}}"#);
         gateway.post("/v3/maintenance/alarm", body).await
     };
+    let health = async |path: &str| {
+        let (head, _) = fetch(&cluster.members[0].client.to_string(), path).await.unwrap();
+        head.contains(" 200 ")
+    };
     let put = r#"{"key":"aw==","value":"dg=="}"#;
     let id = cluster.id(0).await;
+    let watch = r#"{"create_request":{"key":"aw=="}}"#;
+    let mut watching = gateway.lines("/v3/watch", &[], watch).await;
+    assert_eq!(watching.next().await.unwrap()["result"]["created"], true);
     eventually("the cluster knows alarms", async || {
         let raised = alarm("ACTIVATE", id).await;
         if raised.status == 200 { Ok(()) } else { Err(raised.body) }
@@ -94,6 +101,12 @@ async fn an_alarm_can_be_raised_and_lowered_by_hand() {
     .await;
     let refused = gateway.post("/v3/kv/put", put).await;
     assert!(refused.body.contains("etcdserver: corrupt cluster"), "{}", refused.body);
+    assert_eq!(health("/livez").await, true, "nobody shall end it for that");
+    assert_eq!(health("/readyz").await, false);
+    for lines in [watching, gateway.lines("/v3/watch", &[], watch).await] {
+        let last = lines.rest().await.pop().expect("it is told why").to_string();
+        assert!(last.contains("etcdserver: corrupt cluster"), "{last}");
+    }
     let unknown = alarm("ACTIVATE", 7).await;
     assert!(unknown.body.contains("member not found"), "{}", unknown.body);
     let lowered = alarm("DEACTIVATE", 0).await;

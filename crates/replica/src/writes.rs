@@ -128,8 +128,21 @@ struct Sent {
     bytes: Bytes,
     waiters: Vec<Waiter>,
     since: Moment,
+    /// The sessions' commands, if others fill the batch up behind them.
+    front: Option<Front>,
     sent_at: Moment,
     is_change: bool,
+}
+
+/// The first commands of a batch: they may be younger than the rest by nearly as long as a request may
+/// take, and must not be given up along with it.
+#[derive(Clone, Copy, Debug)]
+struct Front {
+    commands: usize,
+    bytes: usize,
+    /// All commands' bytes; what stands before them in the batch is of any length.
+    of_bytes: usize,
+    since: Moment,
 }
 
 /// A batch on its way to the raft leader.
@@ -173,24 +186,33 @@ impl Writes {
         if !self.may_send(now) {
             return None;
         }
+        let mut front = None;
         let open = match self.session.pop() {
             None => self.ordinary.pop()?,
             Some(mut open) => {
-                if self.sent_commands() < SENT_COMMANDS_MAX && !open.is_full() {
-                    self.ordinary.pop().into_iter().for_each(|more| open.append(more));
+                let room = self.sent_commands() < SENT_COMMANDS_MAX && !open.is_full();
+                if let Some(more) = room.then(|| self.ordinary.pop()).flatten() {
+                    front = Some(Front {
+                        commands: open.waiters.len(),
+                        bytes: open.commands.len(),
+                        of_bytes: open.commands.len() + more.commands.len(),
+                        since: open.since,
+                    });
+                    open.append(more);
                 }
                 open
             }
         };
         self.last_sequence += 1;
         self.gather.went(open.waiters.len());
-        let bytes = self.seal(self.last_sequence, &open);
+        let bytes = self.seal(self.last_sequence, open.waiters.len(), &open.commands);
         let commands = open.waiters.len();
         self.sent.push_back(Sent {
             sequence: self.last_sequence,
             bytes: bytes.clone(),
             waiters: open.waiters,
             since: open.since,
+            front,
             sent_at: now,
             is_change: open.is_change,
         });
@@ -220,10 +242,10 @@ impl Writes {
         self.sent.iter().map(|sent| sent.waiters.len()).sum()
     }
 
-    fn seal(&self, sequence: u64, open: &Open) -> Bytes {
-        let mut bytes = Vec::with_capacity(open.commands.len() + 32);
-        encode_batch_head(&mut bytes, self.me, self.boot, sequence, open.waiters.len());
-        bytes.extend_from_slice(&open.commands);
+    fn seal(&self, sequence: u64, count: usize, commands: &[u8]) -> Bytes {
+        let mut bytes = Vec::with_capacity(commands.len() + 32);
+        encode_batch_head(&mut bytes, self.me, self.boot, sequence, count);
+        bytes.extend_from_slice(commands);
         bytes.into()
     }
 
@@ -274,21 +296,27 @@ impl Writes {
         given_up
     }
 
-    /// Nobody waits any longer for batches sent before `before`. Their numbers must still be used
-    /// up, but if they were not applied by now they become empty: a write must not appear long after
-    /// its client was told that it may have failed.
+    /// Nobody waits any longer for what came before `before`. The batches' numbers must still be used
+    /// up, but what was not applied by now is taken out of them: a write must not appear long after its
+    /// client was told that it may have failed.
     pub(crate) fn give_up_sent(&mut self, before: Moment) -> Vec<Waiter> {
         let mut given_up = Vec::new();
         for index in 0..self.sent.len() {
             let sent = &mut self.sent[index];
-            if sent.since <= before && !sent.waiters.is_empty() {
-                given_up.append(&mut sent.waiters);
-                let sequence = sent.sequence;
-                sent.is_change = false;
-                let nothing =
-                    Open { commands: vec![], waiters: vec![], since: before, is_change: false };
-                self.sent[index].bytes = self.seal(sequence, &nothing);
+            if sent.since > before || sent.waiters.is_empty() {
+                continue;
             }
+            let front = sent.front.take().filter(|front| front.since > before);
+            let kept = front.map_or(0, |front| front.commands);
+            given_up.extend(sent.waiters.drain(kept..));
+            sent.is_change = false;
+            let commands = front.map_or(Bytes::new(), |front| {
+                sent.since = front.since;
+                let head = sent.bytes.len() - front.of_bytes;
+                sent.bytes.slice(head..head + front.bytes)
+            });
+            let sequence = sent.sequence;
+            self.sent[index].bytes = self.seal(sequence, kept, &commands);
         }
         given_up
     }
@@ -359,5 +387,24 @@ mod tests {
         writes.push(now, Some(2), &renewal()).unwrap();
         let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
         assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
+    }
+
+    #[test]
+    fn a_renewal_is_not_given_up_along_with_a_put_that_had_to_wait() {
+        let mut writes = Writes::new(MemberId(1), 1);
+        let late = Moment::ZERO + Duration::from_secs(5);
+        writes.push(Moment::ZERO, Some(1), &put()).unwrap();
+        writes.push(late, Some(2), &renewal()).unwrap();
+        let batch = writes.next_batch(late).expect("nothing is under way");
+        assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal(), put()]);
+
+        assert_eq!(writes.give_up_sent(Moment::ZERO), [Some(1)]);
+        let again = writes.resend(late).pop().expect("its number must be used up");
+        assert_eq!(Batch::from_bytes(&again.bytes).unwrap().commands, [renewal()]);
+        assert_eq!(again.commands, 1);
+        assert_eq!(writes.give_up_sent(Moment::ZERO), []);
+        assert_eq!(writes.give_up_sent(late), [Some(2)]);
+        let again = writes.resend(late).pop().expect("its number must be used up");
+        assert_eq!(Batch::from_bytes(&again.bytes).unwrap().commands, []);
     }
 }

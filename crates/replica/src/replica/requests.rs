@@ -243,13 +243,14 @@ impl Replica {
     }
 }
 
-/// A member that differs from the others can still tell who they are, lower its alarm and be told to
-/// give the leadership away.
+/// A member that differs from the others can still tell who they are and that it is alive, lower its
+/// alarm and be told to give the leadership away.
 fn is_about_the_cluster(request: &Request) -> bool {
     matches!(
         request,
         Request::MoveLeader(_)
             | Request::Write(Command::RaiseAlarm(_) | Command::LowerAlarm(_))
             | Request::Read(Read::Members | Read::Alarms, _)
+            | Request::Read(Read::Freshness, Consistency::Serializable)
     )
 }

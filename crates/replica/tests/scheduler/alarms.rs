@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_api::{Alarm, AlarmKind, DeleteRange, Failure, LeaseId, Put, Span, op::PutLease};
-use tenure_replica::{Notice, Replica, Request, Retention, command::Command};
+use tenure_replica::{Consistency, Notice, Read, Replica, Request, Retention, command::Command};
 
 use crate::{
     seeds,
@@ -125,6 +125,18 @@ fn a_raft_leader_that_differs_makes_way_for_one_that_does_not() {
         assert_eq!(world.leader(), Some(sound));
         assert_eq!(replica(&world, sound).term().0, term.0 + 1, "at the first attempt");
     }
+}
+
+#[test]
+fn a_member_that_differs_is_alive() {
+    let (mut world, leader, _replay) = serving(1, 3, 2 << 30);
+    let alarm = Alarm { member: id(leader), kind: AlarmKind::Corrupt };
+    world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+    world.run(ms(200));
+    let ask = |consistency| Request::Read(Read::Freshness, consistency);
+    world.probe(leader, ask(Consistency::Serializable)).expect("its loop answers");
+    let fit = world.probe(leader, ask(Consistency::Linearizable));
+    assert_eq!(fit.unwrap_err(), Failure::Corrupt, "and it is not fit to serve");
 }
 
 #[test]

@@ -33,6 +33,10 @@ pub(crate) fn force_new_cluster(config: &Config) -> Result<(), BackupError> {
     }
     let (mut disk, recovered) = DataDir::open(&config.data_dir, config.wal_dir.as_deref())?;
     let identity = recovered.identity.ok_or_else(nothing)?;
+    // The start that follows refuses, and finds the directory as it was.
+    if recovered.removed {
+        return Ok(());
+    }
     if recovered.forced.is_some_and(|known| known.cluster_id == identity.cluster_id) {
         warn!(
             cluster = %identity.cluster_id,

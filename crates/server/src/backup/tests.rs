@@ -254,6 +254,22 @@ fn nothing_is_restored_over_what_is_there() {
     assert!(recovered.identity.is_some() && recovered.snapshot.is_some());
 }
 
+#[test]
+fn a_member_that_was_removed_does_not_become_a_cluster() {
+    let home = TempDir::new().unwrap();
+    let backup = open(&write(&home, &bytes(state(5))), HashCheck::Required).unwrap();
+    let plan = plan(&home, "n1", 3);
+    restore(&backup, &plan, &mut |_| {}).unwrap();
+    let read = || DataDir::open(&plan.config.data_dir, None).unwrap().1;
+    let before = read();
+    DataDir::mark_removed(&plan.config.data_dir, before.identity.unwrap()).unwrap();
+    force_new_cluster(&plan.config).unwrap();
+    let after = read();
+    assert!(after.removed, "the start that follows says so");
+    assert_eq!(after.identity, before.identity);
+    assert_eq!(after.snapshot.unwrap().mark, before.snapshot.unwrap().mark);
+}
+
 /// What the first release wrote: a roll of format 1, which knew no alarms.
 #[test]
 fn a_snapshot_of_the_first_release_can_be_restored() {

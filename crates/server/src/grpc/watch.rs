@@ -209,10 +209,7 @@ impl Stream for Frames {
             return Poll::Ready(Some(Ok(frame)));
         }
         match self.outlet.news.poll_recv(cx) {
-            Poll::Ready(Some(news)) => {
-                let frame = self.frame(news);
-                Poll::Ready(Some(Ok(frame)))
-            }
+            Poll::Ready(Some(news)) => Poll::Ready(Some(self.frame(news))),
             Poll::Ready(None) => Poll::Ready(Some(Err(refuse(Failure::WatchCanceled)))),
             Poll::Pending => {
                 self.report_drained();
@@ -230,8 +227,8 @@ impl Stream for Frames {
 }
 
 impl Frames {
-    fn frame(&mut self, news: StreamNews) -> Frame {
-        match news {
+    fn frame(&mut self, news: StreamNews) -> Result<Frame, Status> {
+        Ok(match news {
             StreamNews::Created(id, stamp) => {
                 if lock(&self.fragmented.asked).pop_front() == Some(true) {
                     lock(&self.fragmented.ids).insert(id);
@@ -265,7 +262,8 @@ impl Frames {
                 self.drained(events.cost);
                 self.events(id, &events, stamp)
             }
-        }
+            StreamNews::Ended(why) => return Err(refuse(why)),
+        })
     }
 
     fn plain(&self, stamp: Stamp, response: WatchResponse) -> Frame {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use slab::Slab;
-use tenure_api::{ClusterId, MemberId};
+use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
 use tenure_replica::watch::WatchInput;
 use tenure_replica::{
     Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, RaftMessage, Replica, State, Status,
@@ -24,7 +24,7 @@ use super::{
     meter::{Alarms, Meter},
     notices,
     peers::Peers,
-    streams::Streams,
+    streams::{StreamNews, Streams},
 };
 use crate::{
     disk::{DiskError, SavedSnapshot, Writer, WriterEvent},
@@ -224,7 +224,11 @@ impl Core {
                 Some(Input::Watch(input))
             }
             Submission::Open(stream, sender) => {
-                self.streams.open(stream, sender);
+                if self.replica.state().is_corrupt(self.me) {
+                    let _ = sender.send(StreamNews::Ended(Failure::Corrupt));
+                } else {
+                    self.streams.open(stream, sender);
+                }
                 None
             }
             Submission::HandOver => Some(Input::HandOver),
@@ -323,6 +327,10 @@ impl Core {
             );
             self.meter.noticed(now, &notice);
             self.log(&notice);
+            let differs = Alarm { member: self.me, kind: AlarmKind::Corrupt };
+            if notice == Notice::AlarmRaised(differs) {
+                self.streams.end_all(Failure::Corrupt);
+            }
         }
         for ttl in effects.granted_ttls {
             self.meter.metrics.lease.ttls.observe(ttl as f64);

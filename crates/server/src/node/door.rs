@@ -7,7 +7,7 @@ use std::sync::{
 
 use tenure_api::{ClusterId, Failure, MemberId};
 use tenure_replica::{
-    Answer, Request, Status,
+    Answer, Consistency, Read, Request, Status,
     command::Lane,
     watch::{WatchInput, WatchStream},
 };
@@ -129,6 +129,8 @@ impl Turn<'_> {
     fn take<'a>(open: &'a AtomicUsize, request: &Request) -> Result<Turn<'a>, Failure> {
         let max = match request {
             Request::Write(command) if command.lane() == Lane::Session => OPEN_SESSION_MAX,
+            // Whether the loop answers at all: who asks ends the process if it does not.
+            Request::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
             _ => OPEN_MAX,
         };
         let turn = Turn(open);
@@ -142,5 +144,23 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_api::LeaseId;
+    use tenure_replica::command::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_member_with_too_much_to_do_is_alive() {
+        let open = AtomicUsize::new(OPEN_MAX);
+        let fresh = |consistency| Request::Read(Read::Freshness, consistency);
+        assert!(Turn::take(&open, &fresh(Consistency::Serializable)).is_ok());
+        assert!(Turn::take(&open, &Request::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
+        assert!(Turn::take(&open, &fresh(Consistency::Linearizable)).is_err());
+        assert_eq!(open.into_inner(), OPEN_MAX, "every turn is given back");
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use prost::Message;
-use tenure_api::{Event, EventKind, Revision, Term, wire::mvccpb};
+use tenure_api::{Event, EventKind, Failure, Revision, Term, wire::mvccpb};
 use tenure_replica::watch::{Told, WatchId, WatchNews, WatchRefusal, WatchStream};
 use tokio::sync::mpsc;
 
@@ -23,6 +23,8 @@ pub enum StreamNews {
     Events(WatchId, Arc<EncodedEvents>, Stamp),
     /// Everything up to the stamp's revision was told, to one watch or to all.
     Progress(Option<WatchId>, Stamp),
+    /// The stream ends, and why. Nothing follows.
+    Ended(Failure),
 }
 
 /// What every answer's header says.
@@ -93,6 +95,14 @@ impl Streams {
     pub(super) fn close(&mut self, id: WatchStream) {
         self.open.remove(&id);
         self.metrics.mvcc.streams.set(self.open.len() as i64);
+    }
+
+    /// Ends all of them.
+    pub(super) fn end_all(&mut self, why: Failure) {
+        for sender in std::mem::take(&mut self.open).into_values() {
+            let _ = sender.send(StreamNews::Ended(why));
+        }
+        self.metrics.mvcc.streams.set(0);
     }
 
     pub(super) fn tell(&self, news: WatchNews, term: Term) {

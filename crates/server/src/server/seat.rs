@@ -85,21 +85,17 @@ impl Seat {
     async fn join(config: &Config) -> Result<Seat, StartError> {
         let mut mine = config.initial_advertise_peer_urls.clone();
         mine.sort_unstable();
-        let is_me = |member: &&Member| {
-            let mut urls = member.peer_urls.clone();
-            urls.sort_unstable();
-            urls == mine
-        };
         let mut unknown_rounds = 0;
         let mut asking = Asking::new(config)?;
         loop {
             let rosters = asking.round().await;
-            for roster in &rosters {
-                if let Some(me) = roster.members.iter().find(is_me) {
-                    return Seat::taken(roster, me.id);
-                }
+            let names = named(&rosters, &mine);
+            if let Some((roster, me)) = agreed(&names) {
+                return Seat::taken(roster, me);
             }
-            if !rosters.is_empty() {
+            if !names.is_empty() {
+                warn!("the members do not agree on who this one is, some lag behind: asking again");
+            } else if !rosters.is_empty() {
                 unknown_rounds += 1;
                 if unknown_rounds >= UNKNOWN_ROUNDS_MAX {
                     return Err(StartError::NotAdded {
@@ -151,6 +147,24 @@ impl Seat {
     }
 }
 
+/// Who is at this address, as each of those says that knows anybody there. One that lags may still name a
+/// member that was removed from it: whoever came back as that one would be told to stop, for ever.
+fn named<'a>(rosters: &'a [Roster], mine: &[String]) -> Vec<(&'a Roster, MemberId)> {
+    let is_me = |member: &&Member| {
+        let mut urls = member.peer_urls.clone();
+        urls.sort_unstable();
+        urls == mine
+    };
+    let names = |roster: &'a Roster| Some((roster, roster.members.iter().find(is_me)?.id));
+    rosters.iter().filter_map(names).collect()
+}
+
+/// What most of them say.
+fn agreed<'a>(names: &[(&'a Roster, MemberId)]) -> Option<(&'a Roster, MemberId)> {
+    let say = |me: MemberId| names.iter().filter(|(_, other)| *other == me).count();
+    names.iter().find(|(_, me)| 2 * say(*me) > names.len()).copied()
+}
+
 fn others(members: &[Member], me: MemberId) -> Vec<Member> {
     members.iter().filter(|member| member.id != me).cloned().collect()
 }
@@ -195,5 +209,34 @@ impl Asking {
         }
         self.rounds += 1;
         rosters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roster(members: &[(u64, &str)]) -> Roster {
+        let member = |(id, url): &(u64, &str)| Member {
+            id: MemberId(*id),
+            name: String::new(),
+            peer_urls: vec![(*url).to_owned()],
+            client_urls: vec![],
+            is_learner: false,
+        };
+        Roster { members: members.iter().map(member).collect(), ..Roster::default() }
+    }
+
+    #[test]
+    fn one_that_lags_does_not_make_a_new_member_the_one_that_was_removed() {
+        let mine = ["http://new:1".to_owned()];
+        let lags = roster(&[(1, "http://a:1"), (7, "http://new:1")]);
+        let knows = roster(&[(1, "http://a:1"), (8, "http://new:1")]);
+        let not_yet = roster(&[(1, "http://a:1")]);
+        let who = |rosters: &[Roster]| agreed(&named(rosters, &mine)).map(|(_, me)| me.0);
+        assert_eq!(who(&[lags.clone(), knows.clone(), knows.clone()]), Some(8));
+        assert_eq!(who(&[lags, knows.clone()]), None, "it asks again");
+        assert_eq!(who(&[not_yet.clone(), knows]), Some(8));
+        assert_eq!(who(&[not_yet]), None);
     }
 }

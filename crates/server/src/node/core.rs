@@ -10,7 +10,8 @@ use slab::Slab;
 use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
 use tenure_replica::watch::WatchInput;
 use tenure_replica::{
-    Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, RaftMessage, Replica, State, Status,
+    Answer, Effects, Fatal, Input, LogIndex, Message, Moment, Notice, RaftKind, RaftMessage,
+    Replica, State, Status,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -52,6 +53,8 @@ pub enum CoreEvent {
     SnapshotUnsent(MemberId),
     /// The state's checksum at a place of the log.
     Audited(LogIndex, u64),
+    /// A snapshot from the raft leader is of no use.
+    SnapshotUseless,
     /// A snapshot from the raft leader was read.
     SnapshotLoaded(Box<RaftMessage>, Box<State>, SavedSnapshot),
 }
@@ -102,6 +105,8 @@ pub struct Core {
     others: Peers,
     /// Who said that we were removed.
     removed_by: Option<MemberId>,
+    /// Snapshots that have come and are being read.
+    loading: usize,
 }
 
 /// What the loop is built from.
@@ -154,6 +159,7 @@ impl Core {
             meter: Meter::new(parts.metrics.clone(), parts.alarms),
             others: Peers::new(me, parts.others),
             removed_by: None,
+            loading: 0,
         };
         (core, Door::new(me, cluster, submit, status_seen, parts.metrics))
     }
@@ -239,7 +245,11 @@ impl Core {
         match event {
             PeerEvent::Message { from, message } => {
                 self.meter.received(self.now(), from, &message);
-                Some(Input::Message(from, message))
+                // Until the snapshot is read we could only say that we lack what is before, and would be
+                // sent another one. What is not answered comes again.
+                let append =
+                    matches!(&message, Message::Raft(raft) if raft.kind == RaftKind::Append);
+                (self.loading == 0 || !append).then_some(Input::Message(from, message))
             }
             PeerEvent::Connected { member, .. } => {
                 info!(peer = %member, "connected");
@@ -270,6 +280,7 @@ impl Core {
             }
             PeerEvent::SnapshotReceived { from, message, path } => {
                 self.meter.metrics.network.snapshot_received(from);
+                self.loading += 1;
                 let events = self.events_sender.clone();
                 tokio::task::spawn_blocking(move || match files::load(&path) {
                     Ok((mark, state)) => {
@@ -278,7 +289,10 @@ impl Core {
                         let _ =
                             events.send(CoreEvent::SnapshotLoaded(Box::new(message), state, saved));
                     }
-                    Err(cause) => warn!(%cause, "a snapshot from the raft leader is of no use"),
+                    Err(cause) => {
+                        warn!(%cause, "a snapshot from the raft leader is of no use");
+                        let _ = events.send(CoreEvent::SnapshotUseless);
+                    }
                 });
                 None
             }
@@ -306,7 +320,12 @@ impl Core {
             CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
             CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
             CoreEvent::Audited(index, digest) => Input::Audited(index, digest),
+            CoreEvent::SnapshotUseless => {
+                self.loading -= 1;
+                return Ok(());
+            }
             CoreEvent::SnapshotLoaded(message, state, saved) => {
+                self.loading -= 1;
                 self.pass_on(saved);
                 Input::SnapshotArrived(*message, state)
             }

@@ -4,9 +4,10 @@
 //! that goes away, and can kill, stop, continue, and restart each of them. When a test fails, the
 //! end of every member's log is printed; whatever happens, no process outlives its test.
 //!
-//! [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers what was acknowledged, [`Register`] looks for stale
-//! reads, [`Network`] puts members into
-//! network namespaces and cuts the links between them, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs.
+//! [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers
+//! what was acknowledged, [`Register`] looks for stale reads, [`Network`] puts members into network
+//! namespaces and cuts the links between them, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign
+//! programs.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 

@@ -16,7 +16,11 @@
 
 use tenure_api::{Failure, Member, MemberId};
 
-use crate::{command::MemberChange, state::State};
+use crate::{
+    codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_u64},
+    command::MemberChange,
+    state::State,
+};
 
 /// Learners that there may be at once, as in etcd.
 const LEARNERS_MAX: usize = 1;
@@ -126,5 +130,32 @@ impl State {
             member.peer_urls = urls.to_vec();
         }
         Ok(())
+    }
+}
+
+impl Codec for Member {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_u64(out, self.id.0);
+        put_bytes(out, self.name.as_bytes());
+        for urls in [&self.peer_urls, &self.client_urls] {
+            put_u64(out, urls.len() as u64);
+            for url in urls {
+                put_bytes(out, url.as_bytes());
+            }
+        }
+        put_bool(out, self.is_learner);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Member, DecodeError> {
+        let texts = |input: &mut Reader<'_>| -> Result<Vec<String>, DecodeError> {
+            (0..input.count()?).map(|_| input.text()).collect()
+        };
+        Ok(Member {
+            id: MemberId(input.u64()?),
+            name: input.text()?,
+            peer_urls: texts(input)?,
+            client_urls: texts(input)?,
+            is_learner: input.bool()?,
+        })
     }
 }

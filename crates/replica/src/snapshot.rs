@@ -6,7 +6,7 @@
 use tenure_api::{Alarm, Member, MemberId};
 
 use crate::{
-    codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_option, put_u64},
+    codec::{Codec, DecodeError, Reader, put_option, put_u64},
     command::MemberChange,
     lease::Leases,
     log::SnapshotMark,
@@ -91,7 +91,7 @@ pub(crate) fn roll(state: &State) -> Vec<u8> {
     put_u64(&mut out, u64::from(state.cluster_version));
     put_u64(&mut out, state.members.len() as u64);
     for member in state.members.values() {
-        put_member(&mut out, member);
+        member.encode(&mut out);
     }
     put_u64(&mut out, state.command_versions.len() as u64);
     for (member, version) in &state.command_versions {
@@ -122,7 +122,7 @@ fn put_changes(out: &mut Vec<u8>, state: &State) {
     }
     put_u64(out, state.departing.len() as u64);
     for member in state.departing.values() {
-        put_member(out, member);
+        member.encode(out);
     }
     put_option(out, state.change.as_ref(), |out, change| Codec::encode(change, out));
     put_u64(out, state.alarms.len() as u64);
@@ -131,37 +131,12 @@ fn put_changes(out: &mut Vec<u8>, state: &State) {
     }
 }
 
-fn put_member(out: &mut Vec<u8>, member: &Member) {
-    put_u64(out, member.id.0);
-    put_bytes(out, member.name.as_bytes());
-    for urls in [&member.peer_urls, &member.client_urls] {
-        put_u64(out, urls.len() as u64);
-        for url in urls {
-            put_bytes(out, url.as_bytes());
-        }
-    }
-    put_bool(out, member.is_learner);
-}
-
-fn read_member(input: &mut Reader<'_>) -> Result<Member, DecodeError> {
-    let texts = |input: &mut Reader<'_>| -> Result<Vec<String>, DecodeError> {
-        (0..input.count()?).map(|_| input.text()).collect()
-    };
-    Ok(Member {
-        id: MemberId(input.u64()?),
-        name: input.text()?,
-        peer_urls: texts(input)?,
-        client_urls: texts(input)?,
-        is_learner: input.bool()?,
-    })
-}
-
 fn read_changes(input: &mut Reader<'_>, state: &mut State) -> Result<(), DecodeError> {
     for _ in 0..input.count()? {
         state.removed.insert(MemberId(input.u64()?));
     }
     for _ in 0..input.count()? {
-        let member = read_member(input)?;
+        let member = Member::decode(input)?;
         state.departing.insert(member.id, member);
     }
     state.change = input.option(<MemberChange as Codec>::decode)?;
@@ -180,7 +155,7 @@ fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
         |input: &mut Reader<'_>| u32::try_from(input.u64()?).map_err(|_| DecodeError::Overflow);
     let mut state = State { cluster_version: version(input)?, ..State::default() };
     for _ in 0..input.count()? {
-        let member = read_member(input)?;
+        let member = Member::decode(input)?;
         state.members.insert(member.id, member);
     }
     for _ in 0..input.count()? {

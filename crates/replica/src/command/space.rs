@@ -38,18 +38,24 @@ impl Command {
     pub fn needs_room(&self) -> bool {
         match self {
             Command::Put(put) => !is_small_and_leased(put),
-            Command::Txn(txn) => puts(txn).any(|put| !is_small_and_leased(put)),
+            Command::Txn(txn) => any_put(txn, &mut |put| !is_small_and_leased(put)),
             _ => false,
         }
     }
 
     /// Bytes it may add to the store, roughly; 0 for what adds none.
     pub fn room_wanted(&self) -> u64 {
-        let bytes = match self {
-            Command::Put(put) => put_bytes(put),
-            Command::Txn(txn) => puts(txn).map(put_bytes).sum(),
-            _ => 0,
-        };
+        let mut bytes = 0;
+        match self {
+            Command::Put(put) => bytes = put_bytes(put),
+            Command::Txn(txn) => {
+                any_put(txn, &mut |put| {
+                    bytes += put_bytes(put);
+                    false
+                });
+            }
+            _ => {}
+        }
         bytes as u64
     }
 }
@@ -62,11 +68,11 @@ fn put_bytes(put: &Put) -> usize {
     put.key.len() + put.value.as_ref().map_or(0, |value| value.len())
 }
 
-/// All puts of both branches, those of inner transactions too.
-fn puts(txn: &Txn) -> Box<dyn Iterator<Item = &Put> + '_> {
-    Box::new(txn.success.iter().chain(&txn.failure).flat_map(|op| match op {
-        Op::Put(put) => Box::new(std::iter::once(put)) as Box<dyn Iterator<Item = &Put>>,
-        Op::Txn(inner) => puts(inner),
-        Op::Range(_) | Op::DeleteRange(_) => Box::new(std::iter::empty()),
-    }))
+/// Looks at all puts of both branches, those of inner transactions too, until one is found.
+fn any_put(txn: &Txn, wanted: &mut dyn FnMut(&Put) -> bool) -> bool {
+    txn.success.iter().chain(&txn.failure).any(|op| match op {
+        Op::Put(put) => wanted(put),
+        Op::Txn(inner) => any_put(inner, wanted),
+        Op::Range(_) | Op::DeleteRange(_) => false,
+    })
 }

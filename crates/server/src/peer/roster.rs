@@ -4,8 +4,8 @@
 use std::{io, time::Duration};
 
 use bytes::BytesMut;
-use tenure_api::{ClusterId, Member, MemberId};
-use tenure_replica::codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_u64};
+use tenure_api::{ClusterId, Member};
+use tenure_replica::codec::{Codec, DecodeError, Reader, put_u64};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
@@ -81,34 +81,15 @@ impl Codec for Roster {
         put_u64(out, u64::from(self.cluster_version));
         put_u64(out, self.members.len() as u64);
         for member in &self.members {
-            put_u64(out, member.id.0);
-            put_bytes(out, member.name.as_bytes());
-            for urls in [&member.peer_urls, &member.client_urls] {
-                put_u64(out, urls.len() as u64);
-                for url in urls {
-                    put_bytes(out, url.as_bytes());
-                }
-            }
-            put_bool(out, member.is_learner);
+            member.encode(out);
         }
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Roster, DecodeError> {
-        let texts = |input: &mut Reader<'_>| -> Result<Vec<String>, DecodeError> {
-            (0..input.count()?).map(|_| input.text()).collect()
-        };
         let cluster_id = ClusterId(input.u64()?);
         let cluster_version = u32::try_from(input.u64()?).map_err(|_| DecodeError::Overflow)?;
-        let mut members = Vec::new();
-        for _ in 0..input.count()? {
-            members.push(Member {
-                id: MemberId(input.u64()?),
-                name: input.text()?,
-                peer_urls: texts(input)?,
-                client_urls: texts(input)?,
-                is_learner: input.bool()?,
-            });
-        }
+        let members =
+            (0..input.count()?).map(|_| Member::decode(input)).collect::<Result<_, _>>()?;
         Ok(Roster { cluster_id, cluster_version, members })
     }
 }

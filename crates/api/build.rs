@@ -1,4 +1,4 @@
-//! Generates the messages of the etcd v3 API from `proto/`, when the feature `wire` is on.
+//! Generates the messages of the etcd v3 API and of our own from `proto/`, when the feature `wire` is on.
 //!
 //! Messages only: the client and the server generate their own halves of the services, over the
 //! types made here, so that this crate needs neither of their transports.
@@ -19,6 +19,8 @@ fn messages() -> Result<(), Box<dyn std::error::Error>> {
         "etcdserverpb/rpc.proto",
         "v3electionpb/v3election.proto",
         "v3lockpb/v3lock.proto",
+        "tenure/v1/session.proto",
+        "tenure/v1/line.proto",
         "grpc/health/v1/health.proto",
     ])?;
     let described = Path::new(&std::env::var("OUT_DIR")?).join("descriptors.bin");

@@ -25,9 +25,10 @@ pub(crate) struct Gather {
 impl Gather {
     /// Whether `count` are enough to go, the first of which has waited since `since`.
     pub(crate) fn is_complete(&self, count: usize, since: Moment, now: Moment) -> bool {
-        // Three quarters: a straggler must not hold up the rest.
+        // All of them: to go with three quarters left the others a round of their own each time, and
+        // took a fifth more entries.
         let expected = self.expected;
-        expected < GATHER_MIN || 4 * count >= 3 * expected || now.since(since) >= GATHER_MAX
+        expected < GATHER_MIN || count >= expected || now.since(since) >= GATHER_MAX
     }
 
     /// When the first has waited long enough, whoever else comes.
@@ -69,8 +70,8 @@ mod tests {
     fn nobody_waits_for_stragglers_for_long() {
         let mut gather = Gather::default();
         gather.went(100);
-        assert!(!gather.is_complete(74, Moment::ZERO, Moment::ZERO));
-        assert!(gather.is_complete(75, Moment::ZERO, Moment::ZERO));
+        assert!(!gather.is_complete(99, Moment::ZERO, Moment::ZERO));
+        assert!(gather.is_complete(100, Moment::ZERO, Moment::ZERO));
         assert!(gather.is_complete(1, Moment::ZERO, Gather::ends_at(Moment::ZERO)));
     }
 }

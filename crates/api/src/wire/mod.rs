@@ -1,4 +1,4 @@
-//! The etcd v3 API as it goes over the wire, and its translation from and to the shared words.
+//! The etcd v3 API and our own as they go over the wire, and their translation from and to the shared words.
 //!
 //! The modules named after protobuf packages are generated from `proto/`; names and numbers there
 //! are the contract with every etcd client. [`convert`] is the one door between these types and the
@@ -38,6 +38,15 @@ pub mod v3electionpb {
 #[allow(missing_docs, clippy::all)]
 pub mod v3lockpb {
     include!(concat!(env!("OUT_DIR"), "/v3lockpb.rs"));
+}
+
+/// Sessions and lines: elections and locks with all that etcd's services cannot say.
+pub mod tenure {
+    /// The first version of them.
+    #[allow(missing_docs, clippy::all)]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/tenure.v1.rs"));
+    }
 }
 
 /// gRPC's health check.

@@ -6,6 +6,7 @@ pub use self::etcdserverpb::{
     auth_client::AuthClient, cluster_client::ClusterClient, kv_client::KvClient,
     lease_client::LeaseClient, maintenance_client::MaintenanceClient, watch_client::WatchClient,
 };
+pub use self::tenure_v1::{lines_client::LinesClient, sessions_client::SessionsClient};
 pub use self::v3electionpb::election_client::ElectionClient;
 pub use self::v3lockpb::lock_client::LockClient;
 
@@ -19,4 +20,8 @@ mod v3electionpb {
 
 mod v3lockpb {
     include!(concat!(env!("OUT_DIR"), "/v3lockpb.rs"));
+}
+
+mod tenure_v1 {
+    include!(concat!(env!("OUT_DIR"), "/tenure.v1.rs"));
 }

@@ -338,7 +338,8 @@ impl State {
         }
         traces.touched.push(name.clone());
         if unhealthy && place.holds() && !place.is_fixed() && place.mode() == Mode::Exclusive {
-            self.put_behind(name, &[place.key.clone()], (TenureEnd::Unhealthy, true), at, traces);
+            let key = std::slice::from_ref(&place.key);
+            self.put_behind(name, key, (TenureEnd::Unhealthy, true), at, traces);
         }
         let token = self.queues.line(name).and_then(|line| line.place_of(id)).map(|p| p.created);
         Ok(token.into_iter().collect())

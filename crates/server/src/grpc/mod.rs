@@ -1,15 +1,19 @@
-//! The etcd v3 API over gRPC: a file per service, each a thin door to the node.
+//! The etcd v3 API and our own over gRPC: a file per service, each a thin door to the node.
 
+mod attachment;
 mod auth;
 mod cluster;
 mod kv;
 mod lease;
+mod lines;
 mod maintenance;
 mod reflection;
 mod reply;
+mod sessions;
 mod steps;
 mod stubs;
 mod watch;
+mod words;
 
 use std::time::Duration;
 
@@ -18,7 +22,8 @@ use tonic::service::Routes;
 pub(crate) use self::reply::refuse;
 use self::stubs::{
     auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer,
-    lease_server::LeaseServer, maintenance_server::MaintenanceServer,
+    lease_server::LeaseServer, lines_server::LinesServer, maintenance_server::MaintenanceServer,
+    sessions_server::SessionsServer,
 };
 use crate::node::Door;
 
@@ -56,6 +61,8 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
         .add_service(ClusterServer::new(cluster::Cluster::new(door.clone(), limits)))
         .add_service(MaintenanceServer::new(maintenance::Maintenance::new(door.clone())))
         .add_service(AuthServer::new(auth::Auth::new(door.clone())))
+        .add_service(SessionsServer::new(sessions::Sessions::new(door.clone())))
+        .add_service(LinesServer::new(lines::Lines::new(door.clone())))
         .add_service(reflection::v1())
         .add_service(reflection::v1alpha())
 }

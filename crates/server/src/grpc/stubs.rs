@@ -3,3 +3,4 @@
 #![allow(missing_docs, unreachable_pub, clippy::all)]
 
 include!(concat!(env!("OUT_DIR"), "/etcdserverpb.rs"));
+include!(concat!(env!("OUT_DIR"), "/tenure.v1.rs"));

@@ -2,13 +2,17 @@
 
 mod auth;
 mod cluster;
+mod election;
 mod kv;
 mod lease;
+mod line;
+mod lock;
 mod maintenance;
 mod reflection;
 mod reply;
 mod steps;
 mod stubs;
+mod turn;
 mod watch;
 
 use std::time::Duration;
@@ -17,8 +21,9 @@ use tonic::service::Routes;
 
 pub(crate) use self::reply::refuse;
 use self::stubs::{
-    auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer,
-    lease_server::LeaseServer, maintenance_server::MaintenanceServer,
+    auth_server::AuthServer, cluster_server::ClusterServer, election_server::ElectionServer,
+    kv_server::KvServer, lease_server::LeaseServer, lock_server::LockServer,
+    maintenance_server::MaintenanceServer,
 };
 use crate::node::Door;
 
@@ -56,6 +61,14 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
         .add_service(ClusterServer::new(cluster::Cluster::new(door.clone(), limits)))
         .add_service(MaintenanceServer::new(maintenance::Maintenance::new(door.clone())))
         .add_service(AuthServer::new(auth::Auth::new(door.clone())))
+        .add_service(
+            ElectionServer::new(election::Election::new(door.clone(), limits))
+                .max_decoding_message_size(frame_max),
+        )
+        .add_service(
+            LockServer::new(lock::Lock::new(door.clone(), limits))
+                .max_decoding_message_size(frame_max),
+        )
         .add_service(reflection::v1())
         .add_service(reflection::v1alpha())
 }

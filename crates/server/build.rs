@@ -1,14 +1,30 @@
-//! Generates the server half of the etcd v3 services, over the messages that `tenure-api` owns.
+//! Generates the server half of the etcd v3 services and of our own, over the messages that `tenure-api` owns.
 
-/// The services with a door here so far; the others answer Unimplemented.
-const SERVED: [&str; 8] =
-    ["KV", "Watch", "Lease", "Cluster", "Maintenance", "Auth", "Election", "Lock"];
+/// The services with a door here; others in the files would answer Unimplemented.
+const SERVED: [&str; 10] = [
+    "KV",
+    "Watch",
+    "Lease",
+    "Cluster",
+    "Maintenance",
+    "Auth",
+    "Election",
+    "Lock",
+    "Sessions",
+    "Lines",
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let protos = "../api/proto";
     println!("cargo:rerun-if-changed={protos}");
     let mut files = protox::compile(
-        ["etcdserverpb/rpc.proto", "v3electionpb/v3election.proto", "v3lockpb/v3lock.proto"],
+        [
+            "etcdserverpb/rpc.proto",
+            "v3electionpb/v3election.proto",
+            "v3lockpb/v3lock.proto",
+            "tenure/v1/session.proto",
+            "tenure/v1/line.proto",
+        ],
         [protos],
     )?;
     for file in &mut files.file {
@@ -18,6 +34,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for package in ["etcdserverpb", "mvccpb", "authpb", "v3electionpb", "v3lockpb"] {
         stubs = stubs.extern_path(format!(".{package}"), format!("::tenure_api::wire::{package}"));
     }
-    stubs.compile_fds(files)?;
+    stubs.extern_path(".tenure.v1", "::tenure_api::wire::tenure::v1").compile_fds(files)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use tonic::{Response, Status};
 use super::{
     Limits,
     lease::unowned,
-    line::{Lines, Newcomer},
+    places::{Newcomer, Places},
     reply::{refuse, wants_leader},
     stubs,
     turn::{self, Leaders},
@@ -24,7 +24,7 @@ use crate::node::Door;
 
 pub(super) struct Election {
     door: Door,
-    lines: Lines,
+    places: Places,
     limits: Limits,
 }
 
@@ -32,7 +32,7 @@ type Answered<T> = Result<Response<T>, Status>;
 
 impl Election {
     pub(super) fn new(door: Door, limits: Limits) -> Election {
-        Election { lines: Lines::new(door.clone(), limits), door, limits }
+        Election { places: Places::new(door.clone(), limits), door, limits }
     }
 
     /// A request's message, if it may come in at all.
@@ -73,7 +73,7 @@ impl stubs::election_server::Election for Election {
             value: Some(message.value),
             expired: Failure::ElectionSessionExpired,
         };
-        let held = self.lines.hold(candidate, &metadata).await?;
+        let held = self.places.hold(candidate, &metadata).await?;
         let granted = held.is_unowned.then_some((held.lease.0, unowned::TTL_SECS));
         let (granted_lease, granted_ttl) = granted.unwrap_or_default();
         let leader = pb::LeaderKey { name, key: held.key, rev: held.token.0, lease: held.lease.0 };
@@ -94,7 +94,7 @@ impl stubs::election_server::Election for Election {
         let leader = provided(message.leader)?;
         let key = named(leader.key)?;
         let lease = LeaseId::from_wire(leader.lease);
-        let header = self.lines.show(&key, Revision(leader.rev), lease, message.value).await?;
+        let header = self.places.show(&key, Revision(leader.rev), lease, message.value).await?;
         Ok(Response::new(pb::ProclaimResponse { header }))
     }
 
@@ -117,7 +117,8 @@ impl stubs::election_server::Election for Election {
         let has_leader = wants_leader(request.metadata());
         let name = named(self.take(request)?.name)?;
         let (door, limits) = (self.door.clone(), self.limits);
-        let leaders = Leaders::of(&door, &name);
+        turn::ready(&door, limits.leaderless_max).await.map_err(refuse)?;
+        let leaders = Leaders::of(door.clone(), name);
         let heard = stream::try_unfold((leaders, door), move |(mut leaders, door)| async move {
             let (leader, stamp) = tokio::select! {
                 next = leaders.next() => next.map_err(refuse)?,
@@ -136,7 +137,7 @@ impl stubs::election_server::Election for Election {
         request: tonic::Request<pb::ResignRequest>,
     ) -> Answered<pb::ResignResponse> {
         let leader = provided(self.take(request)?.leader)?;
-        let header = self.lines.leave(named(leader.key)?, Some(Revision(leader.rev))).await?;
+        let header = self.places.leave(named(leader.key)?, Some(Revision(leader.rev))).await?;
         Ok(Response::new(pb::ResignResponse { header }))
     }
 }

@@ -59,7 +59,7 @@ async fn renew(
 }
 
 /// A positive id that nobody else will choose.
-fn random_id() -> LeaseId {
+pub(super) fn random_id() -> LeaseId {
     let id = LeaseId(((random() >> 1) as i64).max(1));
     if unowned::is(id) { random_id() } else { id }
 }

@@ -7,7 +7,7 @@ use tonic::{Response, Status};
 use super::{
     Limits,
     lease::unowned,
-    line::{Lines, Newcomer},
+    places::{Newcomer, Places},
     reply::refuse,
     stubs,
 };
@@ -15,13 +15,13 @@ use crate::node::Door;
 
 pub(super) struct Lock {
     door: Door,
-    lines: Lines,
+    places: Places,
     limits: Limits,
 }
 
 impl Lock {
     pub(super) fn new(door: Door, limits: Limits) -> Lock {
-        Lock { lines: Lines::new(door.clone(), limits), door, limits }
+        Lock { places: Places::new(door.clone(), limits), door, limits }
     }
 }
 
@@ -45,7 +45,7 @@ impl stubs::lock_server::Lock for Lock {
             value: None,
             expired: Failure::MutexSessionExpired,
         };
-        let held = self.lines.hold(waiter, &metadata).await?;
+        let held = self.places.hold(waiter, &metadata).await?;
         let granted = held.is_unowned.then_some((held.lease.0, unowned::TTL_SECS));
         let (granted_lease, granted_ttl) = granted.unwrap_or_default();
         Ok(Response::new(pb::LockResponse {
@@ -67,7 +67,7 @@ impl stubs::lock_server::Lock for Lock {
             return Err(refuse(Failure::EmptyKey));
         }
         let token = Some(Revision(message.fencing_token)).filter(|token| token.0 != 0);
-        let header = self.lines.leave(message.key, token).await?;
+        let header = self.places.leave(message.key, token).await?;
         Ok(Response::new(pb::UnlockResponse { header }))
     }
 }

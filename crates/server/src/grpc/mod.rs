@@ -1,19 +1,23 @@
-//! The etcd v3 API over gRPC: a file per service, each a thin door to the node.
+//! The etcd v3 API and our own over gRPC: a file per service, each a thin door to the node.
 
+mod attachment;
 mod auth;
 mod cluster;
 mod election;
 mod kv;
 mod lease;
-mod line;
+mod lines;
 mod lock;
 mod maintenance;
+mod places;
 mod reflection;
 mod reply;
+mod sessions;
 mod steps;
 mod stubs;
 mod turn;
 mod watch;
+mod words;
 
 use std::time::Duration;
 
@@ -22,8 +26,9 @@ use tonic::service::Routes;
 pub(crate) use self::reply::refuse;
 use self::stubs::{
     auth_server::AuthServer, cluster_server::ClusterServer, election_server::ElectionServer,
-    kv_server::KvServer, lease_server::LeaseServer, lock_server::LockServer,
-    maintenance_server::MaintenanceServer,
+    kv_server::KvServer, lease_server::LeaseServer, lines_server::LinesServer,
+    lock_server::LockServer, maintenance_server::MaintenanceServer,
+    sessions_server::SessionsServer,
 };
 use crate::node::Door;
 
@@ -69,6 +74,8 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
             LockServer::new(lock::Lock::new(door.clone(), limits))
                 .max_decoding_message_size(frame_max),
         )
+        .add_service(SessionsServer::new(sessions::Sessions::new(door.clone())))
+        .add_service(LinesServer::new(lines::Lines::new(door.clone())))
         .add_service(reflection::v1())
         .add_service(reflection::v1alpha())
 }

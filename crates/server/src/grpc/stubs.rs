@@ -5,3 +5,4 @@
 include!(concat!(env!("OUT_DIR"), "/etcdserverpb.rs"));
 include!(concat!(env!("OUT_DIR"), "/v3electionpb.rs"));
 include!(concat!(env!("OUT_DIR"), "/v3lockpb.rs"));
+include!(concat!(env!("OUT_DIR"), "/tenure.v1.rs"));

@@ -1,143 +1,124 @@
 //! Waiting for one's turn in a line, and hearing whose turn it is.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tenure_api::{
-    Failure, KeyValue, Range, Revision, Span,
-    op::{SortOrder, SortTarget},
-};
+use tenure_api::{Failure, KeyValue, Revision, wire::etcdserverpb::ResponseHeader};
 use tenure_replica::{
     Consistency, Read, Reply, Request,
-    watch::{Interest, WatchCreate, WatchInput},
+    queue::listeners::{LineInput, LineNews, Observed},
 };
-
-use tenure_api::wire::etcdserverpb::ResponseHeader;
 use tonic::Status;
 
-use super::reply::{refuse, unexpected};
-use crate::node::{Door, Stamp, StreamNews, WatchOutlet};
+use super::reply::unexpected;
+use crate::node::{Door, LineOutlet, Stamp};
+
+/// The cluster version from which on the members know of lines. A cluster comes to it within moments of its first
+/// start, and after an upgrade when the last member has it.
+const LINES_SINCE: u32 = 3;
+
+/// Waits until this member knows of lines; for so long at the most.
+pub(super) async fn ready(door: &Door, patience: Duration) -> Result<(), Failure> {
+    let known = |status: &Arc<tenure_replica::Status>| status.cluster_version >= LINES_SINCE;
+    if known(&door.status()) {
+        return Ok(());
+    }
+    let waited = tokio::time::timeout(patience, door.status_when(known)).await;
+    waited.map(|_| ()).map_err(|_| Failure::NotCapable)
+}
 
 /// What becomes of a place in a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Turn {
-    /// It is the first.
+    /// It holds.
     Held(Stamp),
     /// The key is gone, or is another's now.
     Gone,
 }
 
-/// All keys of a line.
-fn span(name: &[u8]) -> Span {
-    Span::prefix([name, b"/"].concat().into())
-}
-
-/// Waits until a place is the first of its line, or gone.
+/// Waits until a place holds, or is gone.
 pub(super) async fn wait(
     door: &Door,
-    name: &[u8],
+    name: &Bytes,
     key: &Bytes,
     created: Revision,
 ) -> Result<Turn, Failure> {
-    let mut line = Heard::open(door, name);
     loop {
-        let (places, stamp) = line.read().await?;
-        if !places.iter().any(|kv| kv.key == key && kv.create_revision == created) {
-            return Ok(Turn::Gone);
+        let (name, key) = (name.clone(), key.clone());
+        let ask = |listener| LineInput::Await { listener, name, key, created };
+        let mut outlet = door.listen(ask);
+        match outlet.news.recv().await {
+            Some((LineNews::Held, stamp)) => return Ok(Turn::Held(stamp)),
+            Some((LineNews::Gone(_), _)) => return Ok(Turn::Gone),
+            // Nothing else is said of a place.
+            Some(_) => {}
+            None => serves(door).await?,
         }
-        if places.first().is_some_and(|first| first.key == key) {
-            return Ok(Turn::Held(stamp));
-        }
-        line.change().await?;
+    }
+}
+
+/// Who leads, as fresh as anybody knows it.
+pub(super) async fn leader(
+    door: &Door,
+    name: Bytes,
+) -> Result<(Option<ResponseHeader>, Option<Arc<KeyValue>>), Status> {
+    let read = Request::Read(Read::Leader(name), Consistency::Linearizable);
+    match door.open(door.ask(read).await)? {
+        (header, Reply::Leader(leader)) => Ok((header, leader)),
+        (_, other) => Err(unexpected(&other)),
     }
 }
 
 /// Somebody who hears who leads.
 pub(super) struct Leaders {
-    line: Heard,
-    told: Option<Revision>,
+    door: Door,
+    name: Bytes,
+    outlet: LineOutlet,
+    /// The newest version of a leader's key that was told.
+    told: Revision,
 }
 
 impl Leaders {
-    pub(super) fn of(door: &Door, name: &[u8]) -> Leaders {
-        Leaders { line: Heard::open(door, name), told: None }
+    pub(super) fn of(door: Door, name: Bytes) -> Leaders {
+        let outlet = observe(&door, &name);
+        Leaders { door, name, outlet, told: Revision(0) }
     }
 
-    /// Whoever leads next, or what the leader shows next.
+    /// Whoever leads next, or what the leader shows next. Says nothing while nobody leads: etcd has no word for
+    /// it, and its clients would fall over one.
     pub(super) async fn next(&mut self) -> Result<(Arc<KeyValue>, Stamp), Failure> {
         loop {
-            let (places, stamp) = self.line.read().await?;
-            match places.into_iter().next() {
-                Some(first) if self.told != Some(first.mod_revision) => {
-                    self.told = Some(first.mod_revision);
-                    return Ok((first, stamp));
+            let (seen, stamp) = match self.outlet.news.recv().await {
+                Some((LineNews::Observed(seen), stamp)) => (seen, stamp),
+                Some(_) => continue,
+                None => {
+                    // Too much was told and not taken: go on with how things are.
+                    serves(&self.door).await?;
+                    self.outlet = observe(&self.door, &self.name);
+                    continue;
                 }
-                _ => self.line.change().await?,
+            };
+            match seen {
+                Observed::Began(_, Some(kv)) | Observed::Proclaimed(_, kv)
+                    if kv.mod_revision > self.told =>
+                {
+                    self.told = kv.mod_revision;
+                    return Ok((kv, stamp));
+                }
+                // This member skipped a part of the log, and knows of that time who led, but not with what.
+                Observed::Began(_, None) => self.outlet = observe(&self.door, &self.name),
+                _ => {}
             }
         }
     }
 }
 
-/// A line that is listened to.
-struct Heard {
-    door: Door,
-    outlet: WatchOutlet,
-    span: Span,
+fn observe(door: &Door, name: &Bytes) -> LineOutlet {
+    door.listen(|listener| LineInput::Observe { listener, name: name.clone(), after: None })
 }
 
-impl Heard {
-    fn open(door: &Door, name: &[u8]) -> Heard {
-        let outlet = door.open_watch();
-        let interest =
-            Interest { no_put: false, no_delete: false, prev_kv: false, span: span(name) };
-        let create = WatchCreate { id: None, interest, start: None, progress_notify: false };
-        door.watch(WatchInput::Create(outlet.stream, create));
-        Heard { door: door.clone(), outlet, span: span(name) }
-    }
-
-    async fn read(&self) -> Result<(Vec<Arc<KeyValue>>, Stamp), Failure> {
-        let mut range = Range::all(self.span.clone());
-        (range.sort_order, range.sort_target) = (SortOrder::Ascend, SortTarget::Create);
-        let read = Request::Read(Read::Range(range), Consistency::Serializable);
-        let answer = self.door.ask(read).await?;
-        let stamp = Stamp { revision: answer.revision, term: answer.term };
-        let found = match answer.result? {
-            Reply::Range(found) => found,
-            Reply::LargeRange(store, range) => store.range(&range)?,
-            _ => return Err(Failure::Stopped),
-        };
-        Ok((found.kvs, stamp))
-    }
-
-    async fn change(&mut self) -> Result<(), Failure> {
-        loop {
-            match self.outlet.news.recv().await {
-                Some(StreamNews::Events(_, events, _)) => {
-                    self.door.metrics.mvcc.events_pending.sub(events.ends.len() as i64);
-                    self.door.watch(WatchInput::Drained(self.outlet.stream, events.cost));
-                    return Ok(());
-                }
-                Some(StreamNews::Ended(why)) => return Err(why),
-                Some(_) => {}
-                None => return Err(Failure::Stopped),
-            }
-        }
-    }
-}
-
-/// Who leads.
-pub(super) async fn leader(
-    door: &Door,
-    name: Bytes,
-) -> Result<(Option<ResponseHeader>, Option<Arc<KeyValue>>), Status> {
-    let mut range = Range::all(span(&name));
-    (range.sort_order, range.sort_target) = (SortOrder::Ascend, SortTarget::Create);
-    let read = Request::Read(Read::Range(range), Consistency::Linearizable);
-    let (header, reply) = door.open(door.ask(read).await)?;
-    let found = match reply {
-        Reply::Range(found) => found,
-        Reply::LargeRange(store, range) => store.range(&range).map_err(refuse)?,
-        other => return Err(unexpected(&other)),
-    };
-    Ok((header, found.kvs.into_iter().next()))
+/// Why somebody was let go who listened: this member serves nobody any more, or it was only that listener.
+async fn serves(door: &Door) -> Result<(), Failure> {
+    let read = Request::Read(Read::Freshness, Consistency::Linearizable);
+    door.ask(read).await?.result.map(|_| ())
 }

@@ -9,11 +9,15 @@ use tenure_api::{ClusterId, Failure, MemberId};
 use tenure_replica::{
     Answer, Consistency, Read, Request, Status,
     command::Lane,
+    queue::listeners::{LineInput, LineNews, Listener},
     watch::{WatchInput, WatchStream},
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::streams::StreamNews;
+use super::{
+    outlets::NEWS_MAX,
+    streams::{Stamp, StreamNews},
+};
 use crate::metrics::Metrics;
 
 /// Requests that may be open at a member; what keeps sessions alive may go beyond.
@@ -43,6 +47,8 @@ pub(super) enum Submission {
     Request(Request, oneshot::Sender<Answer>),
     Watch(WatchInput),
     Open(WatchStream, mpsc::UnboundedSender<StreamNews>),
+    Listen(LineInput, mpsc::Sender<(LineNews, Stamp)>),
+    Deafen(Listener),
     HandOver,
 }
 
@@ -91,6 +97,14 @@ impl Door {
         let stream = self.streams.fetch_add(1, Ordering::Relaxed);
         let _ = self.submissions.send(Submission::Open(stream, sender));
         WatchOutlet { stream, news, door: self.clone() }
+    }
+
+    /// Listens to a line, a place in it or a session.
+    pub fn listen(&self, ask: impl FnOnce(Listener) -> LineInput) -> LineOutlet {
+        let (sender, news) = mpsc::channel(NEWS_MAX);
+        let listener = self.streams.fetch_add(1, Ordering::Relaxed);
+        let _ = self.submissions.send(Submission::Listen(ask(listener), sender));
+        LineOutlet { listener, news, submissions: self.submissions.clone() }
     }
 
     /// Says something on a watch stream.
@@ -152,6 +166,21 @@ impl Drop for WatchOutlet {
             }
         }
         self.door.watch(WatchInput::Closed(self.stream));
+    }
+}
+
+/// The receiving end of a listener. Dropping it ends the listening.
+#[derive(Debug)]
+pub struct LineOutlet {
+    listener: Listener,
+    /// What it is told. Ends when this member stops, or when too much was told and not taken.
+    pub news: mpsc::Receiver<(LineNews, Stamp)>,
+    submissions: mpsc::UnboundedSender<Submission>,
+}
+
+impl Drop for LineOutlet {
+    fn drop(&mut self) {
+        let _ = self.submissions.send(Submission::Deafen(self.listener));
     }
 }
 

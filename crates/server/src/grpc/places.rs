@@ -21,7 +21,9 @@ use tenure_api::{
     Compare, CompareResult, CompareTarget, DeleteRange, Failure, KeyValue, LeaseId, Op, OpResult,
     Put, Range, Revision, Span, Txn, TxnResult, op::PutLease, wire::etcdserverpb::ResponseHeader,
 };
-use tenure_replica::{Answer, Consistency, Outcome, Read, Reply, Request, command::Command};
+use tenure_replica::{
+    Answer, Consistency, Outcome, Read, Reply, Request, command::Command, queue::key_of,
+};
 use tonic::{Status, metadata::MetadataMap};
 
 use super::{
@@ -42,9 +44,9 @@ const UNDO_PAUSE: Duration = Duration::from_millis(200);
 /// How often another id is tried for a lease if the first one is taken.
 const LEASE_IDS_MAX: usize = 8;
 
-/// The lines, for those who come through etcd's services.
+/// The places in all lines, for those who come through etcd's services.
 #[derive(Clone)]
-pub(super) struct Lines {
+pub(super) struct Places {
     door: Door,
     limits: Limits,
 }
@@ -72,9 +74,9 @@ pub(super) struct Held {
     pub(super) is_unowned: bool,
 }
 
-impl Lines {
-    pub(super) fn new(door: Door, limits: Limits) -> Lines {
-        Lines { door, limits }
+impl Places {
+    pub(super) fn new(door: Door, limits: Limits) -> Places {
+        Places { door, limits }
     }
 
     /// Takes a place and waits for its turn.
@@ -84,6 +86,7 @@ impl Lines {
         metadata: &MetadataMap,
     ) -> Result<Held, Status> {
         let has_leader = wants_leader(metadata);
+        turn::ready(&self.door, self.limits.leaderless_max).await.map_err(refuse)?;
         loop {
             // In a task of its own: a call that goes away in the middle must not leave half of it behind.
             let entering = tokio::spawn(enter(self.door.clone(), newcomer.clone()));
@@ -204,7 +207,7 @@ async fn enter(door: Door, newcomer: Newcomer) -> Result<Place, Status> {
         }
     };
     let is_unowned = unowned.is_some();
-    let key: Bytes = [&newcomer.name[..], format!("/{lease}").as_bytes()].concat().into();
+    let key = key_of(&newcomer.name, lease);
     let command = Command::Txn(entering(&key, lease, newcomer.value));
     let (_, entered) = done(&door, door.ask(Request::Write(command)).await)?;
     let is_fresh = entered.succeeded;

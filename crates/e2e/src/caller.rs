@@ -189,8 +189,13 @@ impl<T: Send + 'static> Waiting<T> {
     }
 
     /// The answer, which must come.
-    pub async fn answer(mut self) -> Result<T, Status> {
-        self.within(PATIENCE).await.unwrap_or_else(|| panic!("no answer within {PATIENCE:?}"))
+    pub async fn answer(self) -> Result<T, Status> {
+        self.answer_within(PATIENCE).await
+    }
+
+    /// The answer, which must come in time.
+    pub async fn answer_within(mut self, time: Duration) -> Result<T, Status> {
+        self.within(time).await.unwrap_or_else(|| panic!("no answer within {time:?}"))
     }
 
     /// The answer if it comes in time.

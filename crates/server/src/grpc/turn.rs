@@ -74,14 +74,14 @@ pub(super) struct Leaders {
     door: Door,
     name: Bytes,
     outlet: LineOutlet,
-    /// The newest version of a leader's key that was told.
-    told: Revision,
+    /// The version of a leader's key that was told last: when it was made, and when it was changed.
+    told: Option<(Revision, Revision)>,
 }
 
 impl Leaders {
     pub(super) fn of(door: Door, name: Bytes) -> Leaders {
         let outlet = observe(&door, &name);
-        Leaders { door, name, outlet, told: Revision(0) }
+        Leaders { door, name, outlet, told: None }
     }
 
     /// Whoever leads next, or what the leader shows next. Says nothing while nobody leads: etcd has no word for
@@ -99,11 +99,13 @@ impl Leaders {
                 }
             };
             match seen {
-                Observed::Began(_, Some(kv)) | Observed::Proclaimed(_, kv)
-                    if kv.mod_revision > self.told =>
-                {
-                    self.told = kv.mod_revision;
-                    return Ok((kv, stamp));
+                Observed::Began(_, Some(kv)) | Observed::Proclaimed(_, kv) => {
+                    // Who began to listen anew may be told once more what is known.
+                    let version = Some((kv.create_revision, kv.mod_revision));
+                    if self.told != version {
+                        self.told = version;
+                        return Ok((kv, stamp));
+                    }
                 }
                 // This member skipped a part of the log, and knows of that time who led, but not with what.
                 Observed::Began(_, None) => self.outlet = observe(&self.door, &self.name),

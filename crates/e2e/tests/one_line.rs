@@ -402,6 +402,55 @@ async fn a_place_given_up_without_a_majority_goes_when_there_is_one() {
     .await;
 }
 
+/// A client whose call broke off calls again, on another member, while the first member still cleans up after it, and
+/// the lock comes free in the middle of it all. Whatever happens first: who is told that it holds, holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_not_taken_away_by_the_call_before_it() {
+    const TRIALS: usize = 60;
+    let cluster = Cluster::start(3).await;
+    let (here, there, looker) = (caller(&cluster, 0), caller(&cluster, 1), caller(&cluster, 2));
+    let mut at_its_old_place = 0;
+    for trial in 0..TRIALS {
+        let name = format!("door-{trial}");
+        let holder = looker.locked(&name, looker.lease(TTL).await).await;
+        let lease = looker.lease(TTL).await;
+        let first = here.lock(&name, lease);
+        let place = looker.in_line(&name, 2).await[1].create_revision;
+        let unlocked = looker.unlock(holder.key, holder.fencing_token);
+        let again = match trial % 3 {
+            0 => {
+                first.hang_up();
+                there.lock(&name, lease)
+            }
+            1 => {
+                let again = there.lock(&name, lease);
+                first.hang_up();
+                again
+            }
+            _ => {
+                let again = there.lock(&name, lease);
+                eventually("the place is taken over", async || {
+                    let line = looker.line(&name).await;
+                    if line[1].version == 2 { Ok(()) } else { Err(format!("{line:?}")) }
+                })
+                .await;
+                first.hang_up();
+                again
+            }
+        };
+        let (again, unlocked) = tokio::join!(again.answer(), unlocked);
+        unlocked.unwrap();
+        let token = again.unwrap().fencing_token;
+        at_its_old_place += usize::from(token == place);
+        // What the first member does for the first call comes before what it does now.
+        here.put("afterwards", "").await;
+        let line = looker.line(&name).await;
+        assert_eq!(line.len(), 1, "trial {trial}: {line:?}");
+        assert_eq!(line[0].create_revision, token, "trial {trial}");
+    }
+    assert!(at_its_old_place >= TRIALS / 3, "a place that was taken over is kept");
+}
+
 /// Who wants no word from a member without a raft leader gets none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_wants_a_raft_leader_does_not_wait_without_one() {

@@ -31,8 +31,8 @@ pub(super) struct Election {
 type Answered<T> = Result<Response<T>, Status>;
 
 impl Election {
-    pub(super) fn new(door: Door, limits: Limits) -> Election {
-        Election { places: Places::new(door.clone(), limits), door, limits }
+    pub(super) fn new(door: Door, places: Places, limits: Limits) -> Election {
+        Election { door, places, limits }
     }
 
     /// A request's message, if it may come in at all.

@@ -20,8 +20,8 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    pub(super) fn new(door: Door, limits: Limits) -> Lock {
-        Lock { places: Places::new(door.clone(), limits), door, limits }
+    pub(super) fn new(door: Door, places: Places, limits: Limits) -> Lock {
+        Lock { door, places, limits }
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) const REQUEST_OVERHEAD_BYTES: usize = 512 << 10;
 /// All services of this server.
 pub fn routes(door: &Door, limits: Limits) -> Routes {
     let frame_max = limits.request_bytes_max + REQUEST_OVERHEAD_BYTES;
+    let places = places::Places::new(door.clone(), limits);
     let (reporter, health) = tonic_health::server::health_reporter();
     // The whole server is one service to its health checkers.
     drop(reporter);
@@ -67,11 +68,11 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
         .add_service(MaintenanceServer::new(maintenance::Maintenance::new(door.clone())))
         .add_service(AuthServer::new(auth::Auth::new(door.clone())))
         .add_service(
-            ElectionServer::new(election::Election::new(door.clone(), limits))
+            ElectionServer::new(election::Election::new(door.clone(), places.clone(), limits))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(
-            LockServer::new(lock::Lock::new(door.clone(), limits))
+            LockServer::new(lock::Lock::new(door.clone(), places, limits))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(SessionsServer::new(sessions::Sessions::new(door.clone())))

@@ -24,6 +24,7 @@ use tenure_api::{
 use tenure_replica::{
     Answer, Consistency, Outcome, Read, Reply, Request, command::Command, queue::key_of,
 };
+use tokio::sync::Semaphore;
 use tonic::{Status, metadata::MetadataMap};
 
 use super::{
@@ -43,12 +44,15 @@ const UNDO_PATIENCE: Duration = Duration::from_secs(60);
 const UNDO_PAUSE: Duration = Duration::from_millis(200);
 /// How often another id is tried for a lease if the first one is taken.
 const LEASE_IDS_MAX: usize = 8;
+/// Calls that may wait for their turn at a member; more are refused with "too many requests".
+const WAITING_MAX: usize = 100_000;
 
 /// The places in all lines, for those who come through etcd's services.
 #[derive(Clone)]
 pub(super) struct Places {
     door: Door,
     limits: Limits,
+    waiting: Arc<Semaphore>,
 }
 
 /// Somebody who wants to stand in a line.
@@ -76,7 +80,7 @@ pub(super) struct Held {
 
 impl Places {
     pub(super) fn new(door: Door, limits: Limits) -> Places {
-        Places { door, limits }
+        Places { door, limits, waiting: Arc::new(Semaphore::new(WAITING_MAX)) }
     }
 
     /// Takes a place and waits for its turn.
@@ -86,6 +90,7 @@ impl Places {
         metadata: &MetadataMap,
     ) -> Result<Held, Status> {
         let has_leader = wants_leader(metadata);
+        let _waits = self.waiting.try_acquire().map_err(|_| refuse(Failure::TooManyRequests))?;
         turn::ready(&self.door, self.limits.leaderless_max).await.map_err(refuse)?;
         loop {
             // In a task of its own: a call that goes away in the middle must not leave half of it behind.

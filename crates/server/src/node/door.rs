@@ -39,6 +39,7 @@ pub struct Door {
     streams: Arc<AtomicU64>,
     /// Requests that have no answer yet.
     open: Arc<AtomicUsize>,
+    closed: Arc<watch::Sender<bool>>,
     pub(crate) metrics: Arc<Metrics>,
     /// This member.
     pub me: MemberId,
@@ -66,17 +67,34 @@ impl Door {
         metrics: Arc<Metrics>,
     ) -> Door {
         let (streams, open) = (Arc::default(), Arc::default());
-        Door { submissions, status, streams, open, metrics, me, cluster }
+        let closed = Arc::new(watch::Sender::new(false));
+        Door { submissions, status, streams, open, closed, metrics, me, cluster }
     }
 
     /// Asks the node and waits for its one answer.
     pub async fn ask(&self, request: Request) -> Result<Answer, Failure> {
-        let _open = Turn::take(&self.open, &request)?;
+        self.begin(request).await
+    }
+
+    /// Asks the node at once; its one answer can be waited for, and comes about whether or not it is.
+    pub fn begin(
+        &self,
+        request: Request,
+    ) -> impl Future<Output = Result<Answer, Failure>> + Send + use<> {
+        let begun = self.submit(request);
+        async {
+            let (_open, answer) = begun?;
+            answer.await.map_err(|_| Failure::Stopped)
+        }
+    }
+
+    fn submit(&self, request: Request) -> Result<(Turn, oneshot::Receiver<Answer>), Failure> {
+        let open = Turn::take(&self.open, &request)?;
         let (sender, receiver) = oneshot::channel();
         self.submissions
             .send(Submission::Request(request, sender))
             .map_err(|_| Failure::Stopped)?;
-        receiver.await.map_err(|_| Failure::Stopped)
+        Ok((open, receiver))
     }
 
     /// Opens a watch stream.
@@ -109,6 +127,21 @@ impl Door {
     /// Says something on a watch stream.
     pub fn watch(&self, input: WatchInput) {
         let _ = self.submissions.send(Submission::Watch(input));
+    }
+
+    /// Nobody who waits for their turn may wait any longer: this member stops.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Waits until it is closed.
+    pub(crate) async fn closed(&self) {
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     /// This member will stop soon: somebody else shall lead.
@@ -169,17 +202,17 @@ impl Drop for LineOutlet {
 }
 
 /// One open request's place among the others, given back when it is answered or given up.
-struct Turn<'a>(&'a AtomicUsize);
+struct Turn(Arc<AtomicUsize>);
 
-impl Turn<'_> {
-    fn take<'a>(open: &'a AtomicUsize, request: &Request) -> Result<Turn<'a>, Failure> {
+impl Turn {
+    fn take(open: &Arc<AtomicUsize>, request: &Request) -> Result<Turn, Failure> {
         let max = match request {
             Request::Write(command) if command.lane() == Lane::Session => OPEN_SESSION_MAX,
             // Whether the loop answers at all: who asks ends the process if it does not.
             Request::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
             _ => OPEN_MAX,
         };
-        let turn = Turn(open);
+        let turn = Turn(open.clone());
         if open.fetch_add(1, Ordering::Relaxed) >= max {
             return Err(Failure::TooManyRequests);
         }
@@ -187,7 +220,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -202,11 +235,11 @@ mod tests {
 
     #[test]
     fn a_member_with_too_much_to_do_is_alive() {
-        let open = AtomicUsize::new(OPEN_MAX);
+        let open = Arc::new(AtomicUsize::new(OPEN_MAX));
         let fresh = |consistency| Request::Read(Read::Freshness, consistency);
         assert!(Turn::take(&open, &fresh(Consistency::Serializable)).is_ok());
         assert!(Turn::take(&open, &Request::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
         assert!(Turn::take(&open, &fresh(Consistency::Linearizable)).is_err());
-        assert_eq!(open.into_inner(), OPEN_MAX, "every turn is given back");
+        assert_eq!(open.load(Ordering::Relaxed), OPEN_MAX, "every turn is given back");
     }
 }

@@ -250,6 +250,7 @@ impl Server {
     }
 
     async fn close_doors(&mut self) {
+        self.door.close();
         self.stop.send_replace(true);
         for door in &mut self.doors {
             let _ = door.await;

@@ -6,6 +6,7 @@
 //!
 //! This crate knows nothing of raft or of how a member works inside: a real etcd serves it as well.
 
+pub mod fence;
 pub mod grpc;
 
 pub use tenure_api as api;

@@ -1,0 +1,31 @@
+//! Fencing: what makes a lock safe for what it protects.
+//!
+//! No lock can stop its holder from acting late. A process that pauses (a long collection, a stopped
+//! virtual machine, a slow disk) does not notice that its lease ran out, and goes on where it was; a
+//! request of its own may sit in a network queue and arrive when the next holder has long begun. Only
+//! the thing that is written to can tell, and it needs a number to tell by: the [`FencingToken`], which
+//! grows from holder to holder. Whoever has seen a token refuses older ones.
+//!
+//! | what is protected | what checks the token |
+//! |---|---|
+//! | memory, files or devices of a Rust service | a [`Gate`] |
+//!
+//! What a gate cannot do: it believes the numbers it is shown. It is no access control, and somebody who
+//! shows an invented large token shuts out everybody else.
+
+mod book;
+mod disk;
+mod file;
+mod gate;
+mod pass;
+mod refusal;
+mod token;
+
+#[cfg(test)]
+mod tests;
+
+pub use file::OpenError;
+pub use gate::{Gate, Limits, Passage, RESOURCE_BYTES_MAX};
+pub use pass::{Hold, Pass};
+pub use refusal::{Admission, Obstacle, Refusal};
+pub use token::{FencingToken, NotAToken};

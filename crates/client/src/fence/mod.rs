@@ -8,6 +8,7 @@
 //!
 //! | what is protected | what checks the token |
 //! |---|---|
+//! | keys in tenure or etcd | the store itself: [`guarded_put`], [`guarded_txn`] |
 //! | memory, files or devices of a Rust service | a [`Gate`] |
 //!
 //! What a gate cannot do: it believes the numbers it is shown. It is no access control, and somebody who
@@ -19,6 +20,7 @@ mod file;
 mod gate;
 mod pass;
 mod refusal;
+mod store;
 mod token;
 
 #[cfg(test)]
@@ -28,4 +30,5 @@ pub use file::OpenError;
 pub use gate::{Gate, Limits, Passage, RESOURCE_BYTES_MAX};
 pub use pass::{Hold, Pass};
 pub use refusal::{Admission, Obstacle, Refusal};
+pub use store::{GuardedError, HolderKey, guarded_delete, guarded_put, guarded_txn};
 pub use token::{FencingToken, NotAToken};

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | keys in tenure or etcd | the store itself: [`guarded_put`], [`guarded_txn`] |
 //! | memory, files or devices of a Rust service | a [`Gate`] |
+//! | a Rust service behind HTTP | the same gate, as a tower layer: `http::FenceLayer` (feature `tower`) |
 //!
 //! What a gate cannot do: it believes the numbers it is shown. It is no access control, and somebody who
 //! shows an invented large token shuts out everybody else.
@@ -18,6 +19,8 @@ mod book;
 mod disk;
 mod file;
 mod gate;
+#[cfg(feature = "tower")]
+pub mod http;
 mod pass;
 mod refusal;
 mod store;

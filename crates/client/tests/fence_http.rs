@@ -1,4 +1,5 @@
 //! A real axum service behind a gate, over real connections.
+#![allow(clippy::unwrap_used)]
 
 use std::{
     net::SocketAddr,

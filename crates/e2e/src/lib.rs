@@ -6,7 +6,7 @@
 //!
 //! [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers
 //! what was acknowledged, [`Register`] looks for stale reads, [`Network`] puts members into network
-//! namespaces and cuts the links between them, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign
+//! namespaces and cuts the links between them, [`Postgres`] is a real database, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign
 //! programs.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
@@ -19,6 +19,7 @@ mod load;
 mod member;
 mod metrics;
 mod network;
+mod postgres;
 mod register;
 pub mod tools;
 mod wait;
@@ -32,6 +33,7 @@ pub use load::{Load, Record};
 pub use member::{Member, Spawn};
 pub use metrics::{Scrape, fetch};
 pub use network::Network;
+pub use postgres::Postgres;
 pub use register::Register;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;

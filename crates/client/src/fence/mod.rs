@@ -11,6 +11,7 @@
 //! | keys in tenure or etcd | the store itself: [`guarded_put`], [`guarded_txn`] |
 //! | memory, files or devices of a Rust service | a [`Gate`] |
 //! | a Rust service behind HTTP | the same gate, as a tower layer: `http::FenceLayer` (feature `tower`) |
+//! | tables in PostgreSQL | a row beside them, in the same transaction: [`postgres`] |
 //!
 //! What a gate cannot do: it believes the numbers it is shown. It is no access control, and somebody who
 //! shows an invented large token shuts out everybody else.
@@ -22,6 +23,7 @@ mod gate;
 #[cfg(feature = "tower")]
 pub mod http;
 mod pass;
+pub mod postgres;
 mod refusal;
 mod store;
 mod token;

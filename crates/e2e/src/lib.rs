@@ -7,7 +7,7 @@
 //! [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers
 //! what was acknowledged, [`Register`] looks for stale reads, [`Network`] puts members into network
 //! namespaces and cuts the links between them, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign
-//! programs.
+//! programs. [`recipes`] is one suite of elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 
@@ -19,6 +19,7 @@ mod load;
 mod member;
 mod metrics;
 mod network;
+pub mod recipes;
 mod register;
 pub mod tools;
 mod wait;

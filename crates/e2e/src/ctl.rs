@@ -95,6 +95,11 @@ impl Ctl {
         ctl
     }
 
+    /// The process id of the real etcd, if there is one.
+    pub fn etcd_pid(&self) -> Option<u32> {
+        self.etcd.as_ref().map(|(etcd, _)| etcd.id())
+    }
+
     /// Where it goes.
     pub fn endpoints(&self) -> &str {
         &self.endpoints

@@ -6,8 +6,9 @@
 //!
 //! [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers
 //! what was acknowledged, [`Register`] looks for stale reads, [`Network`] puts members into network
-//! namespaces and cuts the links between them, [`Postgres`] is a real database, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign
-//! programs.
+//! namespaces and cuts the links between them, [`Postgres`] is a real database, [`Scrape`] reads
+//! `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of elections and locks for
+//! every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 
@@ -20,6 +21,7 @@ mod member;
 mod metrics;
 mod network;
 mod postgres;
+pub mod recipes;
 mod register;
 pub mod tools;
 mod wait;

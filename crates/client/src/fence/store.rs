@@ -4,9 +4,11 @@
 //! counts it as the holder. So a transaction that first compares that revision is refused from the very
 //! revision on at which the hold ended, however late it arrives, and needs no memory of its own.
 
+use tenure_api::LeaseId;
 use tenure_api::wire::etcdserverpb as pb;
 
 use super::FencingToken;
+use crate::LineName;
 use crate::grpc::{Client, ClientError};
 
 /// The key that a hold stands on, and its token.
@@ -30,6 +32,13 @@ impl HolderKey {
     /// A holder's key, as elections and locks answer it, with the revision it was created at.
     pub fn new(key: impl Into<Vec<u8>>, token: FencingToken) -> HolderKey {
         HolderKey { key: key.into(), token }
+    }
+
+    /// The key of a session that leads, or holds a [`Lock`](crate::Lock) or the write side of a
+    /// [`RwLock`](crate::RwLock), of this name. For any other hold there is no such key, and what it
+    /// guards is refused.
+    pub fn exclusive(session: LeaseId, name: &LineName, token: FencingToken) -> HolderKey {
+        HolderKey::new(format!("{name}/{session}"), token)
     }
 
     /// The key.

@@ -6,9 +6,9 @@
 //!
 //! [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers
 //! what was acknowledged, [`Register`] looks for stale reads, [`Network`] puts members into network
-//! namespaces and cuts the links between them, [`Postgres`] is a real database, [`Scrape`] reads
-//! `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of elections and locks for
-//! every engine.
+//! namespaces and cuts the links between them, [`Postgres`] is a real database, [`Program`] anything that
+//! talks on its standard output, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs.
+//! [`recipes`] is one suite of elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 
@@ -21,6 +21,7 @@ mod member;
 mod metrics;
 mod network;
 mod postgres;
+mod program;
 pub mod recipes;
 mod register;
 pub mod tools;
@@ -36,6 +37,7 @@ pub use member::{Member, Spawn};
 pub use metrics::{Scrape, fetch};
 pub use network::Network;
 pub use postgres::Postgres;
+pub use program::Program;
 pub use register::Register;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;

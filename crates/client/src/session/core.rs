@@ -75,7 +75,7 @@ impl Core {
         self.session.id()
     }
 
-    pub(super) fn ttl(&self) -> Duration {
+    pub(crate) fn ttl(&self) -> Duration {
         self.session.ttl()
     }
 

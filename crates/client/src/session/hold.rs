@@ -13,6 +13,8 @@ use crate::{AcquireError, Doubt, FencingToken, LineName, Loss, ProclaimError, Re
 /// Pauses between attempts to leave.
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// The part of the time to live for which leaving is tried after the session was lost.
+const AFTERLIFE_PER_TTL: u32 = 4;
 
 /// Something that is held. Dropping it gives it up in the background.
 #[derive(Debug)]
@@ -190,8 +192,8 @@ impl Hold {
     /// Gives it up, and waits until the server has confirmed it or the session is over.
     pub(crate) async fn release(mut self) -> Result<(), ReleaseError> {
         let Some(place) = self.place.take() else { return Ok(()) };
-        place.forsake();
-        let left = self.core.runtime.spawn(leave(Arc::clone(&self.core), place, true));
+        place.forsake(true);
+        let left = self.core.runtime.spawn(leave(Arc::clone(&self.core), place));
         let over = |loss| ReleaseError::SessionOver { name: self.name().clone(), loss };
         match left.await {
             Ok(Ok(())) => Ok(()),
@@ -216,20 +218,28 @@ impl Drop for Hold {
 
 /// Leaves in the background. The session may stand in that line again at once.
 fn leave_later(core: &Arc<Core>, place: Arc<dyn Place>, stopped: bool) {
-    place.forsake();
-    core.runtime.spawn(leave(Arc::clone(core), place, stopped));
+    place.forsake(stopped);
+    core.runtime.spawn(leave(Arc::clone(core), place));
 }
 
 /// Leaves, however often that has to be tried, for as long as there is a session.
-async fn leave(core: Arc<Core>, place: Arc<dyn Place>, stopped: bool) -> Result<(), Loss> {
-    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
-    loop {
-        let Err(error) = place.leave(stopped).await else { return Ok(()) };
-        tracing::debug!(?place, %error, "leaving failed");
-        // The session is over for us; what it still has at the server ends with it there.
-        if let Some(loss) = core.loss() {
-            return Err(loss);
+async fn leave(core: Arc<Core>, place: Arc<dyn Place>) -> Result<(), Loss> {
+    let leaving = async {
+        let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+        while let Err(error) = place.leave().await {
+            tracing::debug!(?place, %error, "leaving failed");
+            tokio::time::sleep(backoff.pause()).await;
         }
-        tokio::time::sleep(backoff.pause()).await;
+    };
+    // When the session is over for us, what it still has at the server ends with it there; but it does
+    // no harm to try for another moment.
+    let over = async {
+        let loss = core.lost().await;
+        tokio::time::sleep(core.ttl() / AFTERLIFE_PER_TTL).await;
+        loss
+    };
+    tokio::select! {
+        () = leaving => Ok(()),
+        loss = over => Err(loss),
     }
 }

@@ -53,13 +53,18 @@ impl<'a> Sessions<'a> {
         self.client.call(Kind::Repeatable, pb::ListSessionsRequest {}, send).await
     }
 
-    /// Ends a session from outside. May be repeated.
+    /// Ends a session from outside; `stopped` if all its work is known to have ended, so that nobody
+    /// needs to wait for it. May be repeated.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub async fn end(&self, session: i64) -> Result<pb::EndSessionResponse, ClientError> {
+    pub async fn end(
+        &self,
+        session: i64,
+        stopped: bool,
+    ) -> Result<pb::EndSessionResponse, ClientError> {
         let send = async |channel, request| SessionsClient::new(channel).end(request).await;
-        self.client.call(Kind::Repeatable, pb::EndSessionRequest { session }, send).await
+        self.client.call(Kind::Repeatable, pb::EndSessionRequest { session, stopped }, send).await
     }
 }
 

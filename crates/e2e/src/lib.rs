@@ -7,7 +7,7 @@
 //! A [`Side`] is such a cluster or a real [`Etcd`], on which the same story is played ([`faults`]); a [`Caller`]
 //! campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers
 //! what was acknowledged, [`Register`] looks for stale reads, [`Network`] puts members into network
-//! namespaces and cuts the links between them, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign
+//! namespaces and cuts the links between them, [`session`] speaks tenure.v1, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign
 //! programs.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
@@ -24,6 +24,7 @@ mod member;
 mod metrics;
 mod network;
 mod register;
+pub mod session;
 mod side;
 pub mod tools;
 mod wait;

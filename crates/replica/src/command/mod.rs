@@ -28,6 +28,8 @@ use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
 pub const COMMAND_VERSION: u32 = 3;
+/// The version that brought elections and locks. Lines are kept from it on.
+pub const LINES_SINCE: u32 = 3;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +123,7 @@ impl Command {
             | Command::RaiseAlarm(_)
             | Command::LowerAlarm(_)
             | Command::Audit => 2,
-            Command::Line(_) => 3,
+            Command::Line(_) => LINES_SINCE,
         }
     }
 

@@ -8,11 +8,10 @@ use tenure_api::LeaseId;
 
 use super::Replica;
 use crate::{
-    command::{Command, LineCommand, Overdue},
+    command::{Command, LINES_SINCE, LineCommand, Overdue},
     lease::Deadlines,
     moment::Moment,
     queue::{Event, listeners::Listeners},
-    state::LINES_SINCE,
 };
 
 /// Overdue things that go into one command.

@@ -9,12 +9,10 @@ use tenure_api::{
 
 use super::{At, State, Traces};
 use crate::{
+    command::LINES_SINCE,
     mvcc::Change,
     queue::{Candidate, Ending, Place, Step, TenureEnd, Transfer, name_of, names_above},
 };
-
-/// Elections and locks are known to every member from this cluster version on.
-pub(crate) const LINES_SINCE: u32 = 3;
 
 /// Why keys change, as far as it matters to lines.
 #[derive(Clone, Debug)]

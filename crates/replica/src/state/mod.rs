@@ -18,9 +18,8 @@ use tenure_api::{
 };
 
 use self::lines::Cause;
-pub(crate) use self::lines::LINES_SINCE;
 use crate::{
-    command::{Batch, Command, Expiry, LineCommand, MemberChange},
+    command::{Batch, Command, Expiry, LINES_SINCE, LineCommand, MemberChange},
     lease::Leases,
     log::LogIndex,
     mvcc::{Change, Store},

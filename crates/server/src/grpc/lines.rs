@@ -14,7 +14,7 @@ use tokio_stream::StreamExt;
 use tonic::{Response, Status};
 
 use super::{
-    reply::unexpected,
+    reply::{refuse, unexpected},
     stubs::lines_server,
     words::{candidate, line_done, refuse_rule, tenure, text, token},
 };
@@ -42,11 +42,13 @@ impl Lines {
     }
 
     async fn read(&self, read: Read) -> Result<(Header, Reply), Status> {
+        self.door.lines_ready().await.map_err(refuse)?;
         let request = Request::Read(read, Consistency::Linearizable);
         self.door.open(self.door.ask(request).await)
     }
 
     async fn rule(&self, rule: Rule) -> Result<(Header, LineDone), Status> {
+        self.door.lines_ready().await.map_err(refuse)?;
         let request = Request::Write(Command::Line(LineCommand::Rule(rule)));
         let (header, reply) = self.door.open(self.door.ask(request).await)?;
         Ok((header, line_done(reply)?.map_err(refuse_rule)?))

@@ -13,7 +13,7 @@ use tonic::{Response, Status, Streaming};
 
 use super::{
     attachment::Attachment,
-    reply::unexpected,
+    reply::{refuse, unexpected},
     stubs::sessions_server,
     words::{line_done, place, refuse_rule},
 };
@@ -41,6 +41,7 @@ impl sessions_server::Sessions for Sessions {
         request: tonic::Request<Streaming<pb::SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         self.door.admit(request.metadata())?;
+        self.door.lines_ready().await.map_err(refuse)?;
         let link = request.extensions().get::<Link>().cloned().unwrap_or_default();
         let (sender, responses) = tokio::sync::mpsc::channel(RESPONSES_MAX);
         let attachment = Attachment::new(self.door.clone(), link, sender);

@@ -1,14 +1,17 @@
 //! The way in: what the gRPC and HTTP services hold of the node.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use tenure_api::{ClusterId, Failure, MemberId};
 use tenure_replica::{
     Answer, Consistency, Read, Request, Status,
-    command::Lane,
+    command::{LINES_SINCE, Lane},
     queue::listeners::{LineInput, LineNews, Listener},
     watch::{WatchInput, WatchStream},
 };
@@ -24,6 +27,9 @@ use crate::metrics::Metrics;
 const OPEN_MAX: usize = 30_000;
 /// Those that keep sessions alive included.
 const OPEN_SESSION_MAX: usize = 300_000;
+
+/// How long a request waits for a cluster that has just begun to know what it can do.
+const CAPABLE_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// A handle to the node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -105,6 +111,17 @@ impl Door {
         let listener = self.streams.fetch_add(1, Ordering::Relaxed);
         let _ = self.submissions.send(Submission::Listen(ask(listener), sender));
         LineOutlet { listener, news, submissions: self.submissions.clone() }
+    }
+
+    /// Waits until every member can do elections and locks: moments after a cluster's first start, or
+    /// when the last member of an old one was replaced.
+    pub async fn lines_ready(&self) -> Result<(), Failure> {
+        let ready = |status: &Arc<Status>| status.cluster_version >= LINES_SINCE;
+        if ready(&self.status.borrow()) {
+            return Ok(());
+        }
+        let waited = tokio::time::timeout(CAPABLE_WAIT_MAX, self.status_when(ready)).await;
+        waited.map(|_| ()).map_err(|_| Failure::NotCapable)
     }
 
     /// Says something on a watch stream.

@@ -75,6 +75,11 @@ impl Ctl {
         ctl
     }
 
+    /// The process id of the real etcd, if there is one.
+    pub fn etcd_pid(&self) -> Option<u32> {
+        self.etcd.as_ref().and_then(|etcd| etcd.pid(0))
+    }
+
     /// Where it goes.
     pub fn endpoints(&self) -> &str {
         &self.endpoints

@@ -76,6 +76,11 @@ impl Etcd {
         member.process = Some(child.expect("etcd can be started"));
     }
 
+    /// The process of a member that runs.
+    pub fn pid(&self, at: usize) -> Option<u32> {
+        self.members[at].process.as_ref().map(Child::id)
+    }
+
     /// Waits until every member commits what it is given.
     pub async fn healthy(&self) {
         let ctl = Ctl::to(&self.endpoints());

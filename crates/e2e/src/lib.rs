@@ -4,11 +4,13 @@
 //! that goes away, and can kill, stop, continue, and restart each of them. When a test fails, the
 //! end of every member's log is printed; whatever happens, no process outlives its test.
 //!
-//! A [`Side`] is such a cluster or a real [`Etcd`], on which the same story is played ([`faults`]); a [`Caller`]
-//! campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers
-//! what was acknowledged, [`Register`] looks for stale reads, [`Network`] puts members into network
-//! namespaces and cuts the links between them, [`session`] speaks tenure.v1, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign
-//! programs.
+//! A [`Side`] is such a cluster or a real [`Etcd`], on which the same story is played ([`faults`]); a
+//! [`Caller`] campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd,
+//! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
+//! [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
+//! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
+//! output, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
+//! elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 
@@ -23,6 +25,9 @@ mod load;
 mod member;
 mod metrics;
 mod network;
+mod postgres;
+mod program;
+pub mod recipes;
 mod register;
 pub mod session;
 mod side;
@@ -40,6 +45,8 @@ pub use load::{Load, Record};
 pub use member::{Member, Spawn};
 pub use metrics::{Scrape, fetch};
 pub use network::Network;
+pub use postgres::Postgres;
+pub use program::Program;
 pub use register::Register;
 pub use side::Side;
 pub use wait::{eventually, eventually_within};

@@ -18,6 +18,16 @@ pub fn tenure() -> PathBuf {
     )
 }
 
+/// An example of the library, built beside the tests.
+pub fn example(name: &str) -> PathBuf {
+    let test = env::current_exe().expect("a test knows its own path");
+    let beside = test.ancestors().skip(1).take(3).map(|dir| dir.join("examples").join(name));
+    let found = beside.into_iter().find(|path| path.exists());
+    found.unwrap_or_else(|| {
+        panic!("no example {name} beside the tests: run `cargo build -p tenure --examples`")
+    })
+}
+
 /// A program that scripts/setup-tests put into target/test-tools: `etcd`, `etcdctl`, `python`.
 pub fn installed(name: &str) -> PathBuf {
     fetched(&Path::new("bin").join(name))

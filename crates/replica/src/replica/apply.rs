@@ -101,7 +101,7 @@ impl Replica {
 
     /// This member's own bookkeeping after a change.
     fn follow(&mut self, now: Moment, traces: Traces) {
-        self.follow_lines(now, &traces.lines);
+        self.follow_lines(now, &traces.lines, &traces.restarted);
         self.counts.leases_ended += traces.ended.len() as u64;
         for lease in &traces.ended {
             self.deadlines.forget(lease);

@@ -49,12 +49,14 @@ impl Replica {
         })
     }
 
-    /// Must come before the deadlines of ended leases are forgotten: what was left of them counts.
-    pub(super) fn follow_lines(&mut self, now: Moment, events: &[Event]) {
+    /// Must come before the deadlines of ended leases are forgotten: what was left of them counts. Of
+    /// those that gave a sign of life in the same breath, that is everything.
+    pub(super) fn follow_lines(&mut self, now: Moment, events: &[Event], renewed: &[LeaseId]) {
         for event in events {
             match event {
                 Event::Delayed { session } => {
                     let left = self.deadlines.remaining(session, now);
+                    let left = left.filter(|_| !renewed.contains(session));
                     let whole = self.delay_of(*session);
                     self.lines.delays.forget(session);
                     self.lines.delays.restart(*session, left.unwrap_or(whole), now);

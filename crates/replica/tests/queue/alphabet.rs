@@ -16,7 +16,7 @@ use tenure_replica::{
 /// One thing that somebody does. Sessions and clients of etcd's are known by small numbers, which are
 /// those of their leases.
 #[derive(Clone, Copy, Debug)]
-pub enum Deed {
+pub(crate) enum Deed {
     Open(i64),
     Attach(i64),
     Expire(i64),
@@ -42,14 +42,14 @@ pub enum Deed {
 }
 
 #[derive(Clone)]
-pub struct World {
-    pub state: State,
+pub(crate) struct World {
+    pub(crate) state: State,
     /// What the last deed brought about.
-    pub events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// The deeds so far.
-    pub path: Vec<Deed>,
+    pub(crate) path: Vec<Deed>,
     /// What was true before the last deed.
-    pub before: Option<State>,
+    pub(crate) before: Option<State>,
     index: u64,
     request: u64,
 }
@@ -58,7 +58,7 @@ const STOCK: [i64; 1] = [4];
 
 impl World {
     /// Everybody has a session or a lease, and nobody stands in line.
-    pub fn new() -> World {
+    pub(crate) fn new() -> World {
         let mut world = World {
             state: State::new([member()]),
             events: vec![],
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Does it; false if it made no difference.
-    pub fn does(&mut self, deed: &Deed) -> bool {
+    pub(crate) fn does(&mut self, deed: &Deed) -> bool {
         let before = self.shape();
         self.before = Some(self.state.clone());
         self.events.clear();
@@ -252,7 +252,7 @@ impl World {
     }
 
     /// All that matters, without the numbers that only grow.
-    pub fn shape(&self) -> String {
+    pub(crate) fn shape(&self) -> String {
         use std::fmt::Write;
         let mut shape = String::new();
         for (name, line) in self.state.queues.lines() {

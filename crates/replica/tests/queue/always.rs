@@ -11,7 +11,7 @@ use tenure_replica::{
 
 use crate::alphabet::World;
 
-pub fn check(world: &World) {
+pub(crate) fn check(world: &World) {
     for (name, line) in world.state.queues.lines() {
         a_line_is_its_keys(world, name, line);
         the_lowest_key_leads(world, line);

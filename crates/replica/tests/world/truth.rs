@@ -7,6 +7,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -41,7 +42,7 @@ pub struct Truth {
 /// A lease's life, as the log tells it.
 #[derive(Clone, Debug)]
 pub struct LeaseStory {
-    pub ttl_secs: i64,
+    pub ttl: Duration,
     pub renewed: Moment,
     pub ended: Option<LeaseEnd>,
 }
@@ -164,7 +165,10 @@ impl Truth {
             let _ = self.state.apply(at, command, &mut traces);
             for id in &traces.restarted {
                 let Some(lease) = self.state.leases.get(*id) else { continue };
-                let story = LeaseStory { ttl_secs: lease.ttl_secs, renewed: now, ended: None };
+                let session = self.state.queues.session(*id);
+                let ttl_ms = session.map_or(lease.ttl_secs as u64 * 1000, |s| s.ttl_ms);
+                let ttl = Duration::from_millis(ttl_ms);
+                let story = LeaseStory { ttl, renewed: now, ended: None };
                 self.leases.insert(*id, story);
             }
             let expired = matches!(command, Command::LeaseExpire(..));

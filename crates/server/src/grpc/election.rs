@@ -117,7 +117,7 @@ impl stubs::election_server::Election for Election {
         let has_leader = wants_leader(request.metadata());
         let name = named(self.take(request)?.name)?;
         let (door, limits) = (self.door.clone(), self.limits);
-        turn::ready(&door, limits.leaderless_max).await.map_err(refuse)?;
+        door.lines_ready().await.map_err(refuse)?;
         let leaders = Leaders::of(door.clone(), name);
         let heard = stream::try_unfold((leaders, door), move |(mut leaders, door)| async move {
             let (leader, stamp) = tokio::select! {

@@ -91,7 +91,7 @@ impl Places {
     ) -> Result<Held, Status> {
         let has_leader = wants_leader(metadata);
         let _waits = self.waiting.try_acquire().map_err(|_| refuse(Failure::TooManyRequests))?;
-        turn::ready(&self.door, self.limits.leaderless_max).await.map_err(refuse)?;
+        self.door.lines_ready().await.map_err(refuse)?;
         loop {
             // In a task of its own: a call that goes away in the middle must not leave half of it behind.
             let entering = tokio::spawn(enter(self.door.clone(), newcomer.clone()));

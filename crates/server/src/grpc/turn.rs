@@ -1,6 +1,6 @@
 //! Waiting for one's turn in a line, and hearing whose turn it is.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_api::{Failure, KeyValue, Revision, wire::etcdserverpb::ResponseHeader};
@@ -12,20 +12,6 @@ use tonic::Status;
 
 use super::reply::unexpected;
 use crate::node::{Door, LineOutlet, Stamp};
-
-/// The cluster version from which on the members know of lines. A cluster comes to it within moments of its first
-/// start, and after an upgrade when the last member has it.
-const LINES_SINCE: u32 = 3;
-
-/// Waits until this member knows of lines; for so long at the most.
-pub(super) async fn ready(door: &Door, patience: Duration) -> Result<(), Failure> {
-    let known = |status: &Arc<tenure_replica::Status>| status.cluster_version >= LINES_SINCE;
-    if known(&door.status()) {
-        return Ok(());
-    }
-    let waited = tokio::time::timeout(patience, door.status_when(known)).await;
-    waited.map(|_| ()).map_err(|_| Failure::NotCapable)
-}
 
 /// What becomes of a place in a line.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,87 @@
+//! Which key stands for which place.
+
+use bytes::Bytes;
+use tenure_api::{LeaseId, Span};
+
+use crate::LineName;
+use crate::backend::Mode;
+
+const SHARED: &str = ".shared";
+const PERMIT: &str = ".permit.";
+
+/// What all keys of a line begin with.
+pub(super) fn prefix(name: &LineName) -> Bytes {
+    format!("{name}/").into()
+}
+
+/// All keys of a line, as a request names them.
+pub(super) fn span(name: &LineName) -> (Bytes, Bytes) {
+    Span::prefix(prefix(name)).to_wire()
+}
+
+/// A key of a line.
+#[derive(Debug)]
+pub(super) struct Key;
+
+impl Key {
+    /// The key of a session's place.
+    pub(super) fn of(name: &LineName, lease: LeaseId, mode: Mode) -> Bytes {
+        match mode {
+            Mode::Exclusive => format!("{name}/{lease}"),
+            Mode::Shared => format!("{name}/{lease}{SHARED}"),
+            Mode::Permit { of } => format!("{name}/{lease}{PERMIT}{of}"),
+        }
+        .into()
+    }
+
+    /// The mode that a key says. What is not understood is exclusive: waited for by all.
+    pub(super) fn mode(prefix: &[u8], key: &[u8]) -> Mode {
+        let place = key.strip_prefix(prefix).and_then(|place| std::str::from_utf8(place).ok());
+        let Some((lease, mark)) = place.and_then(|place| place.split_at_checked(place.find('.')?))
+        else {
+            return Mode::Exclusive;
+        };
+        if lease.is_empty() || !lease.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Mode::Exclusive;
+        }
+        let permits = mark.strip_prefix(PERMIT).and_then(|of| of.parse().ok());
+        match permits {
+            _ if mark == SHARED => Mode::Shared,
+            Some(of) if of > 0 => Mode::Permit { of },
+            _ => Mode::Exclusive,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_says_its_mode_again() {
+        let name: LineName = "job/1".parse().unwrap();
+        for mode in [Mode::Exclusive, Mode::Shared, Mode::Permit { of: 3 }] {
+            let key = Key::of(&name, LeaseId(0x694d_77aa), mode);
+            assert!(key.starts_with(b"job/1/694d77aa"));
+            assert_eq!(Key::mode(&prefix(&name), &key), mode);
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_exclusive() {
+        for key in [
+            "job/",
+            "job/x.shared",
+            "job/.shared",
+            "job/1.permit.0",
+            "job/1.permit.",
+            "job/1.else",
+            "job/1/2.shared",
+            "other/1.shared",
+            "job/1.permit.99999999999",
+        ] {
+            assert_eq!(Key::mode(b"job/", key.as_bytes()), Mode::Exclusive, "{key}");
+        }
+        assert_eq!(Key::mode(b"job/", b"job/\xff.shared"), Mode::Exclusive);
+    }
+}

@@ -1,0 +1,103 @@
+//! One time in office.
+
+use std::time::Duration;
+
+use crate::backend::Drain;
+use crate::clock::Moment;
+use crate::session::Hold;
+use crate::{Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError, SessionState};
+
+/// Being the leader, for as long as it lasts.
+///
+/// Three ways to know that it still does: ask before acting ([`Leadership::may_act`]), be told
+/// ([`Leadership::lost`]), and send the [`Leadership::token`] along with what is written, so that whoever
+/// stores it can refuse it. Only the last one holds whatever happens to this process in between.
+///
+/// Dropping it resigns in the background. Resigning uses it up:
+///
+/// ```compile_fail
+/// # async fn run(leadership: tenure::Leadership) {
+/// leadership.resign().await;
+/// leadership.may_act(std::time::Duration::ZERO);
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a leadership that is dropped is resigned"]
+pub struct Leadership {
+    hold: Hold,
+}
+
+impl Leadership {
+    pub(super) fn new(hold: Hold) -> Leadership {
+        Leadership { hold }
+    }
+
+    /// The election.
+    pub fn name(&self) -> &LineName {
+        self.hold.name()
+    }
+
+    /// The number that goes with everything this leader writes.
+    pub fn token(&self) -> FencingToken {
+        self.hold.token()
+    }
+
+    /// Whether something that takes so long may be begun now, and under which token.
+    ///
+    /// # Errors
+    /// The [`Doubt`], if not.
+    pub fn may_act(&self, takes: Duration) -> Result<FencingToken, Doubt> {
+        self.hold.may_act(takes)
+    }
+
+    /// What may be believed now.
+    pub fn state(&self) -> SessionState {
+        match self.hold.loss() {
+            Some(loss) => SessionState::Lost(loss),
+            None => self.hold.core().refresh(),
+        }
+    }
+
+    /// The last moment at which this process may act as the leader, as far as is known now.
+    pub fn deadline(&self) -> Moment {
+        self.hold.core().deadline()
+    }
+
+    /// How long that is from now.
+    pub fn remaining(&self) -> Duration {
+        self.hold.core().remaining()
+    }
+
+    /// Waits until it is lost, and says why.
+    pub async fn lost(&self) -> Loss {
+        self.hold.lost().await
+    }
+
+    /// Waits until this leader is asked to stop for a chosen successor: end the work, then resign.
+    /// Never, on engines that cannot hand over.
+    pub async fn drain(&self) -> Drain {
+        self.hold.drain().await
+    }
+
+    /// Tells others something else. It is seen by observers in the order of these calls.
+    ///
+    /// # Errors
+    /// See [`ProclaimError`].
+    pub async fn proclaim(&self, value: impl Into<Vec<u8>>) -> Result<(), ProclaimError> {
+        self.hold.proclaim(value.into()).await
+    }
+
+    /// Gives it up; to be called when the work has ended. Tried again until the server has confirmed
+    /// it. If this future is dropped, that goes on in the background.
+    ///
+    /// # Errors
+    /// If the session is over before that; the leadership ends with it.
+    pub async fn resign(self) -> Result<(), ReleaseError> {
+        self.hold.release().await
+    }
+
+    #[allow(dead_code)]
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+}

@@ -1,0 +1,154 @@
+//! One of many is in charge.
+//!
+//! An [`Election`] is a name that candidates stand in line for. A [`Candidacy`] is one wish to lead;
+//! campaigning uses it up and gives a [`Leadership`], which is lost sooner or later, and says so. To
+//! lead again is to be a candidate again.
+
+mod leadership;
+mod observer;
+
+use std::time::Duration;
+
+pub use leadership::Leadership;
+pub use observer::Observer;
+
+use crate::backend::{Candidate, Join, Mode};
+use crate::session::{Session, acquire};
+use crate::{AcquireError, BadName, LineName, ObserveError};
+
+/// An election, seen from one session.
+///
+/// ```no_run
+/// # async fn run(session: tenure::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use tenure::Election;
+///
+/// let election = Election::new(&session, "backup")?;
+/// let leadership = election.candidate("10.0.0.7:8080").campaign().await?;
+/// while let Ok(token) = leadership.may_act(Duration::from_secs(1)) {
+///     // Up to a second of work, under `token`.
+/// }
+/// leadership.resign().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Election {
+    session: Session,
+    name: LineName,
+}
+
+impl Election {
+    /// The election of this name.
+    ///
+    /// # Errors
+    /// [`BadName`], for what cannot be one.
+    pub fn new(
+        session: &Session,
+        name: impl TryInto<LineName, Error: Into<BadName>>,
+    ) -> Result<Election, BadName> {
+        Ok(Election { session: session.clone(), name: LineName::read(name)? })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &LineName {
+        &self.name
+    }
+
+    /// A candidate that wants others to know `value` when it leads: its address, say.
+    pub fn candidate(&self, value: impl Into<Vec<u8>>) -> Candidacy {
+        let mut join = Join::one(self.name.clone(), Mode::Exclusive);
+        join.value = value.into();
+        Candidacy { session: self.session.clone(), join }
+    }
+
+    /// Everybody who leads or waits, in order.
+    ///
+    /// # Errors
+    /// If nobody answers, or the session is over.
+    pub async fn candidates(&self) -> Result<Vec<Candidate>, ObserveError> {
+        let core = self.session.core();
+        let (engine, name) = (core.engine().clone(), self.name.clone());
+        let asked = core.runtime.spawn(async move { engine.candidates(name).await });
+        asked.await.unwrap_or_else(|_| {
+            let loss = core.loss().unwrap_or(crate::Loss::KeeperGone);
+            Err(ObserveError::SessionOver { name: self.name.clone(), loss })
+        })
+    }
+
+    /// Looks at who leads, from now on.
+    pub fn observe(&self) -> Observer {
+        let core = self.session.core();
+        Observer::start(&core.runtime, core.engine().clone(), self.name.clone())
+    }
+}
+
+/// One wish to lead. Campaigning uses it up:
+///
+/// ```compile_fail
+/// # async fn run(candidacy: tenure::Candidacy) {
+/// let first = candidacy.campaign().await;
+/// let second = candidacy.campaign().await;
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a candidacy does nothing until it campaigns"]
+pub struct Candidacy {
+    session: Session,
+    join: Join,
+}
+
+impl Candidacy {
+    /// Is elected before candidates of lower priority, from 0 to 1000; for engines that can.
+    pub fn priority(mut self, priority: u32) -> Candidacy {
+        self.join.priority = priority;
+        self
+    }
+
+    /// Takes over from a leader of lower priority; for engines that can.
+    pub fn preempting(mut self) -> Candidacy {
+        self.join.preempts = true;
+        self
+    }
+
+    /// Leads only when the leader before has surely stopped; for engines that can tell.
+    pub fn without_overlap(mut self) -> Candidacy {
+        self.join.no_overlap = true;
+        self
+    }
+
+    /// Something for people and programs that list candidates; for engines that keep it.
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Candidacy {
+        self.join.metadata.push((key.into(), value.into()));
+        self
+    }
+
+    /// Waits until it leads. If this future is dropped before that, the candidacy is withdrawn.
+    ///
+    /// # Errors
+    /// See [`AcquireError`]. When the session ends, at once.
+    pub async fn campaign(self) -> Result<Leadership, AcquireError> {
+        self.wait(None).await
+    }
+
+    /// Waits until it leads, but no longer than that.
+    ///
+    /// # Errors
+    /// [`AcquireError::TimedOut`], or as [`Candidacy::campaign`].
+    pub async fn campaign_within(self, limit: Duration) -> Result<Leadership, AcquireError> {
+        self.wait(Some(limit)).await
+    }
+
+    /// Leads now, or withdraws.
+    ///
+    /// # Errors
+    /// [`AcquireError::Taken`], or as [`Candidacy::campaign`].
+    pub async fn try_campaign(mut self) -> Result<Leadership, AcquireError> {
+        self.join.try_only = true;
+        self.wait(None).await
+    }
+
+    async fn wait(self, limit: Option<Duration>) -> Result<Leadership, AcquireError> {
+        acquire(self.session.owner(), self.join, limit).await.map(Leadership::new)
+    }
+}

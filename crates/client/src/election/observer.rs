@@ -1,0 +1,122 @@
+//! Looking at an election.
+
+use std::time::Duration;
+
+use tenure_api::Revision;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::backend::Sight;
+use crate::chance::Backoff;
+use crate::{BadName, Engine, EngineError, LineName, ObserveError};
+
+/// How much may be seen and not yet asked for. Whoever is slower holds up its own stream only.
+const SIGHTS_MAX: usize = 64;
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What happens in an election, as it happens: who leads, or that nobody does.
+///
+/// The first sight comes at once. A broken connection is mended behind the scenes; if something may
+/// have been missed, [`Sight::Gap`] says so, and the next sight is how things stand.
+///
+/// ```no_run
+/// # async fn run(engine: tenure::Engine) -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure::{Observer, Sight};
+///
+/// let mut seen = Observer::open(&engine, "backup")?;
+/// while let Ok((revision, sight)) = seen.next().await {
+///     match sight {
+///         Sight::Leads(leader) | Sight::Proclaims(leader) => println!("{:?}", leader.value),
+///         Sight::NoLeader => println!("nobody leads since revision {revision}"),
+///         Sight::Gap => {}
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Observer {
+    name: LineName,
+    sights: mpsc::Receiver<Result<(Revision, Sight), EngineError>>,
+}
+
+impl Observer {
+    /// Looks at an election without a session of one's own. Must be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// [`BadName`], for what cannot be one.
+    pub fn open(
+        engine: &Engine,
+        name: impl TryInto<LineName, Error: Into<BadName>>,
+    ) -> Result<Observer, BadName> {
+        Ok(Observer::start(&Handle::current(), engine.clone(), LineName::read(name)?))
+    }
+
+    pub(super) fn start(runtime: &Handle, engine: Engine, name: LineName) -> Observer {
+        let (tell, sights) = mpsc::channel(SIGHTS_MAX);
+        runtime.spawn(look(engine, name.clone(), tell));
+        Observer { name, sights }
+    }
+
+    /// The next sight, and the revision it was seen at.
+    ///
+    /// # Errors
+    /// If the server refuses, or the session that it was opened through is over. Nothing follows.
+    pub async fn next(&mut self) -> Result<(Revision, Sight), ObserveError> {
+        let name = || self.name.clone();
+        match self.sights.recv().await {
+            Some(Ok(sight)) => Ok(sight),
+            Some(Err(source)) => Err(ObserveError::Engine { name: name(), source }),
+            None => Err(ObserveError::SessionOver { name: name(), loss: crate::Loss::Closed }),
+        }
+    }
+}
+
+/// Looks until nobody wants to hear of it any more.
+async fn look(
+    engine: Engine,
+    name: LineName,
+    tell: mpsc::Sender<Result<(Revision, Sight), EngineError>>,
+) {
+    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+    let mut began = false;
+    loop {
+        let looked = tokio::select! {
+            looked = look_once(&engine, &name, &tell, &mut began, &mut backoff) => looked,
+            () = tell.closed() => return,
+        };
+        match looked {
+            Err(EngineError::Unavailable { .. } | EngineError::Unknown { .. }) => {
+                tokio::time::sleep(backoff.pause()).await;
+            }
+            Err(refused) => {
+                let _ = tell.send(Err(refused)).await;
+                return;
+            }
+            // Nobody listens.
+            Ok(()) => return,
+        }
+    }
+}
+
+async fn look_once(
+    engine: &Engine,
+    name: &LineName,
+    tell: &mpsc::Sender<Result<(Revision, Sight), EngineError>>,
+    began: &mut bool,
+    backoff: &mut Backoff,
+) -> Result<(), EngineError> {
+    let mut seen = engine.backend().observe(name.clone()).await?;
+    let mut again = std::mem::replace(began, true);
+    loop {
+        let (revision, sight) = seen.next().await?;
+        backoff.reset();
+        if std::mem::take(&mut again) && tell.send(Ok((revision, Sight::Gap))).await.is_err() {
+            return Ok(());
+        }
+        if tell.send(Ok((revision, sight))).await.is_err() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The cluster that elections and locks live on.
+
+use std::sync::Arc;
+
+use crate::backend::{Backend, Candidate, Etcd, Native};
+use crate::grpc::{Client, ClientError, Code, Endpoint, Options};
+use crate::{LineName, ObserveError};
+
+/// A cluster, and the way to speak to it. Clones are the same one.
+///
+/// ```
+/// use tenure::Engine;
+///
+/// let engine = Engine::etcd("10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379")?;
+/// assert_eq!(engine.name(), "etcd");
+/// # Ok::<(), tenure::grpc::ClientError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Engine(Arc<dyn Backend>);
+
+impl Engine {
+    /// A real etcd, or tenure by etcd's means. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Endpoint`] for what is no address.
+    pub fn etcd(endpoints: &str) -> Result<Engine, ClientError> {
+        Ok(Engine::new(Etcd::new(Endpoint::list(endpoints)?, Options::default())))
+    }
+
+    /// tenure by its own means. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Endpoint`] for what is no address.
+    pub fn tenure(endpoints: &str) -> Result<Engine, ClientError> {
+        Ok(Engine::new(Native::new(Endpoint::list(endpoints)?, Options::default())))
+    }
+
+    /// Asks what is there: tenure's own means if the server has them, etcd's otherwise. Needs a tokio
+    /// runtime.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub async fn detect(endpoints: &str) -> Result<Engine, ClientError> {
+        let client = Client::new(Endpoint::list(endpoints)?, Options::default());
+        match client.sessions().list().await {
+            Ok(_) => Engine::tenure(endpoints),
+            Err(ClientError::Refused { code: Code::Unimplemented | Code::Unknown, .. }) => {
+                Engine::etcd(endpoints)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Any engine that there is a [`Backend`] for.
+    pub fn new(backend: impl Backend) -> Engine {
+        Engine(Arc::new(backend))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    /// Who stands in line for a name, in order. Needs no session, but a tokio runtime.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub async fn candidates(
+        &self,
+        name: impl TryInto<LineName, Error: Into<crate::BadName>>,
+    ) -> Result<Vec<Candidate>, ObserveError> {
+        let name = LineName::read(name)?;
+        let found = self.0.candidates(name.clone()).await;
+        found.map_err(|source| ObserveError::Engine { name, source })
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.0
+    }
+}

@@ -1,0 +1,39 @@
+//! Fencing: what makes a lock safe for what it protects.
+//!
+//! No lock can stop its holder from acting late. A process that pauses (a long collection, a stopped
+//! virtual machine, a slow disk) does not notice that its lease ran out, and goes on where it was; a
+//! request of its own may sit in a network queue and arrive when the next holder has long begun. Only
+//! the thing that is written to can tell, and it needs a number to tell by: the [`FencingToken`], which
+//! grows from holder to holder. Whoever has seen a token refuses older ones.
+//!
+//! | what is protected | what checks the token |
+//! |---|---|
+//! | keys in tenure or etcd | the store itself: [`guarded_put`], [`guarded_txn`] |
+//! | memory, files or devices of a Rust service | a [`Gate`] |
+//! | a Rust service behind HTTP | the same gate, as a tower layer: `http::FenceLayer` (feature `tower`) |
+//! | tables in PostgreSQL | a row beside them, in the same transaction: [`postgres`] |
+//!
+//! What a gate cannot do: it believes the numbers it is shown. It is no access control, and somebody who
+//! shows an invented large token shuts out everybody else.
+
+mod book;
+mod disk;
+mod file;
+mod gate;
+#[cfg(feature = "tower")]
+pub mod http;
+mod pass;
+pub mod postgres;
+mod refusal;
+mod store;
+mod token;
+
+#[cfg(test)]
+mod tests;
+
+pub use file::OpenError;
+pub use gate::{Gate, Limits, Passage, RESOURCE_BYTES_MAX};
+pub use pass::{Hold, Pass};
+pub use refusal::{Admission, Obstacle, Refusal};
+pub use store::{GuardedError, HolderKey, guarded_delete, guarded_put, guarded_txn};
+pub use token::{FencingToken, NotAToken};

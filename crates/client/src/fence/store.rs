@@ -1,0 +1,250 @@
+//! Guarded writes: where what is protected is a key in the store, the store checks the token.
+//!
+//! A holder's key exists, with the create revision that is its token, for exactly as long as the store
+//! counts it as the holder. So a transaction that first compares that revision is refused from the very
+//! revision on at which the hold ended, however late it arrives, and needs no memory of its own.
+
+use tenure_api::LeaseId;
+use tenure_api::wire::etcdserverpb as pb;
+
+use super::FencingToken;
+use crate::LineName;
+use crate::grpc::{Client, ClientError};
+
+/// The key that a hold stands on, and its token.
+///
+/// ```
+/// use tenure::api::wire::etcdserverpb::TxnRequest;
+/// use tenure::fence::{FencingToken, HolderKey};
+///
+/// let token = FencingToken::from_revision(7).unwrap();
+/// let holder = HolderKey::new("scheduler/694d71ddacfda227", token);
+/// let guarded = holder.guard(TxnRequest::default());
+/// assert_eq!(guarded.compare.len(), 1);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderKey {
+    key: Vec<u8>,
+    token: FencingToken,
+}
+
+impl HolderKey {
+    /// A holder's key, as elections and locks answer it, with the revision it was created at.
+    pub fn new(key: impl Into<Vec<u8>>, token: FencingToken) -> HolderKey {
+        HolderKey { key: key.into(), token }
+    }
+
+    /// The key of a session that leads, or holds a [`Lock`](crate::Lock) or the write side of a
+    /// [`RwLock`](crate::RwLock), of this name. For any other hold there is no such key, and what it
+    /// guards is refused.
+    pub fn exclusive(session: LeaseId, name: &LineName, token: FencingToken) -> HolderKey {
+        HolderKey::new(format!("{name}/{session}"), token)
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The token.
+    pub fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    /// A transaction that does the given one if the hold lasts. If it does not, it changes nothing and
+    /// reads who is first in the same line now.
+    ///
+    /// The given transaction is nested, not mixed in: its own comparisons may fail without anybody
+    /// taking that for a lost hold.
+    pub fn guard(&self, txn: pb::TxnRequest) -> pb::TxnRequest {
+        use pb::request_op::Request;
+        let op = |request| pb::RequestOp { request: Some(request) };
+        pb::TxnRequest {
+            compare: vec![self.lasts()],
+            success: vec![op(Request::RequestTxn(txn))],
+            failure: vec![op(Request::RequestRange(self.first_in_line()))],
+        }
+    }
+
+    fn lasts(&self) -> pb::Compare {
+        use pb::compare::{CompareResult, CompareTarget, TargetUnion};
+        pb::Compare {
+            key: self.key.clone().into(),
+            target: CompareTarget::Create as i32,
+            result: CompareResult::Equal as i32,
+            target_union: Some(TargetUnion::CreateRevision(self.token.get())),
+            ..Default::default()
+        }
+    }
+
+    /// The oldest key under `<name>/`, where this key is `<name>/<lease>`.
+    fn first_in_line(&self) -> pb::RangeRequest {
+        use pb::range_request::{SortOrder, SortTarget};
+        let name = self.key.iter().rposition(|byte| *byte == b'/').map(|slash| &self.key[..slash]);
+        let (from, to) = match name {
+            Some(name) => ([name, b"/"].concat(), [name, b"0"].concat()),
+            None => (self.key.clone(), Vec::new()),
+        };
+        pb::RangeRequest {
+            key: from.into(),
+            range_end: to.into(),
+            limit: 1,
+            sort_order: SortOrder::Ascend as i32,
+            sort_target: SortTarget::Create as i32,
+            keys_only: true,
+            ..Default::default()
+        }
+    }
+}
+
+/// Why a guarded write was not done, or is not known to be.
+#[derive(Debug, thiserror::Error)]
+pub enum GuardedError {
+    /// The hold had ended when the write arrived. Nothing was changed, and nothing will be: stop.
+    #[error("token {token} is no longer in force{}", now(*.in_force))]
+    Deposed {
+        /// The token of the hold that ended.
+        token: FencingToken,
+        /// The oldest hold in the same line at that moment, if there was one.
+        in_force: Option<FencingToken>,
+    },
+    /// There is no answer. [`ClientError::outcome_unknown`] says whether the write may have happened.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The server answered what no server of the etcd v3 API answers to this transaction.
+    #[error("the server's answer does not fit the transaction: {0}")]
+    Strange(&'static str),
+}
+
+fn now(in_force: Option<FencingToken>) -> String {
+    match in_force {
+        Some(token) => format!(": token {token} is"),
+        None => ": nobody holds".to_owned(),
+    }
+}
+
+/// Does a transaction if the hold lasts.
+///
+/// Whether the transaction's own comparisons held is in its answer, as ever.
+///
+/// # Errors
+/// See [`GuardedError`].
+pub async fn guarded_txn(
+    client: &Client,
+    holder: &HolderKey,
+    txn: pb::TxnRequest,
+) -> Result<pb::TxnResponse, GuardedError> {
+    use pb::response_op::Response;
+    let answer = client.kv().txn(holder.guard(txn)).await?;
+    let first = answer.responses.into_iter().next().and_then(|op| op.response);
+    match (answer.succeeded, first) {
+        (true, Some(Response::ResponseTxn(done))) => {
+            Ok(pb::TxnResponse { header: answer.header, ..done })
+        }
+        (false, Some(Response::ResponseRange(found))) => Err(GuardedError::Deposed {
+            token: holder.token,
+            in_force: found
+                .kvs
+                .first()
+                .and_then(|kv| FencingToken::from_revision(kv.create_revision)),
+        }),
+        _ => Err(GuardedError::Strange("neither the nested answer nor the range is there")),
+    }
+}
+
+/// Writes a key if the hold lasts.
+///
+/// ```no_run
+/// # async fn run(client: tenure::grpc::Client, holder: tenure::fence::HolderKey)
+/// # -> Result<(), tenure::fence::GuardedError> {
+/// use tenure::api::wire::etcdserverpb::PutRequest;
+/// use tenure::fence::{GuardedError, guarded_put};
+///
+/// let put = PutRequest { key: "job/next".into(), value: "17".into(), ..Default::default() };
+/// match guarded_put(&client, &holder, put).await {
+///     Err(GuardedError::Deposed { .. }) => return Ok(()), // somebody else leads: stop
+///     done => done?,
+/// };
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// See [`GuardedError`].
+pub async fn guarded_put(
+    client: &Client,
+    holder: &HolderKey,
+    put: pb::PutRequest,
+) -> Result<pb::PutResponse, GuardedError> {
+    use pb::response_op::Response;
+    match guarded_op(client, holder, pb::request_op::Request::RequestPut(put)).await? {
+        (header, Some(Response::ResponsePut(done))) => Ok(pb::PutResponse { header, ..done }),
+        _ => Err(GuardedError::Strange("a put was not answered as one")),
+    }
+}
+
+/// Deletes keys if the hold lasts.
+///
+/// # Errors
+/// See [`GuardedError`].
+pub async fn guarded_delete(
+    client: &Client,
+    holder: &HolderKey,
+    delete: pb::DeleteRangeRequest,
+) -> Result<pb::DeleteRangeResponse, GuardedError> {
+    use pb::response_op::Response;
+    match guarded_op(client, holder, pb::request_op::Request::RequestDeleteRange(delete)).await? {
+        (header, Some(Response::ResponseDeleteRange(done))) => {
+            Ok(pb::DeleteRangeResponse { header, ..done })
+        }
+        _ => Err(GuardedError::Strange("a deletion was not answered as one")),
+    }
+}
+
+type Answered = (Option<pb::ResponseHeader>, Option<pb::response_op::Response>);
+
+async fn guarded_op(
+    client: &Client,
+    holder: &HolderKey,
+    request: pb::request_op::Request,
+) -> Result<Answered, GuardedError> {
+    let success = vec![pb::RequestOp { request: Some(request) }];
+    let txn = pb::TxnRequest { success, ..Default::default() };
+    let done = guarded_txn(client, holder, txn).await?;
+    Ok((done.header, done.responses.into_iter().next().and_then(|op| op.response)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(key: &str) -> HolderKey {
+        HolderKey::new(key, FencingToken::from_revision(7).unwrap())
+    }
+
+    #[test]
+    fn the_line_is_everything_under_the_name() {
+        let range = holder("a/b/1f").first_in_line();
+        assert_eq!((&range.key[..], &range.range_end[..]), (&b"a/b/"[..], &b"a/b0"[..]));
+        let range = holder("alone").first_in_line();
+        assert_eq!((&range.key[..], &range.range_end[..]), (&b"alone"[..], &b""[..]));
+    }
+
+    #[test]
+    fn the_given_transaction_stays_whole() {
+        let own = pb::TxnRequest { compare: vec![holder("x").lasts()], ..Default::default() };
+        let guarded = holder("a/1f").guard(own.clone());
+        assert_eq!(guarded.compare, [holder("a/1f").lasts()]);
+        let nested = guarded.success[0].request.clone();
+        assert_eq!(nested, Some(pb::request_op::Request::RequestTxn(own)));
+    }
+
+    #[test]
+    fn it_says_who_holds_now() {
+        let token = FencingToken::from_revision;
+        let deposed = |in_force| GuardedError::Deposed { token: token(7).unwrap(), in_force };
+        let said = deposed(token(9)).to_string();
+        assert_eq!(said, "token 7 is no longer in force: token 9 is");
+        assert_eq!(deposed(None).to_string(), "token 7 is no longer in force: nobody holds");
+    }
+}

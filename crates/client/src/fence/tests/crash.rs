@@ -1,0 +1,134 @@
+//! The machine dies, or the disk fails, at every step of writing a newer token down.
+
+use super::super::{Gate, Limits, OpenError, Pass, Refusal};
+use super::simulated::{Op, STEPS, Simulated, Survived};
+use super::token;
+
+fn open(disk: &Simulated) -> Result<Gate, OpenError> {
+    Gate::open_on(Box::new(disk.clone()), Limits::default())
+}
+
+/// A gate that has token 7 in force, and its disk.
+fn at_seven() -> (Gate, Simulated) {
+    let disk = Simulated::default();
+    let gate = Gate::create_on(Box::new(disk.clone()), Limits::default()).unwrap();
+    gate.raise_blocking(token(7)).unwrap();
+    (gate, disk)
+}
+
+#[test]
+fn a_newer_token_takes_four_steps_and_a_known_one_none() {
+    let (gate, disk) = at_seven();
+    let before = disk.log().len();
+    gate.raise_blocking(token(8)).unwrap();
+    assert_eq!(disk.log()[before..], STEPS);
+    gate.raise_blocking(token(8)).unwrap();
+    let _ = gate.raise_blocking(token(7)).unwrap_err();
+    assert_eq!(disk.log().len(), before + STEPS.len());
+}
+
+#[test]
+fn after_a_crash_at_any_step_it_is_the_old_gate_or_the_new_one_and_never_less_than_was_promised() {
+    let mut opened = 0;
+    for step in 0..=STEPS.len() {
+        for late in [false, true] {
+            for survived in Survived::all() {
+                let (gate, disk) = at_seven();
+                disk.fail_at(step, late);
+                let promised = gate.raise_blocking(token(9));
+                assert_eq!(promised.is_ok(), step == STEPS.len(), "step {step}");
+                drop(gate);
+                let found = open(&disk.after_crash(survived))
+                    .unwrap_or_else(|error| panic!("step {step} {survived:?}: {error}"));
+                let in_force = found.in_force("").unwrap();
+                let allowed = if promised.is_ok() { vec![9] } else { vec![7, 9] };
+                assert!(allowed.contains(&in_force.get()), "step {step} {survived:?}: {in_force}");
+                // And it works on, over whatever the last try has left beside it.
+                found.raise_blocking(token(10)).unwrap();
+                opened += 1;
+            }
+        }
+    }
+    assert_eq!(opened, 5 * 2 * 10);
+}
+
+#[test]
+fn a_crash_while_it_is_made_leaves_no_gate_or_a_new_one() {
+    for step in 0..=STEPS.len() {
+        for survived in Survived::all() {
+            let disk = Simulated::default();
+            disk.fail_at(step, false);
+            let made = Gate::create_on(Box::new(disk.clone()), Limits::default());
+            match open(&disk.after_crash(survived)) {
+                Ok(found) => assert_eq!(found.in_force(""), None),
+                Err(OpenError::Missing { .. }) => assert!(made.is_err(), "step {step}"),
+                Err(other) => panic!("step {step} {survived:?}: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn after_a_failed_step_it_never_admits_again_even_if_the_disk_works_again() {
+    for step in 0..STEPS.len() {
+        for late in [false, true] {
+            let (gate, disk) = at_seven();
+            disk.fail_at(step, late);
+            let refused = gate.raise_blocking(token(9)).unwrap_err();
+            assert!(matches!(refused, Refusal::Broken { .. }), "step {step}: {refused}");
+            disk.repair();
+            let writes = disk.log().len();
+            for revision in [7, 9, 10] {
+                let refused = gate.enter_blocking(token(revision)).unwrap_err();
+                assert!(matches!(refused, Refusal::Broken { .. }), "step {step}: {refused}");
+                assert!(!gate.admits(Pass::to("other", token(revision))).is_admitted());
+            }
+            assert_eq!(disk.log().len(), writes, "a failed write is not tried again");
+        }
+    }
+}
+
+#[test]
+fn those_who_were_inside_when_the_disk_failed_can_still_leave() {
+    let (gate, disk) = at_seven();
+    let inside = gate.enter_blocking(token(7)).unwrap();
+    disk.fail_at(0, false);
+    let _ = gate.raise_blocking(token(9)).unwrap_err();
+    assert!(inside.is_overtaken());
+    drop(inside);
+}
+
+/// The checks above are worth something only if they notice a disk that skips a step.
+#[test]
+fn a_disk_that_lies_about_a_flush_is_noticed() {
+    for lie in [Op::FlushFile, Op::FlushDirectory] {
+        let (gate, disk) = at_seven();
+        disk.lie(lie);
+        gate.raise_blocking(token(9)).unwrap();
+        let outcomes =
+            Survived::all().into_iter().map(|survived| match open(&disk.after_crash(survived)) {
+                Ok(found) => found.in_force("") == Some(token(9)),
+                Err(OpenError::Damaged { .. }) => false,
+                Err(other) => panic!("{lie:?} {survived:?}: {other}"),
+            });
+        let outcomes: Vec<bool> = outcomes.collect();
+        assert!(outcomes.contains(&false), "{lie:?} was not noticed");
+    }
+}
+
+#[test]
+fn all_kinds_of_tokens_survive() {
+    let disk = Simulated::default();
+    let gate = Gate::create_on(Box::new(disk.clone()), Limits::default()).unwrap();
+    gate.raise_blocking(Pass::to("table", token(5))).unwrap();
+    gate.raise_blocking(Pass::to("table", token(6)).shared()).unwrap();
+    gate.raise_blocking(Pass::to("table", token(3)).permit(1)).unwrap();
+    drop(gate);
+    let found = open(&disk.after_crash(Survived { names: false, bytes_percent: 0 })).unwrap();
+    // The writer that the reader made stale stays stale, and readers of its time stay welcome.
+    assert!(!found.admits(Pass::to("table", token(5))).is_admitted());
+    assert!(found.admits(Pass::to("table", token(5)).shared()).is_admitted());
+    assert!(!found.admits(Pass::to("table", token(4)).shared()).is_admitted());
+    assert!(!found.admits(Pass::to("table", token(2)).permit(1)).is_admitted());
+    assert!(found.admits(Pass::to("table", token(2)).permit(0)).is_admitted());
+}

@@ -1,0 +1,93 @@
+//! Real files: whatever is wrong with one, it is refused with a reason.
+
+use std::{fs, os::unix::fs::PermissionsExt};
+
+use tempfile::TempDir;
+
+use super::super::{Gate, Limits, OpenError, Pass};
+use super::token;
+
+fn limits() -> Limits {
+    Limits::default()
+}
+
+/// A directory with a gate's file in it.
+fn written() -> (TempDir, std::path::PathBuf) {
+    let home = TempDir::new().unwrap();
+    let path = home.path().join("gate");
+    let gate = Gate::create(&path, limits()).unwrap();
+    gate.raise_blocking(Pass::to("orders", token(41))).unwrap();
+    gate.raise_blocking(Pass::to("crawlers", token(42)).permit(3)).unwrap();
+    (home, path)
+}
+
+#[test]
+fn what_was_seen_is_seen_after_a_restart() {
+    let (_home, path) = written();
+    let gate = Gate::open(&path, limits()).unwrap();
+    assert_eq!(gate.in_force("orders"), Some(token(41)));
+    assert_eq!(gate.in_force_at("crawlers", 3), Some(token(42)));
+    assert!(!gate.admits(Pass::to("orders", token(40))).is_admitted());
+    assert!(gate.admits(Pass::to("orders", token(41))).is_admitted());
+}
+
+#[test]
+fn every_changed_byte_and_every_cut_is_refused() {
+    let (_home, path) = written();
+    let good = fs::read(&path).unwrap();
+    let opens = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        Gate::open(&path, limits())
+    };
+    for at in 0..good.len() {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut bad = good.clone();
+            bad[at] ^= flip;
+            let error = opens(&bad).unwrap_err();
+            assert!(
+                matches!(error, OpenError::Damaged { .. } | OpenError::Newer { .. }),
+                "byte {at}: {error}"
+            );
+        }
+        let error = opens(&good[..at]).unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{at} bytes: {error}");
+        assert!(error.to_string().contains("move the file away"), "{error}");
+    }
+    let error = opens(&[&good[..], b"x"].concat()).unwrap_err();
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    opens(&good).unwrap();
+}
+
+#[test]
+fn a_missing_file_is_not_taken_for_a_new_gate_unless_asked() {
+    let home = TempDir::new().unwrap();
+    let path = home.path().join("gate");
+    let error = Gate::open(&path, limits()).unwrap_err();
+    assert!(matches!(error, OpenError::Missing { .. }), "{error}");
+    drop(Gate::open_or_create(&path, limits()).unwrap());
+    let error = Gate::create(&path, limits()).unwrap_err();
+    assert!(matches!(error, OpenError::Exists { .. }), "{error}");
+    drop(Gate::open_or_create(&path, limits()).unwrap());
+}
+
+#[test]
+fn two_gates_over_one_file_are_refused() {
+    let (_home, path) = written();
+    let first = Gate::open(&path, limits()).unwrap();
+    let clone = first.clone();
+    for _ in 0..2 {
+        let error = Gate::open(&path, limits()).unwrap_err();
+        assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    }
+    drop(first);
+    assert!(matches!(Gate::open(&path, limits()), Err(OpenError::InUse { .. })));
+    drop(clone);
+    Gate::open(&path, limits()).unwrap();
+}
+
+#[test]
+fn nobody_else_may_read_or_write_its_file() {
+    let (_home, path) = written();
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

@@ -1,0 +1,66 @@
+//! A lock that one holds.
+
+use std::time::Duration;
+
+use super::{Held, wait, wait_not};
+use crate::backend::{Join, Mode};
+use crate::{AcquireError, BadName, LineName, Session};
+
+/// A lock that one holds at a time. etcd's own clients see it as one of theirs.
+///
+/// ```no_run
+/// # async fn run(session: tenure::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure::Lock;
+///
+/// let held = Lock::new(&session, "reports/2026")?.lock().await?;
+/// println!("writing under token {}", held.token());
+/// held.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Lock {
+    session: Session,
+    name: LineName,
+}
+
+impl Lock {
+    /// The lock of this name.
+    ///
+    /// # Errors
+    /// [`BadName`], for what cannot be one.
+    pub fn new(
+        session: &Session,
+        name: impl TryInto<LineName, Error: Into<BadName>>,
+    ) -> Result<Lock, BadName> {
+        Ok(Lock { session: session.clone(), name: LineName::read(name)? })
+    }
+
+    /// Waits until it is held. If this future is dropped before that, the place in line is left.
+    ///
+    /// # Errors
+    /// See [`AcquireError`]. When the session ends, at once.
+    pub async fn lock(&self) -> Result<Held, AcquireError> {
+        wait(&self.session, self.join(), None).await
+    }
+
+    /// Waits until it is held, but no longer than that.
+    ///
+    /// # Errors
+    /// [`AcquireError::TimedOut`], or as [`Lock::lock`].
+    pub async fn lock_within(&self, limit: Duration) -> Result<Held, AcquireError> {
+        wait(&self.session, self.join(), Some(limit)).await
+    }
+
+    /// Holds it now, or not at all.
+    ///
+    /// # Errors
+    /// [`AcquireError::Taken`], or as [`Lock::lock`].
+    pub async fn try_lock(&self) -> Result<Held, AcquireError> {
+        wait_not(&self.session, self.join()).await
+    }
+
+    fn join(&self) -> Join {
+        Join::one(self.name.clone(), Mode::Exclusive)
+    }
+}

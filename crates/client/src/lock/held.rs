@@ -1,0 +1,93 @@
+//! The guard of every lock.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::session::Hold;
+use crate::{Doubt, FencingToken, LineName, Loss, ReleaseError, SessionState};
+
+/// Something that is held, for as long as it lasts.
+///
+/// A lock on a server can be lost while one works: the process was paused, the network cut. Ask before
+/// acting ([`Held::may_act`]), be told ([`Held::lost`]), and send the [`Held::token`] along with what
+/// is written; only the last one holds whatever happens to this process in between.
+///
+/// Dropping it releases it in the background. Releasing uses it up:
+///
+/// ```compile_fail
+/// # async fn run(held: tenure::Held) {
+/// held.release().await;
+/// held.token();
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "what is dropped is released"]
+pub struct Held {
+    hold: Hold,
+}
+
+impl Held {
+    pub(super) fn new(hold: Hold) -> Held {
+        Held { hold }
+    }
+
+    /// What is held; the first of several.
+    pub fn name(&self) -> &LineName {
+        self.hold.name()
+    }
+
+    /// The number that goes with everything that is written under this lock; of several, the first.
+    pub fn token(&self) -> FencingToken {
+        self.hold.token()
+    }
+
+    /// All that is held, with the token of each.
+    pub fn tokens(&self) -> impl Iterator<Item = (&LineName, FencingToken)> {
+        self.hold.grant().held.iter().map(|held| (&held.name, held.token))
+    }
+
+    /// Of a semaphore, which permit it is, if the engine numbers them.
+    pub fn slot(&self) -> Option<u32> {
+        self.hold.grant().held[0].slot
+    }
+
+    /// Whether something that takes so long may be begun now, and under which token.
+    ///
+    /// # Errors
+    /// The [`Doubt`], if not.
+    pub fn may_act(&self, takes: Duration) -> Result<FencingToken, Doubt> {
+        self.hold.may_act(takes)
+    }
+
+    /// What may be believed now.
+    pub fn state(&self) -> SessionState {
+        match self.hold.loss() {
+            Some(loss) => SessionState::Lost(loss),
+            None => self.hold.core().refresh(),
+        }
+    }
+
+    /// The last moment at which this process may act as the holder, as far as is known now.
+    pub fn deadline(&self) -> Moment {
+        self.hold.core().deadline()
+    }
+
+    /// How long that is from now.
+    pub fn remaining(&self) -> Duration {
+        self.hold.core().remaining()
+    }
+
+    /// Waits until it is lost, and says why.
+    pub async fn lost(&self) -> Loss {
+        self.hold.lost().await
+    }
+
+    /// Gives it up, and waits until the server has confirmed it. If this future is dropped, that goes
+    /// on in the background.
+    ///
+    /// # Errors
+    /// If the session is over before that; the hold ends with it.
+    pub async fn release(self) -> Result<(), ReleaseError> {
+        self.hold.release().await
+    }
+}

@@ -1,0 +1,68 @@
+//! Several locks at once.
+
+use std::time::Duration;
+
+use super::{Held, wait, wait_not};
+use crate::backend::{Join, Mode};
+use crate::{AcquireError, BadName, LineName, Session};
+
+/// Several locks that are held all at once or not at all. However the names of two of them overlap, and
+/// in whatever order they are written, they do not wait for each other for ever: both stand in all their
+/// lines from one moment on, so one of them is before the other everywhere.
+#[derive(Clone, Debug)]
+pub struct MultiLock {
+    session: Session,
+    names: Vec<LineName>,
+}
+
+impl MultiLock {
+    /// The locks of these names; each once, however often it is written.
+    ///
+    /// # Errors
+    /// [`BadName`], for what cannot be one, and if there is none.
+    pub fn new<N: TryInto<LineName, Error: Into<BadName>>>(
+        session: &Session,
+        names: impl IntoIterator<Item = N>,
+    ) -> Result<MultiLock, BadName> {
+        let mut all: Vec<LineName> = Vec::new();
+        for name in names {
+            let name = LineName::read(name)?;
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        if all.is_empty() {
+            return Err(BadName { name: String::new(), rule: "at least one name is needed" });
+        }
+        Ok(MultiLock { session: session.clone(), names: all })
+    }
+
+    /// Waits until all are held.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn lock(&self) -> Result<Held, AcquireError> {
+        wait(&self.session, self.join(), None).await
+    }
+
+    /// Waits until all are held, but no longer than that.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn lock_within(&self, limit: Duration) -> Result<Held, AcquireError> {
+        wait(&self.session, self.join(), Some(limit)).await
+    }
+
+    /// Holds all now, or none at all.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn try_lock(&self) -> Result<Held, AcquireError> {
+        wait_not(&self.session, self.join()).await
+    }
+
+    fn join(&self) -> Join {
+        let names = self.names.clone();
+        Join { names, ..Join::one(self.names[0].clone(), Mode::Exclusive) }
+    }
+}

@@ -1,0 +1,82 @@
+//! A lock for readers and writers.
+
+use std::time::Duration;
+
+use super::{Held, wait, wait_not};
+use crate::backend::{Join, Mode};
+use crate::{AcquireError, BadName, LineName, Session};
+
+/// A lock that one writer holds alone, or any number of readers together. A reader that comes after a
+/// waiting writer waits behind it, so writers are not starved.
+///
+/// A session stands in one line once: it cannot read and write the same lock at the same time.
+#[derive(Clone, Debug)]
+pub struct RwLock {
+    session: Session,
+    name: LineName,
+}
+
+impl RwLock {
+    /// The lock of this name.
+    ///
+    /// # Errors
+    /// [`BadName`], for what cannot be one.
+    pub fn new(
+        session: &Session,
+        name: impl TryInto<LineName, Error: Into<BadName>>,
+    ) -> Result<RwLock, BadName> {
+        Ok(RwLock { session: session.clone(), name: LineName::read(name)? })
+    }
+
+    /// Waits until it may be read.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn read(&self) -> Result<Held, AcquireError> {
+        wait(&self.session, self.join(Mode::Shared), None).await
+    }
+
+    /// Waits until it may be read, but no longer than that.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn read_within(&self, limit: Duration) -> Result<Held, AcquireError> {
+        wait(&self.session, self.join(Mode::Shared), Some(limit)).await
+    }
+
+    /// Reads now, or not at all.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn try_read(&self) -> Result<Held, AcquireError> {
+        wait_not(&self.session, self.join(Mode::Shared)).await
+    }
+
+    /// Waits until it may be written.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn write(&self) -> Result<Held, AcquireError> {
+        wait(&self.session, self.join(Mode::Exclusive), None).await
+    }
+
+    /// Waits until it may be written, but no longer than that.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn write_within(&self, limit: Duration) -> Result<Held, AcquireError> {
+        wait(&self.session, self.join(Mode::Exclusive), Some(limit)).await
+    }
+
+    /// Writes now, or not at all.
+    ///
+    /// # Errors
+    /// See [`AcquireError`].
+    pub async fn try_write(&self) -> Result<Held, AcquireError> {
+        wait_not(&self.session, self.join(Mode::Exclusive)).await
+    }
+
+    fn join(&self, mode: Mode) -> Join {
+        Join::one(self.name.clone(), mode)
+    }
+}

@@ -1,0 +1,245 @@
+//! From wanting something to having given it up: written once for elections and all locks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+
+use super::core::{Core, Owner};
+use crate::backend::{Drain, Grant, Join, Place};
+use crate::chance::Backoff;
+use crate::{AcquireError, Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError};
+
+/// Pauses between attempts to leave.
+const PAUSE_FIRST: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// The part of the time to live for which leaving is tried after the session was lost.
+const AFTERLIFE_PER_TTL: u32 = 4;
+
+/// Something that is held. Dropping it gives it up in the background.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    core: Arc<Core>,
+    /// Keeps the session open; absent on the way from the keeper to whoever asked.
+    owner: Option<Arc<Owner>>,
+    /// Absent once it has been given up.
+    place: Option<Arc<dyn Place>>,
+    grant: Grant,
+    lost: watch::Receiver<Option<Loss>>,
+}
+
+/// Stands in line and waits. If the returned future is dropped before it is done, the place is left.
+pub(crate) async fn acquire(
+    owner: &Arc<Owner>,
+    join: Join,
+    limit: Option<Duration>,
+) -> Result<Hold, AcquireError> {
+    let core = owner.core();
+    let name = join.first_name();
+    let over = |loss| AcquireError::SessionOver { name: name.clone(), loss };
+    if let Some(loss) = core.loss() {
+        return Err(over(loss));
+    }
+    let try_only = join.try_only;
+    let place = core.session.place(join)?;
+    let (answer, answered) = oneshot::channel();
+    let waiting = Waiting { core: Arc::clone(core), place, name: name.clone(), try_only, limit };
+    core.runtime.spawn(waiting.run(answer));
+    match answered.await {
+        Ok(Ok(mut hold)) => {
+            hold.owner = Some(Arc::clone(owner));
+            // Between the server's word and now anything can have happened to the session.
+            match hold.loss() {
+                None => Ok(hold),
+                Some(loss) => Err(over(loss)),
+            }
+        }
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(over(core.loss().unwrap_or(Loss::KeeperGone))),
+    }
+}
+
+/// Somebody who waits, on the keeper's thread.
+struct Waiting {
+    core: Arc<Core>,
+    place: Arc<dyn Place>,
+    name: LineName,
+    try_only: bool,
+    limit: Option<Duration>,
+}
+
+impl Waiting {
+    async fn run(self, mut answer: oneshot::Sender<Result<Hold, AcquireError>>) {
+        let outcome = tokio::select! {
+            outcome = self.turn() => outcome,
+            loss = self.core.lost() => {
+                Err(AcquireError::SessionOver { name: self.name.clone(), loss })
+            }
+            error = self.time_out() => Err(error),
+            // Nobody waits any more: what follows is heard by nobody.
+            () = answer.closed() => Err(AcquireError::Taken { name: self.name.clone() }),
+        };
+        let outcome = match outcome {
+            Ok(grant) => Ok(Hold::new(Arc::clone(&self.core), Arc::clone(&self.place), grant)),
+            Err(error) => {
+                leave_later(&self.core, Arc::clone(&self.place), true);
+                Err(error)
+            }
+        };
+        // If the asker has gone meanwhile, the hold comes back, is dropped, and so given up.
+        let _ = answer.send(outcome);
+    }
+
+    async fn turn(&self) -> Result<Grant, AcquireError> {
+        match self.place.enter().await? {
+            Some(grant) => Ok(grant),
+            None if self.try_only => Err(AcquireError::Taken { name: self.name.clone() }),
+            None => self.place.turn().await,
+        }
+    }
+
+    async fn time_out(&self) -> AcquireError {
+        let Some(after) = self.limit else { return std::future::pending().await };
+        tokio::time::sleep(after).await;
+        AcquireError::TimedOut { name: self.name.clone(), after }
+    }
+}
+
+impl Hold {
+    fn new(core: Arc<Core>, place: Arc<dyn Place>, grant: Grant) -> Hold {
+        let (tell, lost) = watch::channel(None);
+        core.runtime.spawn({
+            let (core, place) = (Arc::clone(&core), Arc::clone(&place));
+            async move {
+                let loss = tokio::select! {
+                    // The session's end explains more than the key's.
+                    biased;
+                    loss = core.lost() => loss,
+                    loss = place.gone() => loss,
+                    // Given up: nobody asks any more.
+                    () = tell.closed() => return,
+                };
+                tell.send_replace(Some(loss));
+            }
+        });
+        Hold { core, owner: None, place: Some(place), grant, lost }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// The first, or only, name.
+    pub(crate) fn name(&self) -> &LineName {
+        &self.grant.held[0].name
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        self.grant.held[0].token
+    }
+
+    /// Why it is lost, if it is.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        let told = *self.lost.borrow();
+        told.or_else(|| self.core.loss())
+    }
+
+    /// Waits until it is lost.
+    pub(crate) async fn lost(&self) -> Loss {
+        let mut lost = self.lost.clone();
+        tokio::select! {
+            loss = self.core.lost() => loss,
+            told = lost.wait_for(Option::is_some) => match told {
+                Ok(told) => told.unwrap_or(Loss::KeeperGone),
+                // The task that would tell is gone, and with it the thread.
+                Err(_) => self.core.lost().await,
+            },
+        }
+    }
+
+    pub(crate) fn may_act(&self, takes: Duration) -> Result<FencingToken, Doubt> {
+        if self.lost.borrow().is_some() {
+            return Err(Doubt::Lost);
+        }
+        self.core.may_act(takes).map(|()| self.token())
+    }
+
+    pub(crate) async fn proclaim(&self, value: Vec<u8>) -> Result<(), ProclaimError> {
+        let name = self.name().clone();
+        if let Some(loss) = self.loss() {
+            return Err(ProclaimError::Lost { name, loss });
+        }
+        let place = self.place().clone();
+        let asked = self.core.runtime.spawn(async move { place.proclaim(value).await });
+        tokio::select! {
+            answer = asked => answer.unwrap_or_else(|_| {
+                let loss = self.core.loss().unwrap_or(Loss::KeeperGone);
+                Err(ProclaimError::Lost { name, loss })
+            }),
+            loss = self.core.lost() => Err(ProclaimError::Lost { name: self.name().clone(), loss }),
+        }
+    }
+
+    /// Waits until it is asked to stop, because a successor was chosen.
+    pub(crate) async fn drain(&self) -> Drain {
+        self.place().drain().await
+    }
+
+    /// Gives it up, and waits until the server has confirmed it or the session is over.
+    pub(crate) async fn release(mut self) -> Result<(), ReleaseError> {
+        let Some(place) = self.place.take() else { return Ok(()) };
+        place.forsake(true);
+        let left = self.core.runtime.spawn(leave(Arc::clone(&self.core), place));
+        let over = |loss| ReleaseError::SessionOver { name: self.name().clone(), loss };
+        match left.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(loss)) => Err(over(loss)),
+            Err(_) => Err(over(self.core.loss().unwrap_or(Loss::KeeperGone))),
+        }
+    }
+
+    fn place(&self) -> &Arc<dyn Place> {
+        self.place.as_ref().expect("only release takes it, and consumes the hold")
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            // Dropped, not released: nobody has said that the work has ended.
+            leave_later(&self.core, place, false);
+        }
+    }
+}
+
+/// Leaves in the background. The session may stand in that line again at once.
+fn leave_later(core: &Arc<Core>, place: Arc<dyn Place>, stopped: bool) {
+    place.forsake(stopped);
+    core.runtime.spawn(leave(Arc::clone(core), place));
+}
+
+/// Leaves, however often that has to be tried, for as long as there is a session.
+async fn leave(core: Arc<Core>, place: Arc<dyn Place>) -> Result<(), Loss> {
+    let leaving = async {
+        let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+        while let Err(error) = place.leave().await {
+            tracing::debug!(?place, %error, "leaving failed");
+            tokio::time::sleep(backoff.pause()).await;
+        }
+    };
+    // When the session is over for us, what it still has at the server ends with it there; but it does
+    // no harm to try for another moment.
+    let over = async {
+        let loss = core.lost().await;
+        tokio::time::sleep(core.ttl() / AFTERLIFE_PER_TTL).await;
+        loss
+    };
+    tokio::select! {
+        () = leaving => Ok(()),
+        loss = over => Err(loss),
+    }
+}

@@ -1,0 +1,186 @@
+//! The thread that keeps a session: renews it, watches its deadline, ends it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::SessionOptions;
+use super::core::{Core, Owner, Phase, SessionState};
+use crate::backend::{Link, Opening, RenewError};
+use crate::chance::Backoff;
+use crate::{Engine, Loss, SessionError, Standing, Tenancy};
+
+/// A renewal that is not answered for this part of the time to live is tried elsewhere.
+const ATTEMPTS_PER_TTL: u32 = 6;
+/// Pauses between attempts that fail at once.
+const PAUSE_FIRST: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// Starts the thread, and opens the session on it.
+pub(super) async fn start(
+    engine: Engine,
+    options: SessionOptions,
+) -> Result<Arc<Owner>, SessionError> {
+    let (answer, opened) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("tenure-session".to_owned());
+    let live = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(live(engine, options, answer)),
+        Err(cause) => {
+            let _ = answer.send(Err(SessionError::Thread(cause)));
+        }
+    };
+    thread.spawn(live).map_err(SessionError::Thread)?;
+    // If the thread dies before it answers, it did not get far.
+    opened.await.unwrap_or(Err(SessionError::TooLate { loss: Loss::KeeperGone }))
+}
+
+/// A session's whole life.
+async fn live(
+    engine: Engine,
+    options: SessionOptions,
+    answer: oneshot::Sender<Result<Arc<Owner>, SessionError>>,
+) {
+    let core = match open(engine, options).await {
+        Ok(core) => Arc::new(core),
+        Err(error) => {
+            let _ = answer.send(Err(error));
+            return;
+        }
+    };
+    let dead = Deadman(Arc::clone(&core));
+    // If nobody waits for it any more, the owner is dropped at once and the session closed.
+    let _ = answer.send(Ok(Arc::new(Owner::new(Arc::clone(&core)))));
+    let loss = keep(&core).await;
+    core.end(loss);
+    tracing::debug!(session = %core.id(), %loss, "session over");
+    // What is being left, and whoever waits, still needs this thread.
+    let mut phase = core.phase.subscribe();
+    let _ = phase.wait_for(|phase| *phase >= Phase::Closing).await;
+    close(&core).await;
+    drop(dead);
+}
+
+async fn open(engine: Engine, options: SessionOptions) -> Result<Core, SessionError> {
+    let SessionOptions { ttl, identity, fast_release, renew_after, suspect_after, clock } = options;
+    let opening = Opening { ttl, identity, fast_release, clock: Arc::clone(&clock) };
+    let opened = engine.backend().open(opening).await?;
+    let ttl = opened.session.ttl();
+    let tenancy = Tenancy::begin(opened.sent, ttl)
+        .stricter(renew_after.unwrap_or(ttl), suspect_after.unwrap_or(ttl));
+    let core = Core::new(engine, opened.session, clock, tenancy);
+    match core.loss() {
+        None => Ok(core),
+        Some(loss) => {
+            // As good as never opened; it runs out by itself if this fails.
+            let _ = core.session.close(true).await;
+            Err(SessionError::TooLate { loss })
+        }
+    }
+}
+
+/// Whatever ends the thread ends the session.
+struct Deadman(Arc<Core>);
+
+impl Drop for Deadman {
+    fn drop(&mut self) {
+        self.0.end(Loss::KeeperGone);
+        self.0.phase.send_replace(Phase::Closed);
+    }
+}
+
+/// Keeps it alive until it is over, and says why it is.
+pub(super) async fn keep(core: &Core) -> Loss {
+    let mut phase = core.phase.subscribe();
+    tokio::select! {
+        loss = renewals(core) => loss,
+        loss = deadline(core) => loss,
+        loss = core.session.ended() => loss,
+        loss = links(core) => loss,
+        _ = phase.wait_for(|phase| *phase >= Phase::Closing) => Loss::Closed,
+    }
+}
+
+/// Renews when it is time; after a failure at once on another member, then again and again.
+async fn renewals(core: &Core) -> Loss {
+    let patience = core.ttl() / ATTEMPTS_PER_TTL;
+    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX.min(patience));
+    loop {
+        core.clock.sleep_until(core.renew_at()).await;
+        backoff.reset();
+        let mut attempts = 0u32;
+        loop {
+            attempts += 1;
+            if attempts == 2 {
+                core.count_slow_renewal();
+            }
+            let sent = core.clock.now();
+            match tokio::time::timeout(patience, core.session.renew()).await {
+                Ok(Ok(())) => {
+                    core.revise(|tenancy, now| tenancy.acknowledge(sent, now));
+                    break;
+                }
+                Ok(Err(RenewError::Over(loss))) => return loss,
+                Ok(Err(RenewError::Missed(error))) => {
+                    tracing::debug!(session = %core.id(), %error, attempts, "renewal failed");
+                }
+                Err(_) => {
+                    core.revise(|tenancy, _| tenancy.miss());
+                    tracing::debug!(session = %core.id(), attempts, "renewal not answered");
+                }
+            }
+            tokio::time::sleep(backoff.pause()).await;
+        }
+    }
+}
+
+/// Tells everybody when the state changes by the passing of time, up to the end.
+async fn deadline(core: &Core) -> Loss {
+    loop {
+        if let SessionState::Lost(loss) = core.refresh() {
+            return loss;
+        }
+        let next = core.revise(Tenancy::changes_at);
+        let Some(next) = next else { continue };
+        core.clock.sleep_until(next).await;
+    }
+}
+
+/// Follows the connection, for sessions that end with it.
+async fn links(core: &Core) -> Loss {
+    loop {
+        match core.session.link().await {
+            Link::Attached => core.revise(|tenancy, now| tenancy.attach(now)),
+            Link::Detached(until) => {
+                core.revise(|tenancy, _| tenancy.detach(until));
+                tokio::select! {
+                    link = core.session.link() => {
+                        if link == Link::Attached {
+                            core.revise(|tenancy, now| tenancy.attach(now));
+                        }
+                    }
+                    () = core.clock.sleep_until(until) => {}
+                }
+            }
+        }
+        if core.revise(|tenancy, now| tenancy.standing(now)) == Standing::Lost {
+            return core.loss().unwrap_or(Loss::ConnectionLost);
+        }
+    }
+}
+
+/// Gives the session back, for as long as there can be one.
+async fn close(core: &Core) {
+    let give_up = core.clock.now() + core.ttl();
+    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+    let closing = async {
+        while let Err(error) = core.session.close(true).await {
+            tracing::debug!(session = %core.id(), %error, "closing failed");
+            tokio::time::sleep(backoff.pause()).await;
+        }
+    };
+    tokio::select! {
+        () = closing => {}
+        () = core.clock.sleep_until(give_up) => {}
+    }
+}

@@ -1,0 +1,134 @@
+//! A process's presence: everything it holds and waits for hangs on a session.
+//!
+//! A [`Session`] is kept by an operating system thread of its own, with a small runtime of its own:
+//! renewals, the deadline, and all that is asked of the server run there. So a program whose own
+//! runtime is blocked still renews; and one whose session has ended is told so by a clock, not by
+//! a task that did not get to run. Asking ([`Session::may_act`]) reads the clock itself and needs
+//! nobody.
+
+mod core;
+mod hold;
+mod keeper;
+mod options;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::core::SessionState;
+pub(crate) use self::core::{Core, Owner};
+pub(crate) use hold::{Hold, acquire};
+pub use options::SessionOptions;
+use tenure_api::LeaseId;
+
+use crate::clock::Moment;
+use crate::{Doubt, Engine, Loss, SessionError};
+
+/// A session. Clones are the same one; it ends when the last clone, and everything that was taken
+/// with it, is gone.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use tenure::{Engine, Session};
+///
+/// let engine = Engine::etcd("127.0.0.1:2379")?;
+/// let session = Session::open(&engine, Duration::from_secs(10)).await?;
+/// println!("session {}", session.id());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Session {
+    owner: Arc<Owner>,
+}
+
+impl Session {
+    /// Opens a session that lives for `ttl` without a sign of life from this process.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn open(engine: &Engine, ttl: Duration) -> Result<Session, SessionError> {
+        Session::open_with(engine, SessionOptions::new(ttl)).await
+    }
+
+    /// Opens a session that behaves as given.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    pub async fn open_with(
+        engine: &Engine,
+        options: SessionOptions,
+    ) -> Result<Session, SessionError> {
+        options.validate()?;
+        let owner = keeper::start(engine.clone(), options).await?;
+        Ok(Session { owner })
+    }
+
+    /// Its id. On etcd, that of its lease.
+    pub fn id(&self) -> LeaseId {
+        self.core().id()
+    }
+
+    /// How long it lives without a sign of life, as the server granted it.
+    pub fn ttl(&self) -> Duration {
+        self.core().ttl()
+    }
+
+    /// The engine it lives on.
+    pub fn engine(&self) -> &Engine {
+        self.core().engine()
+    }
+
+    /// What may be believed of it now.
+    pub fn state(&self) -> SessionState {
+        self.core().refresh()
+    }
+
+    /// Waits until it is over, and says why. Never before that.
+    pub async fn lost(&self) -> Loss {
+        self.core().lost().await
+    }
+
+    /// Waits until its state is another one than `known`, and answers that.
+    pub async fn changed(&self, known: SessionState) -> SessionState {
+        self.core().changed(known).await
+    }
+
+    /// Whether something that takes so long may be begun now.
+    ///
+    /// # Errors
+    /// The [`Doubt`], if not.
+    pub fn may_act(&self, takes: Duration) -> Result<(), Doubt> {
+        self.core().may_act(takes)
+    }
+
+    /// The last moment at which this process may act, as far as is known now.
+    pub fn deadline(&self) -> Moment {
+        self.core().deadline()
+    }
+
+    /// How long that is from now.
+    pub fn remaining(&self) -> Duration {
+        self.core().remaining()
+    }
+
+    /// How many renewals needed more than one attempt.
+    pub fn slow_renewals(&self) -> u64 {
+        self.core().slow_renewals()
+    }
+
+    /// Ends it: everything it holds is lost here, then free for others. Waits until the server has
+    /// confirmed it, or cannot be reached for as long as the session lives; then it ends there by
+    /// itself. To be called when all work has ended.
+    pub async fn close(self) {
+        self.owner.close().await;
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.owner.core()
+    }
+
+    pub(crate) fn owner(&self) -> &Arc<Owner> {
+        &self.owner
+    }
+}

@@ -1,0 +1,78 @@
+//! How a session is to be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::SessionError;
+use crate::clock::{Boottime, Clock};
+use crate::tenancy::TTL_MIN;
+
+/// The longest time to live that makes sense: etcd's own limit is about 285 years.
+const TTL_MAX: Duration = Duration::from_secs(9_000_000_000);
+
+/// How a session is to be.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// How long it lives without a sign of life. Engines may raise it: etcd knows whole seconds only.
+    pub ttl: Duration,
+    /// Who this is, for people; the host's name and the process id, if nothing else is said.
+    pub identity: String,
+    /// End the session as soon as the process dies and its kernel closes the connection, instead of
+    /// after its time to live; for engines that can. A broken connection can then end a session whose
+    /// process lives: one *effective* holder is promised, by its token, not one believer.
+    pub fast_release: bool,
+    /// Renew at the latest so long after the last renewal. A third of the time to live by default,
+    /// and never later.
+    pub renew_after: Option<Duration>,
+    /// Be in doubt at the latest so long after the last acknowledged renewal was sent. Three quarters of
+    /// the time to live by default, and never later.
+    pub suspect_after: Option<Duration>,
+    /// The clock that the deadline is counted on.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl SessionOptions {
+    /// A session of this time to live, and everything else as usual.
+    pub fn new(ttl: Duration) -> SessionOptions {
+        SessionOptions {
+            ttl,
+            identity: default_identity(),
+            fast_release: false,
+            renew_after: None,
+            suspect_after: None,
+            clock: Arc::new(Boottime),
+        }
+    }
+
+    /// Checks every rule.
+    ///
+    /// # Errors
+    /// [`SessionError::Settings`] names all that are broken.
+    pub fn validate(&self) -> Result<(), SessionError> {
+        let mut broken = Vec::new();
+        if self.ttl < TTL_MIN {
+            broken.push(format!("ttl {:?} must be at least {TTL_MIN:?}", self.ttl));
+        }
+        if self.ttl > TTL_MAX {
+            broken.push(format!("ttl {:?} must be at most {TTL_MAX:?}", self.ttl));
+        }
+        for (what, time) in
+            [("renew_after", self.renew_after), ("suspect_after", self.suspect_after)]
+        {
+            if time.is_some_and(|time| time.is_zero()) {
+                broken.push(format!("{what} must not be zero"));
+            }
+        }
+        if broken.is_empty() {
+            Ok(())
+        } else {
+            Err(SessionError::Settings { rule: broken.join("; ") })
+        }
+    }
+}
+
+/// The host's name and the process id: `web-3/1742`.
+pub(crate) fn default_identity() -> String {
+    let host = rustix::system::uname();
+    format!("{}/{}", host.nodename().to_string_lossy(), std::process::id())
+}

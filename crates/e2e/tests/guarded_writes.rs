@@ -1,0 +1,175 @@
+//! Writes that the store itself refuses once their holder was replaced, on our own server and on a
+//! real etcd 3.5.1.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use tenure::fence::{
+    FencingToken, GuardedError, HolderKey, guarded_delete, guarded_put, guarded_txn,
+};
+use tenure::grpc::{Client, Endpoint, Options};
+use tenure_e2e::{Cluster, Ctl, pb};
+
+/// The smallest TTL that etcd 3.5.1 grants with its default election timeout.
+const SHORT_TTL: i64 = 2;
+/// Longer than any test.
+const LONG_TTL: i64 = 600;
+/// How long a lease may outlive its TTL on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+const NAME: &str = "primary";
+
+/// Stands first in line with a key of its own, as etcd's election recipe lays it out. The lease is
+/// never renewed: as far as the store can see, its holder is paused from now on.
+async fn hold(client: &Client, ttl: i64) -> (HolderKey, i64) {
+    let granted = client.lease().grant(pb::LeaseGrantRequest { ttl, id: 0 }).await.unwrap();
+    let key = format!("{NAME}/{:x}", granted.id);
+    let put = pb::PutRequest { key: key.clone().into(), lease: granted.id, ..Default::default() };
+    let revision = client.kv().put(put).await.unwrap().header.unwrap().revision;
+    (HolderKey::new(key, FencingToken::from_revision(revision).unwrap()), granted.id)
+}
+
+fn put(key: &str, value: &str) -> pb::PutRequest {
+    pb::PutRequest {
+        key: key.to_owned().into(),
+        value: value.to_owned().into(),
+        ..Default::default()
+    }
+}
+
+async fn value(client: &Client, key: &str) -> Option<String> {
+    let range = pb::RangeRequest { key: key.to_owned().into(), ..Default::default() };
+    let found = client.kv().range(range).await.unwrap();
+    found.kvs.first().map(|kv| String::from_utf8(kv.value.to_vec()).unwrap())
+}
+
+async fn revision(client: &Client) -> i64 {
+    let range = pb::RangeRequest { key: "any".into(), ..Default::default() };
+    client.kv().range(range).await.unwrap().header.unwrap().revision
+}
+
+/// Returns when the store has deleted the holder's key.
+async fn until_gone(client: &Client, holder: &HolderKey) {
+    let create = pb::WatchCreateRequest {
+        key: holder.key().to_vec().into(),
+        start_revision: holder.token().get() + 1,
+        filters: vec![pb::watch_create_request::FilterType::Noput as i32],
+        ..Default::default()
+    };
+    let mut watch = client.watch().resumed(create).await.unwrap();
+    let gone = async { while watch.next().await.unwrap().events.is_empty() {} };
+    tokio::time::timeout(PATIENCE, gone).await.expect("a lease that nobody renews ends");
+}
+
+fn deposed<T: std::fmt::Debug>(result: Result<T, GuardedError>) -> Option<FencingToken> {
+    match result {
+        Err(GuardedError::Deposed { in_force, .. }) => in_force,
+        other => panic!("a write of a holder that was replaced: {other:?}"),
+    }
+}
+
+async fn a_paused_holders_late_write_is_refused(client: &Client) {
+    let (paused, _) = hold(client, SHORT_TTL).await;
+    guarded_put(client, &paused, put("state", "of the first")).await.unwrap();
+    until_gone(client, &paused).await;
+
+    // Nobody has taken over yet, and the late write is refused already.
+    assert_eq!(deposed(guarded_put(client, &paused, put("state", "late")).await), None);
+    let (next, lease) = hold(client, LONG_TTL).await;
+    assert!(next.token() > paused.token());
+    guarded_put(client, &next, put("state", "of the second")).await.unwrap();
+
+    let before = revision(client).await;
+    let late = guarded_put(client, &paused, put("state", "late")).await;
+    assert_eq!(deposed(late), Some(next.token()));
+    let delete = pb::DeleteRangeRequest { key: "state".into(), ..Default::default() };
+    assert_eq!(deposed(guarded_delete(client, &paused, delete).await), Some(next.token()));
+    assert_eq!(value(client, "state").await.as_deref(), Some("of the second"));
+    assert_eq!(revision(client).await, before, "what is refused takes no revision");
+    client.lease().revoke(lease).await.unwrap();
+}
+
+/// A holder that resigns and comes back under the same lease has the same key and a newer token: what
+/// it sent before is refused, though it is the holder.
+async fn a_holder_that_came_back_is_another_holder(client: &Client) {
+    let (first, lease) = hold(client, LONG_TTL).await;
+    let key = String::from_utf8(first.key().to_vec()).unwrap();
+    let delete = pb::DeleteRangeRequest { key: key.clone().into(), ..Default::default() };
+    client.kv().delete_range(delete).await.unwrap();
+    let again = pb::PutRequest { lease, ..put(&key, "") };
+    let again = client.kv().put(again).await.unwrap().header.unwrap().revision;
+    let again = FencingToken::from_revision(again).unwrap();
+
+    assert_eq!(deposed(guarded_put(client, &first, put("state", "old")).await), Some(again));
+    // Changing the value of one's key (proclaim) is no new hold.
+    client.kv().put(pb::PutRequest { lease, ..put(&key, "proclaimed") }).await.unwrap();
+    guarded_put(client, &HolderKey::new(key, again), put("state", "new")).await.unwrap();
+    client.lease().revoke(lease).await.unwrap();
+}
+
+async fn a_comparison_of_ones_own_that_fails_is_no_lost_hold(client: &Client) {
+    use pb::compare::{CompareResult, CompareTarget, TargetUnion};
+    let (holder, lease) = hold(client, LONG_TTL).await;
+    let absent = |key: &str| pb::Compare {
+        key: key.to_owned().into(),
+        target: CompareTarget::Version as i32,
+        result: CompareResult::Equal as i32,
+        target_union: Some(TargetUnion::Version(0)),
+        ..Default::default()
+    };
+    let reserve = |who: &str| pb::TxnRequest {
+        compare: vec![absent("seat")],
+        success: vec![pb::RequestOp {
+            request: Some(pb::request_op::Request::RequestPut(put("seat", who))),
+        }],
+        ..Default::default()
+    };
+    let first = guarded_txn(client, &holder, reserve("alice")).await.unwrap();
+    assert!(first.succeeded);
+    assert_eq!(first.header.unwrap().revision, revision(client).await);
+    let second = guarded_txn(client, &holder, reserve("bob")).await.unwrap();
+    assert!(!second.succeeded);
+    assert_eq!(value(client, "seat").await.as_deref(), Some("alice"));
+
+    client.lease().revoke(lease).await.unwrap();
+    assert_eq!(deposed(guarded_txn(client, &holder, reserve("bob")).await), None);
+}
+
+async fn all(client: &Client) {
+    a_holder_that_came_back_is_another_holder(client).await;
+    a_comparison_of_ones_own_that_fails_is_no_lost_hold(client).await;
+    a_paused_holders_late_write_is_refused(client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_server_refuses_the_writes_of_a_replaced_holder() {
+    let cluster = Cluster::start(3).await;
+    all(&cluster.client()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_real_etcd_refuses_the_writes_of_a_replaced_holder() {
+    let etcd = Ctl::with_real_etcd().await;
+    let endpoints = Endpoint::list(etcd.endpoints()).unwrap();
+    all(&Client::new(endpoints, Options::default())).await;
+}
+
+/// The raft leader dies under the holder: the hold lasts, and so does the refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_raft_leader_judges_as_the_old_one_did() {
+    let mut cluster = Cluster::start(3).await;
+    let client = cluster.client();
+    let (gone, lease) = hold(&client, LONG_TTL).await;
+    client.lease().revoke(lease).await.unwrap();
+    let (holder, _) = hold(&client, LONG_TTL).await;
+    let leader = cluster.leader().await;
+    cluster.members[leader].kill();
+    let others: Vec<_> = (0..3).filter(|at| *at != leader).collect();
+    cluster.leader_among(&others).await;
+    let client = cluster.members[others[0]].client();
+    assert_eq!(
+        deposed(guarded_put(&client, &gone, put("state", "late")).await),
+        Some(holder.token())
+    );
+    guarded_put(&client, &holder, put("state", "good")).await.unwrap();
+    assert_eq!(value(&client, "state").await.as_deref(), Some("good"));
+}

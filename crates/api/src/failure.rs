@@ -138,6 +138,17 @@ failures! {
     WatchCanceled => Canceled, "etcdserver: watch canceled";
     /// The caller went away.
     RequestCanceled => Canceled, "etcdserver: request canceled";
+    /// Nobody leads in this election.
+    ElectionNoLeader => Unknown, "election: no leader";
+    /// The key that leads was not this one, or is not any more.
+    ElectionNotLeader => Unknown, "election: not leader";
+    /// A request about a leader named none.
+    LeaderNotProvided => Unknown, "\"leader\" field must be provided";
+    /// A candidate's key went before its turn came, most likely with its lease. etcd has no word for it: there
+    /// such a candidate is elected.
+    ElectionSessionExpired => Unknown, "election: session is expired";
+    /// A waiter's key went before its turn came, most likely with its lease.
+    MutexSessionExpired => Unknown, "mutex: session is expired";
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::backend::{Backend, Candidate, Etcd};
-use crate::grpc::{ClientError, Endpoint, Options};
+use crate::backend::{Backend, Candidate, Etcd, Native};
+use crate::grpc::{Client, ClientError, Code, Endpoint, Options};
 use crate::{LineName, ObserveError};
 
 /// A cluster, and the way to speak to it. Clones are the same one.
@@ -25,6 +25,30 @@ impl Engine {
     /// [`ClientError::Endpoint`] for what is no address.
     pub fn etcd(endpoints: &str) -> Result<Engine, ClientError> {
         Ok(Engine::new(Etcd::new(Endpoint::list(endpoints)?, Options::default())))
+    }
+
+    /// tenure by its own means. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// [`ClientError::Endpoint`] for what is no address.
+    pub fn tenure(endpoints: &str) -> Result<Engine, ClientError> {
+        Ok(Engine::new(Native::new(Endpoint::list(endpoints)?, Options::default())))
+    }
+
+    /// Asks what is there: tenure's own means if the server has them, etcd's otherwise. Needs a tokio
+    /// runtime.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub async fn detect(endpoints: &str) -> Result<Engine, ClientError> {
+        let client = Client::new(Endpoint::list(endpoints)?, Options::default());
+        match client.sessions().list().await {
+            Ok(_) => Engine::tenure(endpoints),
+            Err(ClientError::Refused { code: Code::Unimplemented | Code::Unknown, .. }) => {
+                Engine::etcd(endpoints)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Any engine that there is a [`Backend`] for.

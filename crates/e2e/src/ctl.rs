@@ -3,19 +3,18 @@
 use std::{
     io::Write,
     path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
 };
 
-use tempfile::TempDir;
-
-use crate::{Cluster, Member, eventually, reserve, tools};
+use crate::{Cluster, Etcd, Member, tools};
 
 /// A client program with its endpoints, and the etcd behind them if it is a real one.
 #[derive(Debug)]
 pub struct Ctl {
     program: PathBuf,
     endpoints: String,
-    etcd: Option<(Child, TempDir)>,
+    /// Lives as long as this.
+    etcd: Option<Etcd>,
 }
 
 /// What a command said.
@@ -70,34 +69,15 @@ impl Ctl {
 
     /// A real single-node etcd 3.5.1, and etcdctl for it.
     pub async fn with_real_etcd() -> Ctl {
-        let home = TempDir::with_prefix("tenure-e2e-etcd-").expect("a temporary directory");
-        let [client, peer] = reserve(2)[..] else { unreachable!("two were asked for") };
-        let log = std::fs::File::create(home.path().join("log")).expect("a log file can be made");
-        let child = Command::new(tools::installed("etcd"))
-            .args(["--name", "n1", "--data-dir"])
-            .arg(home.path().join("data"))
-            .args(["--listen-client-urls", &client.url(), "--advertise-client-urls", &client.url()])
-            .args(["--listen-peer-urls", &peer.url()])
-            .args(["--initial-advertise-peer-urls", &peer.url()])
-            .args(["--initial-cluster", &format!("n1={}", peer.url())])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("etcd can be started");
-        let mut ctl = Ctl::to(&client.to_string());
-        ctl.etcd = Some((child, home));
-        eventually("etcd is healthy", async || {
-            let said = ctl.run(&["endpoint", "health"]);
-            if said.code == Some(0) { Ok(()) } else { Err(said.err) }
-        })
-        .await;
+        let etcd = Etcd::start(1).await;
+        let mut ctl = Ctl::to(&etcd.endpoints());
+        ctl.etcd = Some(etcd);
         ctl
     }
 
     /// The process id of the real etcd, if there is one.
     pub fn etcd_pid(&self) -> Option<u32> {
-        self.etcd.as_ref().map(|(etcd, _)| etcd.id())
+        self.etcd.as_ref().and_then(|etcd| etcd.pid(0))
     }
 
     /// Where it goes.
@@ -145,14 +125,5 @@ impl Ctl {
             .args(["--endpoints", &self.endpoints, "--command-timeout", "10s"])
             .args(args);
         command
-    }
-}
-
-impl Drop for Ctl {
-    fn drop(&mut self) {
-        if let Some((etcd, _)) = &mut self.etcd {
-            let _ = etcd.kill();
-            let _ = etcd.wait();
-        }
     }
 }

@@ -4,17 +4,22 @@
 //! that goes away, and can kill, stop, continue, and restart each of them. When a test fails, the
 //! end of every member's log is printed; whatever happens, no process outlives its test.
 //!
-//! [`Gateway`] speaks JSON to a member or to an etcd, [`Load`] writes keys meanwhile and remembers
-//! what was acknowledged, [`Register`] looks for stale reads, [`Network`] puts members into network
-//! namespaces and cuts the links between them, [`Postgres`] is a real database, [`Program`] anything that
-//! talks on its standard output, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs.
-//! [`recipes`] is one suite of elections and locks for every engine.
+//! A [`Side`] is such a cluster or a real [`Etcd`], on which the same story is played ([`faults`]); a
+//! [`Caller`] campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd,
+//! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
+//! [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
+//! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
+//! output, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
+//! elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 
 mod address;
+mod caller;
 mod cluster;
 mod ctl;
+mod etcd;
+pub mod faults;
 mod gateway;
 mod load;
 mod member;
@@ -24,13 +29,17 @@ mod postgres;
 mod program;
 pub mod recipes;
 mod register;
+pub mod session;
+mod side;
 pub mod tools;
 mod wait;
 mod watcher;
 
 pub use address::{Address, reserve};
+pub use caller::{Caller, Observer, Waiting};
 pub use cluster::{Cluster, Plan, hash_everywhere};
 pub use ctl::{Ctl, Said};
+pub use etcd::Etcd;
 pub use gateway::{Gateway, Lines, Posted};
 pub use load::{Load, Record};
 pub use member::{Member, Spawn};
@@ -39,7 +48,10 @@ pub use network::Network;
 pub use postgres::Postgres;
 pub use program::Program;
 pub use register::Register;
+pub use side::Side;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 
-pub use tenure::api::wire::{etcdserverpb as pb, mvccpb};
+pub use tenure::api::wire::{
+    etcdserverpb as pb, mvccpb, v3electionpb as electionpb, v3lockpb as lockpb,
+};

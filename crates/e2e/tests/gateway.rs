@@ -131,12 +131,17 @@ const REQUESTS: &[(&str, &str, Alike)] = &[
     ("/v3/auth/role/grant", r#"{"name":"x"}"#, OrNotYet),
     ("/v3/auth/role/revoke", r#"{"role":"x"}"#, OrNotYet),
     // Elections and locks.
-    ("/v3/election/leader", r#"{"name":"Zm9v"}"#, OrNotYet),
-    ("/v3/election/proclaim", "{}", OrNotYet),
-    ("/v3/election/resign", "{}", OrNotYet),
-    ("/v3/election/campaign", r#"{"name":"Zm9v","lease":"4711"}"#, OrNotYet),
-    ("/v3/lock/lock", r#"{"name":"Zm9v","lease":"4711"}"#, OrNotYet),
-    ("/v3/lock/unlock", r#"{"key":"Zm9v"}"#, OrNotYet),
+    ("/v3/election/leader", r#"{"name":"Zm9v"}"#, Same),
+    ("/v3/election/proclaim", "{}", Same),
+    ("/v3/election/resign", "{}", Same),
+    ("/v3/lock/unlock", r#"{"key":"Zm9v"}"#, Same),
+    // etcd has the text, but no code for it: 500.
+    ("/v3/election/campaign", r#"{"name":"Zm9v","lease":"4711"}"#, Ours(404)),
+    ("/v3/lock/lock", r#"{"name":"Zm9v","lease":"4711"}"#, Ours(404)),
+    ("/v3/lock/unlock", "{}", Ours(400)),
+    // etcd takes a name that is none.
+    ("/v3/election/campaign", "{}", Ours(400)),
+    ("/v3/lock/lock", "{}", Ours(400)),
 ];
 
 #[test]

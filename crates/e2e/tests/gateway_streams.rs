@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use serde_json::json;
-use tenure_e2e::{Cluster, Ctl, Gateway, eventually};
+use tenure_e2e::{Caller, Cluster, Ctl, Gateway, eventually};
 
 const CREATE: &str = r#"{"create_request":{"key":"Zm9v","prev_kv":true}}"#;
 
@@ -82,6 +82,77 @@ async fn it_renews_leases_one_after_the_other() {
     }
     drop(say);
     assert_eq!(lines.rest().await.len(), 1);
+}
+
+/// An election from its first leader over a proclamation to a second one, at a server of either kind. `office` is
+/// b2ZmaWNl.
+async fn election_story(gateway: &Gateway) -> Vec<serde_json::Value> {
+    let mut leaders = Vec::new();
+    for lease in [7, 8] {
+        gateway.post("/v3/lease/grant", json!({ "ID": lease, "TTL": 600 }).to_string()).await;
+    }
+    let campaign = async |lease: i64, value: &str| {
+        let body = json!({ "name": "b2ZmaWNl", "lease": lease, "value": value });
+        gateway.post("/v3/election/campaign", body.to_string()).await.json()
+    };
+    let first = campaign(7, "YQ==").await;
+    let observe = r#"{"name":"b2ZmaWNl"}"#;
+    let mut lines = gateway.lines("/v3/election/observe", &[], observe).await;
+    leaders.push(lines.next().await.unwrap());
+    let proclaim = json!({ "leader": first["leader"], "value": "Yg==" });
+    gateway.post("/v3/election/proclaim", proclaim.to_string()).await;
+    leaders.push(lines.next().await.unwrap());
+    let (second, resigned) = tokio::join!(campaign(8, "Yw=="), async {
+        eventually("the second stands in line", async || {
+            let line = r#"{"key":"b2ZmaWNlLw==","range_end":"b2ZmaWNlMA=="}"#;
+            let found = gateway.post("/v3/kv/range", line).await.json();
+            if found["count"] == "2" { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
+        let resign = json!({ "leader": first["leader"] });
+        gateway.post("/v3/election/resign", resign.to_string()).await
+    });
+    assert_eq!(resigned.status, 200, "{resigned:?}");
+    leaders.push(lines.next().await.unwrap());
+    leaders.push(gateway.post("/v3/election/leader", observe).await.json());
+    leaders.extend([first, second]);
+    for told in &mut leaders {
+        strip(told);
+    }
+    leaders
+}
+
+/// Leaves out what no two servers share, and what only we say.
+fn strip(value: &mut serde_json::Value) {
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| name != "header" && name != "fencing_token");
+        fields.values_mut().for_each(strip);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_an_observer_what_etcd_tells() {
+    let etcd = Ctl::with_real_etcd().await;
+    let cluster = Cluster::start(1).await;
+    let wanted = election_story(&Gateway::at(etcd.endpoints())).await;
+    let told = election_story(&Gateway::at(cluster.members[0].client)).await;
+    assert_eq!(told, wanted);
+}
+
+/// Somebody who waits for a lock over HTTP/1 and closes the connection gives up the place.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_lets_go_of_a_lock_whose_client_went_away() {
+    let cluster = Cluster::start(3).await;
+    let caller = Caller::new(cluster.members[0].client());
+    let held = caller.locked("door", caller.lease(600).await).await;
+    let lease = caller.lease(600).await;
+    let gateway = Gateway::at(cluster.members[1].client);
+    let body = json!({ "name": "ZG9vcg==", "lease": lease }).to_string();
+    let waiting = tokio::spawn(async move { gateway.post("/v3/lock/lock", body).await });
+    caller.in_line("door", 2).await;
+    waiting.abort();
+    let line = caller.in_line("door", 1).await;
+    assert_eq!(line[0].key, held.key);
 }
 
 #[tokio::test(flavor = "multi_thread")]

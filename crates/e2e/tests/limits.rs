@@ -5,7 +5,11 @@ use std::{path::PathBuf, process::Stdio};
 
 use tenure_api::op::PutLease;
 use tenure_e2e::{Cluster, Ctl, Gateway, Member, Plan, eventually, fetch, pb};
-use tenure_replica::{Frozen, Thaw, command::Command, state::Traces};
+use tenure_replica::{
+    Frozen, Thaw,
+    command::Command,
+    state::{At, Traces},
+};
 use tenure_server::disk::{SnapshotReader, SnapshotWriter};
 
 const QUOTA_BYTES: &str = "4194304";
@@ -134,7 +138,8 @@ fn rot(member: &Member) {
         lease: PutLease::Set(None),
         prev_kv: false,
     };
-    state.apply((mark.index, mark.term), &Command::Put(put), &mut Traces::default()).unwrap();
+    let at = At { index: mark.index, term: mark.term, ms: 0 };
+    state.apply(at, &Command::Put(put), &mut Traces::default()).unwrap();
     let mut writer = SnapshotWriter::create(path.parent().unwrap(), mark.clone()).unwrap();
     for chunk in (Frozen { mark, state }).chunks() {
         writer.chunk(&chunk).unwrap();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tenure::grpc::{Client, Options};
-use tenure_e2e::{Cluster, Ctl, Plan, Scrape, Watcher, eventually, fetch, pb, tools};
+use tenure_e2e::{Caller, Cluster, Ctl, Plan, Scrape, Watcher, eventually, fetch, pb, tools};
 use tokio::task::JoinSet;
 
 /// What one node on its own can be made to do, and what moves by it.
@@ -28,6 +28,7 @@ const ALONE: &[(Act, &[&str])] = &[
     (Act::Renew, &["etcd_debugging_lease_renewed_total"]),
     (Act::Revoke, &["etcd_debugging_lease_revoked_total"]),
     (Act::Expire, &["etcd_debugging_server_lease_expired_total"]),
+    (Act::LockWithoutLease, &["tenure_unowned_leases_total"]),
     (Act::Compact, &["etcd_debugging_mvcc_compact_revision", "etcd_debugging_mvcc_db_compaction_last"]),
     (Act::Hash, &["etcd_mvcc_hash_rev_duration_seconds"]),
     (Act::Health, &["etcd_server_health_success"]),
@@ -76,6 +77,7 @@ enum Act {
     Renew,
     Revoke,
     Expire,
+    LockWithoutLease,
     Compact,
     Hash,
     Health,
@@ -127,6 +129,7 @@ async fn act(act: Act, cluster: &mut Cluster) -> Held {
         }
         Act::Revoke => drop(client.lease().revoke(7).await.unwrap()),
         Act::Expire => grant(&client, 1, 8).await,
+        Act::LockWithoutLease => drop(Caller::new(client).locked("door", 0).await),
         Act::Compact => {
             let revision = client.kv().range(get("k")).await.unwrap().header.unwrap().revision;
             let request = pb::CompactionRequest { revision, physical: true };

@@ -39,9 +39,11 @@ async fn it_describes_its_services() {
     let cluster = Cluster::start(1).await;
     let channel = cluster.members[0].client().channel();
     for listed in [ask!(v1, channel.clone()), ask!(v1alpha, channel.clone())] {
-        for service in ["KV", "Watch", "Lease", "Cluster", "Maintenance", "Auth"] {
-            let name = format!("etcdserverpb.{service}");
-            assert!(listed.contains(&name), "{name} is not in {listed:?}");
+        let etcd = ["KV", "Watch", "Lease", "Cluster", "Maintenance", "Auth"];
+        let etcd = etcd.map(|service| format!("etcdserverpb.{service}"));
+        let lines = ["v3electionpb.Election", "v3lockpb.Lock"].map(str::to_owned);
+        for name in etcd.iter().chain(&lines) {
+            assert!(listed.contains(name), "{name} is not in {listed:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crc32fast::Hasher;
 
 use crate::{
-    snapshot::{lease_chunks, roll},
+    snapshot::{lease_chunks, queue_chunks, roll},
     state::State,
 };
 
@@ -15,6 +15,9 @@ impl State {
         let mut hasher = Hasher::new();
         hasher.update(&roll(self));
         for chunk in lease_chunks(&self.leases) {
+            hasher.update(&chunk);
+        }
+        for chunk in queue_chunks(&self.queues) {
             hasher.update(&chunk);
         }
         let revisions = [self.store.revision(), self.store.compacted()];

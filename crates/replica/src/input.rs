@@ -1,8 +1,11 @@
 //! What a replica is told and what it asks its house to do.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use tenure_api::{
-    Alarm, Failure, LeaseId, LeaseStatus, Member, MemberId, Range, RangeResult, Revision, Term,
-    Txn, TxnResult,
+    Alarm, Failure, KeyValue, LeaseId, LeaseStatus, Member, MemberId, Range, RangeResult, Revision,
+    Term, Txn, TxnResult,
 };
 
 use crate::{
@@ -11,6 +14,8 @@ use crate::{
     message::{Message, RaftMessage},
     moment::Moment,
     mvcc::Store,
+    queue::listeners::{LineInput, LineNews, Listener},
+    replica::{LineSummary, LineView, SessionView},
     snapshot::Frozen,
     state::{Outcome, State},
     watch::{WatchInput, WatchNews},
@@ -28,6 +33,8 @@ pub enum Input {
     Request(RequestId, Request),
     /// A watch stream asks.
     Watch(WatchInput),
+    /// Somebody listens to a line.
+    Line(LineInput),
     /// A peer speaks.
     Message(MemberId, Message),
     /// The disk has every write up to this number.
@@ -89,6 +96,14 @@ pub enum Read {
     Members,
     /// The alarms.
     Alarms,
+    /// The first key under a name.
+    Leader(Bytes),
+    /// Everybody who stands under a name.
+    Line(Bytes),
+    /// All lines whose names begin so.
+    Lines(Bytes),
+    /// All sessions.
+    Sessions,
     /// Nothing: the answer only proves that this member is up to date.
     Freshness,
     /// The whole store, frozen, for work that takes longer than the core loop may.
@@ -129,6 +144,14 @@ pub enum Reply {
     Members(Vec<Member>),
     /// The alarms.
     Alarms(Vec<Alarm>),
+    /// Who leads, if anybody does.
+    Leader(Option<Arc<KeyValue>>),
+    /// A line with everybody in it.
+    Line(Box<LineView>),
+    /// Lines.
+    Lines(Vec<LineSummary>),
+    /// Sessions.
+    Sessions(Vec<SessionView>),
     /// Done, or up to date, with nothing to tell.
     Done,
     /// The whole store, frozen.
@@ -150,6 +173,9 @@ pub struct Effects {
     pub answers: Vec<Answer>,
     /// Tell the watchers.
     pub watch: Vec<WatchNews>,
+    /// Tell those who listen to lines, before any answer of the same call is given: a session must
+    /// hear of a place that is gone before it hears that its later renewal was taken.
+    pub lines: Vec<(Listener, LineNews)>,
     /// Write this as a snapshot, beside the core loop; then hand in [`Input::SnapshotSaved`].
     pub freeze: Option<Frozen>,
     /// Reckon this state's [`State::digest`] beside the core loop; then hand in [`Input::Audited`].

@@ -17,6 +17,7 @@ pub mod message;
 pub mod moment;
 pub mod mvcc;
 mod proposals;
+pub mod queue;
 mod raft;
 mod reads;
 pub mod refound;
@@ -33,6 +34,8 @@ pub use log::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 pub use message::{Message, RaftKind, RaftMessage};
 pub use moment::Moment;
 pub use raft::Role;
-pub use replica::{Config, Counts, Recovered, Replica, Retention, Status};
+pub use replica::{
+    Config, Counts, LineSummary, LineView, Recovered, Replica, Retention, Seat, SessionView, Status,
+};
 pub use snapshot::{Frozen, Thaw};
-pub use state::{Outcome, State};
+pub use state::{At, LineDone, Outcome, PlaceInfo, State};

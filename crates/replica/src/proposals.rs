@@ -70,6 +70,7 @@ impl Proposals {
     pub(crate) fn propose_next(
         &mut self,
         now: Moment,
+        clock_ms: Option<u64>,
         propose: impl FnOnce(Vec<u8>) -> Option<LogIndex>,
     ) -> bool {
         let is_change = |batch: &Sealed| batch.is_change;
@@ -90,7 +91,7 @@ impl Proposals {
         let count = self.queue.iter().take_while(fits).count().max(1);
         let batches: Vec<Bytes> =
             self.queue.range(..count).map(|batch| batch.bytes.clone()).collect();
-        let proposed = propose(encode_entry(&batches));
+        let proposed = propose(encode_entry(clock_ms, &batches));
         self.refused = proposed.is_none();
         let Some(index) = proposed else { return false };
         let mut commands = 0;

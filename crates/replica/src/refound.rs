@@ -35,12 +35,15 @@ impl State {
     /// themselves, whose batches were applied, what was wrong with them.
     #[must_use]
     pub fn refound(&self, members: impl IntoIterator<Item = Member>, first: Revision) -> State {
-        State {
+        let mut state = State {
             store: self.store.refound(first),
             members: members.into_iter().map(|member| (member.id, member)).collect(),
             // What the data is written in; members that cannot read it must not come up with it.
             cluster_version: self.cluster_version,
             ..State::default()
-        }
+        };
+        // A name that was frozen stays so: its mark hangs on no lease.
+        state.lines_from_keys();
+        state
     }
 }

@@ -1,7 +1,8 @@
 //! The whole replicated state as a stream of chunks, and back.
 //!
 //! A chunk begins with a byte that says what it holds; no record spans two chunks. The order is:
-//! one *roll* chunk (members, versions, origins), any number of *lease* chunks, the store's chunks.
+//! one *roll* chunk (members, versions, origins), any number of *lease* chunks, any number of *queue*
+//! chunks, the store's chunks.
 
 use tenure_api::{Alarm, Member, MemberId};
 
@@ -11,6 +12,7 @@ use crate::{
     lease::Leases,
     log::SnapshotMark,
     mvcc,
+    queue::Queues,
     state::{Origin, State},
 };
 
@@ -26,6 +28,8 @@ pub struct Frozen {
 const ROLL: u8 = 1;
 const LEASES: u8 = 2;
 const STORE: u8 = 3;
+/// From cluster version 3 on, after the leases: sessions and lines.
+const QUEUES: u8 = 4;
 /// The roll as the first release wrote it. It is still written while the cluster version is 1: a
 /// member of that release may be the one to read it.
 const ROLL_FORMAT_1: u64 = 1;
@@ -42,7 +46,10 @@ impl Frozen {
             out.extend_from_slice(&chunk);
             out
         });
-        std::iter::once(roll(&self.state)).chain(lease_chunks(&self.state.leases)).chain(store)
+        std::iter::once(roll(&self.state))
+            .chain(lease_chunks(&self.state.leases))
+            .chain(queue_chunks(&self.state.queues))
+            .chain(store)
     }
 }
 
@@ -67,6 +74,11 @@ impl Thaw {
             (LEASES, Some(state)) => {
                 while input.remaining() > 0 {
                     state.leases.decode_one(&mut input)?;
+                }
+            }
+            (QUEUES, Some(state)) => {
+                while input.remaining() > 0 {
+                    state.queues.decode_one(&mut input)?;
                 }
             }
             (STORE, Some(_)) => return self.store.chunk(&chunk[1..]),
@@ -182,6 +194,19 @@ pub(crate) fn lease_chunks(leases: &Leases) -> impl Iterator<Item = Vec<u8>> + '
         while out.len() < CHUNK_BYTES {
             let Some((id, lease)) = left.next() else { break };
             Leases::encode_one(id, lease, &mut out);
+        }
+        Some(out)
+    })
+}
+
+pub(crate) fn queue_chunks(queues: &Queues) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let mut left = queues.records().peekable();
+    std::iter::from_fn(move || {
+        left.peek()?;
+        let mut out = vec![QUEUES];
+        while out.len() < CHUNK_BYTES {
+            let Some(record) = left.next() else { break };
+            out.extend_from_slice(&record);
         }
         Some(out)
     })

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tenure_api::{Failure, LeaseId, Put, Range, Revision, Span, Term, op::PutLease};
 use tenure_replica::{
-    Frozen, SnapshotMark, State, Thaw,
+    At, Frozen, SnapshotMark, State, Thaw,
     command::Command,
     refound::{REVISION_JUMP_MIN, first_revision},
     state::Traces,
@@ -54,11 +54,11 @@ fn play(state: &mut State, index: u64, step: &Step) -> Option<Revision> {
         Step::Compact => Command::Compact(state.store.revision()),
     };
     let Step::Put(key, _) = step else {
-        let _ = state.apply((index, Term(1)), &command, &mut Traces::default());
+        let _ = state.apply(At { index, term: Term(1), ms: 0 }, &command, &mut Traces::default());
         return None;
     };
     let is_new = state.store.get(&name(*key)).is_none();
-    state.apply((index, Term(1)), &command, &mut Traces::default()).unwrap();
+    state.apply(At { index, term: Term(1), ms: 0 }, &command, &mut Traces::default()).unwrap();
     is_new.then(|| state.store.get(&name(*key)).unwrap().create_revision)
 }
 

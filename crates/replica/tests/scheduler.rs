@@ -13,6 +13,8 @@ mod canaries;
 mod chance;
 #[path = "scheduler/leases.rs"]
 mod leases;
+#[path = "scheduler/lines.rs"]
+mod lines;
 #[path = "scheduler/members.rs"]
 mod members;
 #[path = "scheduler/service.rs"]

@@ -22,6 +22,7 @@
 
 mod etcd;
 mod join;
+mod native;
 mod observe;
 
 use std::fmt;
@@ -31,6 +32,7 @@ use std::time::Duration;
 
 pub use etcd::Etcd;
 pub use join::{Grant, HeldName, Join, Mode};
+pub use native::Native;
 pub use observe::{Candidate, Observation, Sight, Tenure};
 use tenure_api::LeaseId;
 
@@ -145,12 +147,13 @@ pub trait Place: fmt::Debug + Send + Sync + 'static {
     fn proclaim(&self, value: Vec<u8>) -> Boxed<'_, Result<(), ProclaimError>>;
 
     /// From now on the session may stand in this line again; its next place there waits until this
-    /// one has been left. To be followed by [`Place::leave`].
-    fn forsake(&self);
+    /// one has been left. To be followed by [`Place::leave`]. `stopped`: the work is known to have
+    /// ended. The first call counts.
+    fn forsake(&self, stopped: bool);
 
     /// Leaves, held or not. Done means that the server has confirmed it, or that there was nothing
-    /// to leave. `stopped`: the work is known to have ended.
-    fn leave(&self, stopped: bool) -> Boxed<'_, Result<(), EngineError>>;
+    /// to leave.
+    fn leave(&self) -> Boxed<'_, Result<(), EngineError>>;
 }
 
 /// A successor was chosen: stop the work, then resign.

@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::auth::{Credentials, Token};
 use super::retry::{Attempts, Kind, Next, PAUSE};
-use super::{ClientError, Cluster, Endpoint, Kv, Lease, Maintenance, Watch};
+use super::{ClientError, Cluster, Endpoint, Kv, Lease, Lines, Maintenance, Sessions, Watch};
 
 /// A ping on an idle connection notices a member that vanished without a word. Stock etcd closes
 /// connections that ping more often than every 5 s.
@@ -93,6 +93,16 @@ impl Client {
     /// Leases.
     pub fn lease(&self) -> Lease<'_> {
         Lease::new(self)
+    }
+
+    /// Sessions, on tenure.
+    pub fn sessions(&self) -> Sessions<'_> {
+        Sessions::new(self)
+    }
+
+    /// Elections and locks, on tenure.
+    pub fn lines(&self) -> Lines<'_> {
+        Lines::new(self)
     }
 
     /// Members.
@@ -184,7 +194,7 @@ impl Client {
     }
 
     /// Moves on from a member that failed, unless another request has done so already.
-    pub(super) fn leave(&self, turn: usize) {
+    pub(crate) fn leave(&self, turn: usize) {
         let _ = self.current.compare_exchange(
             turn,
             turn.wrapping_add(1),
@@ -193,7 +203,7 @@ impl Client {
         );
     }
 
-    pub(super) fn turn(&self) -> usize {
+    pub(crate) fn turn(&self) -> usize {
         self.current.load(Ordering::Relaxed)
     }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_api::LeaseId;
 use tokio::sync::{oneshot, watch};
 
-use super::core::{Core, Owner};
+use super::core::{Core, Owner, SessionState};
 use crate::backend::{Drain, Grant, Join, Place};
 use crate::chance::Backoff;
 use crate::{AcquireError, Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError};
@@ -13,6 +14,8 @@ use crate::{AcquireError, Doubt, FencingToken, LineName, Loss, ProclaimError, Re
 /// Pauses between attempts to leave.
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// The part of the time to live for which leaving is tried after the session was lost.
+const AFTERLIFE_PER_TTL: u32 = 4;
 
 /// Something that is held. Dropping it gives it up in the background.
 #[derive(Debug)]
@@ -140,6 +143,12 @@ impl Hold {
         self.grant.held[0].token
     }
 
+    /// The same to look at, for somebody who does not hold it.
+    pub(crate) fn watched(&self) -> Watched {
+        let (core, place) = (Arc::clone(&self.core), Arc::clone(self.place()));
+        Watched { core, place, lost: self.lost.clone() }
+    }
+
     /// Why it is lost, if it is.
     pub(crate) fn loss(&self) -> Option<Loss> {
         let told = *self.lost.borrow();
@@ -148,15 +157,7 @@ impl Hold {
 
     /// Waits until it is lost.
     pub(crate) async fn lost(&self) -> Loss {
-        let mut lost = self.lost.clone();
-        tokio::select! {
-            loss = self.core.lost() => loss,
-            told = lost.wait_for(Option::is_some) => match told {
-                Ok(told) => told.unwrap_or(Loss::KeeperGone),
-                // The task that would tell is gone, and with it the thread.
-                Err(_) => self.core.lost().await,
-            },
-        }
+        lost(&self.core, self.lost.clone()).await
     }
 
     pub(crate) fn may_act(&self, takes: Duration) -> Result<FencingToken, Doubt> {
@@ -167,18 +168,29 @@ impl Hold {
     }
 
     pub(crate) async fn proclaim(&self, value: Vec<u8>) -> Result<(), ProclaimError> {
-        let name = self.name().clone();
-        if let Some(loss) = self.loss() {
-            return Err(ProclaimError::Lost { name, loss });
-        }
-        let place = self.place().clone();
-        let asked = self.core.runtime.spawn(async move { place.proclaim(value).await });
-        tokio::select! {
-            answer = asked => answer.unwrap_or_else(|_| {
-                let loss = self.core.loss().unwrap_or(Loss::KeeperGone);
-                Err(ProclaimError::Lost { name, loss })
-            }),
-            loss = self.core.lost() => Err(ProclaimError::Lost { name: self.name().clone(), loss }),
+        self.ask_to_proclaim(value).await
+    }
+
+    /// Proclaims, without holding on to the hold meanwhile.
+    pub(crate) fn ask_to_proclaim(
+        &self,
+        value: Vec<u8>,
+    ) -> impl Future<Output = Result<(), ProclaimError>> + Send + use<> {
+        let (name, known) = (self.name().clone(), self.loss());
+        let (core, place) = (Arc::clone(&self.core), Arc::clone(self.place()));
+        async move {
+            let lost = |loss| Err(ProclaimError::Lost { name, loss });
+            if let Some(loss) = known {
+                return lost(loss);
+            }
+            let asked = core.runtime.spawn(async move { place.proclaim(value).await });
+            tokio::select! {
+                answer = asked => match answer {
+                    Ok(answer) => answer,
+                    Err(_) => lost(core.loss().unwrap_or(Loss::KeeperGone)),
+                },
+                loss = core.lost() => lost(loss),
+            }
         }
     }
 
@@ -190,8 +202,8 @@ impl Hold {
     /// Gives it up, and waits until the server has confirmed it or the session is over.
     pub(crate) async fn release(mut self) -> Result<(), ReleaseError> {
         let Some(place) = self.place.take() else { return Ok(()) };
-        place.forsake();
-        let left = self.core.runtime.spawn(leave(Arc::clone(&self.core), place, true));
+        place.forsake(true);
+        let left = self.core.runtime.spawn(leave(Arc::clone(&self.core), place));
         let over = |loss| ReleaseError::SessionOver { name: self.name().clone(), loss };
         match left.await {
             Ok(Ok(())) => Ok(()),
@@ -202,6 +214,47 @@ impl Hold {
 
     fn place(&self) -> &Arc<dyn Place> {
         self.place.as_ref().expect("only release takes it, and consumes the hold")
+    }
+}
+
+/// A hold as somebody sees who must not keep it from ending.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    core: Arc<Core>,
+    place: Arc<dyn Place>,
+    lost: watch::Receiver<Option<Loss>>,
+}
+
+impl Watched {
+    pub(crate) async fn lost(&self) -> Loss {
+        lost(&self.core, self.lost.clone()).await
+    }
+
+    /// Waits until the session's state is another one than `known`.
+    pub(crate) async fn changed(&self, known: SessionState) -> SessionState {
+        self.core.changed(known).await
+    }
+
+    pub(crate) async fn drain(&self) -> Drain {
+        self.place.drain().await
+    }
+
+    pub(crate) fn session(&self) -> LeaseId {
+        self.core.id()
+    }
+}
+
+async fn lost(core: &Core, mut told: watch::Receiver<Option<Loss>>) -> Loss {
+    tokio::select! {
+        loss = core.lost() => loss,
+        loss = async {
+            let told = told.wait_for(Option::is_some).await.ok().and_then(|told| *told);
+            match told {
+                Some(loss) => loss,
+                // The task that would tell is gone, and with it the thread or the hold.
+                None => core.lost().await,
+            }
+        } => loss,
     }
 }
 
@@ -216,20 +269,28 @@ impl Drop for Hold {
 
 /// Leaves in the background. The session may stand in that line again at once.
 fn leave_later(core: &Arc<Core>, place: Arc<dyn Place>, stopped: bool) {
-    place.forsake();
-    core.runtime.spawn(leave(Arc::clone(core), place, stopped));
+    place.forsake(stopped);
+    core.runtime.spawn(leave(Arc::clone(core), place));
 }
 
 /// Leaves, however often that has to be tried, for as long as there is a session.
-async fn leave(core: Arc<Core>, place: Arc<dyn Place>, stopped: bool) -> Result<(), Loss> {
-    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
-    loop {
-        let Err(error) = place.leave(stopped).await else { return Ok(()) };
-        tracing::debug!(?place, %error, "leaving failed");
-        // The session is over for us; what it still has at the server ends with it there.
-        if let Some(loss) = core.loss() {
-            return Err(loss);
+async fn leave(core: Arc<Core>, place: Arc<dyn Place>) -> Result<(), Loss> {
+    let leaving = async {
+        let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+        while let Err(error) = place.leave().await {
+            tracing::debug!(?place, %error, "leaving failed");
+            tokio::time::sleep(backoff.pause()).await;
         }
-        tokio::time::sleep(backoff.pause()).await;
+    };
+    // When the session is over for us, what it still has at the server ends with it there; but it does
+    // no harm to try for another moment.
+    let over = async {
+        let loss = core.lost().await;
+        tokio::time::sleep(core.ttl() / AFTERLIFE_PER_TTL).await;
+        loss
+    };
+    tokio::select! {
+        () = leaving => Ok(()),
+        loss = over => Err(loss),
     }
 }

@@ -73,11 +73,18 @@ pub(crate) fn encode_batch_head(
     put_u64(out, commands as u64);
 }
 
-/// The content of one log entry: batches of any members, in the order the raft leader chose.
-pub(crate) fn encode_entry(batches: &[Bytes]) -> Vec<u8> {
+/// The content of one log entry: batches of any members, in the order the raft leader chose, and its
+/// clock in milliseconds since 1970, if every member can read that.
+pub(crate) fn encode_entry(clock_ms: Option<u64>, batches: &[Bytes]) -> Vec<u8> {
     let size: usize = batches.iter().map(|batch| batch.len() + 5).sum();
-    let mut out = Vec::with_capacity(size + 4);
-    out.push(ENTRY_FORMAT);
+    let mut out = Vec::with_capacity(size + 12);
+    match clock_ms {
+        None => out.push(ENTRY_FORMAT),
+        Some(ms) => {
+            out.push(ENTRY_FORMAT_WITH_CLOCK);
+            put_u64(&mut out, ms);
+        }
+    }
     put_u64(&mut out, batches.len() as u64);
     for batch in batches {
         put_bytes(&mut out, batch);
@@ -85,18 +92,21 @@ pub(crate) fn encode_entry(batches: &[Bytes]) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode_entry`] wrote.
-pub(crate) fn decode_entry(data: &[u8]) -> Result<Vec<Batch>, DecodeError> {
+/// Reads what [`encode_entry`] wrote. Without a clock it is 1970.
+pub(crate) fn decode_entry(data: &[u8]) -> Result<(u64, Vec<Batch>), DecodeError> {
     let mut input = Reader::new(data);
-    match input.u8()? {
-        ENTRY_FORMAT => {}
+    let clock_ms = match input.u8()? {
+        ENTRY_FORMAT => 0,
+        ENTRY_FORMAT_WITH_CLOCK => input.u64()?,
         tag => return Err(DecodeError::UnknownTag { what: "entry format", tag }),
-    }
+    };
     let batches =
         (0..input.count()?).map(|_| Batch::from_bytes(input.slice()?)).collect::<Result<_, _>>()?;
     input.finish()?;
-    Ok(batches)
+    Ok((clock_ms, batches))
 }
 
 /// The first byte of every entry that carries commands.
 const ENTRY_FORMAT: u8 = 1;
+/// The first byte of those that carry a clock, from cluster version 3 on.
+const ENTRY_FORMAT_WITH_CLOCK: u8 = 2;

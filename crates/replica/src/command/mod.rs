@@ -7,22 +7,29 @@
 
 mod batch;
 mod bytes;
+mod lines;
 mod members;
 mod ops;
 mod space;
 
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
-pub(crate) use self::batch::{decode_entry, encode_batch_head, encode_entry};
 pub use self::{
     batch::Batch,
+    lines::{Ask, Ended, Join, LineCommand, Overdue, Rule, Successor},
     members::{ChangeRefusal, MemberChange},
     space::Lane,
+};
+pub(crate) use self::{
+    batch::{decode_entry, encode_batch_head, encode_entry},
+    lines::{pairs, put_pairs},
 };
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 2;
+pub const COMMAND_VERSION: u32 = 3;
+/// The version that brought elections and locks. Lines are kept from it on.
+pub const LINES_SINCE: u32 = 3;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +87,8 @@ pub enum Command {
     /// Every member reckons a checksum of its whole state as it is here; see
     /// [`audit`](crate::replica).
     Audit,
+    /// Something about sessions, elections and locks.
+    Line(LineCommand),
 }
 
 /// A lease found dead, and what its judge knew.
@@ -114,6 +123,7 @@ impl Command {
             | Command::RaiseAlarm(_)
             | Command::LowerAlarm(_)
             | Command::Audit => 2,
+            Command::Line(_) => LINES_SINCE,
         }
     }
 

@@ -54,6 +54,7 @@ impl Command {
                     false
                 });
             }
+            Command::Line(command) => bytes = command.room_wanted(),
             _ => {}
         }
         bytes as u64

@@ -1,16 +1,12 @@
 //! Committed entries become state, answers and news.
 
-use std::time::Duration;
-
-use tenure_api::GrantedLease;
-
 use super::Replica;
 use crate::{
     command::{Batch, Command, MemberChange, decode_entry},
     input::{Fatal, Notice, Reply},
     log::{Entry, EntryKind, SnapshotMark},
     moment::Moment,
-    state::Traces,
+    state::{At, Traces},
 };
 
 impl Replica {
@@ -59,14 +55,21 @@ impl Replica {
             };
         }
         let unreadable = |cause| Fatal::UnreadableEntry { index: entry.index, cause };
-        for batch in decode_entry(&entry.data).map_err(unreadable)? {
-            self.apply_batch(now, entry, batch, traces);
+        let (ms, batches) = decode_entry(&entry.data).map_err(unreadable)?;
+        for batch in batches {
+            self.apply_batch((now, ms), entry, batch, traces);
         }
         Ok(())
     }
 
-    fn apply_batch(&mut self, now: Moment, entry: &Entry, batch: Batch, traces: &mut Traces) {
-        let at = (entry.index, entry.term);
+    fn apply_batch(
+        &mut self,
+        (now, ms): (Moment, u64),
+        entry: &Entry,
+        batch: Batch,
+        traces: &mut Traces,
+    ) {
+        let at = At { index: entry.index, term: entry.term, ms };
         if !self.state.admits(&batch) {
             return;
         }
@@ -77,7 +80,7 @@ impl Replica {
         for command in &batch.commands {
             let outcome = match (entry.kind, command) {
                 (EntryKind::Membership, Command::Members(change)) if change.concerns_raft() => {
-                    self.begin_change(at.0, change)
+                    self.begin_change(at.index, change)
                 }
                 _ => self.state.apply(at, command, traces),
             };
@@ -98,15 +101,18 @@ impl Replica {
 
     /// This member's own bookkeeping after a change.
     fn follow(&mut self, now: Moment, traces: Traces) {
+        self.follow_lines(now, &traces.lines, &traces.restarted);
         self.counts.leases_ended += traces.ended.len() as u64;
         for lease in &traces.ended {
-            self.deadlines.forget(*lease);
+            self.deadlines.forget(lease);
             self.upkeep.expiry_settled(*lease);
         }
         // One that was granted again after it ended lives; one that ended after it was renewed does
         // not. The state knows which came last.
-        for lease in traces.restarted.iter().filter(|lease| self.state.leases.contains(lease.id)) {
-            self.deadlines.restart(lease.id, ttl(*lease), now);
+        for lease in &traces.restarted {
+            if let Some(ttl) = self.time_to_live(*lease) {
+                self.deadlines.restart(*lease, ttl, now);
+            }
         }
         for lease in &traces.refused_expiries {
             if self.upkeep.expiry_settled(*lease) {
@@ -119,10 +125,12 @@ impl Replica {
     /// A member that has just come up cannot know how old its leases are: each gets its whole TTL.
     pub(super) fn restart_deadlines(&mut self, now: Moment) {
         self.deadlines = Default::default();
-        for (id, lease) in self.state.leases.iter() {
-            let granted = GrantedLease { id, ttl_secs: lease.ttl_secs };
-            self.deadlines.restart(id, ttl(granted), now);
+        for (id, _) in self.state.leases.iter() {
+            if let Some(ttl) = self.time_to_live(id) {
+                self.deadlines.restart(id, ttl, now);
+            }
         }
+        self.restart_lines(now);
     }
 
     /// Takes over the state that came with a snapshot.
@@ -147,8 +155,4 @@ impl Replica {
         self.change_lost_sight_of();
         self.notice(Notice::SnapshotInstalled(mark.index));
     }
-}
-
-fn ttl(lease: GrantedLease) -> Duration {
-    Duration::from_secs(lease.ttl_secs.max(1) as u64)
 }

@@ -23,6 +23,9 @@ pub struct Config {
     pub directory: u64,
     /// Makes its dice repeatable.
     pub seed: u64,
+    /// The wall clock at [`Moment::ZERO`](crate::Moment::ZERO), in milliseconds since 1970. Logged for
+    /// people to read; nothing is decided by it.
+    pub clock_start_ms: u64,
     /// Raft's unit of time.
     pub tick: Duration,
     /// How often the raft leader shows itself.
@@ -62,6 +65,7 @@ impl Config {
             client_urls: vec![],
             directory: 0,
             seed: 0,
+            clock_start_ms: 0,
             tick: Duration::from_millis(10),
             heartbeat: Duration::from_millis(50),
             election_timeout,

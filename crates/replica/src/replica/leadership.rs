@@ -214,6 +214,7 @@ impl Replica {
         }
         if let Some(since) = self.leadership.unrenewable_since.take() {
             self.deadlines.hold_back(now.since(since));
+            self.lines.hold_back(now.since(since));
         }
     }
 

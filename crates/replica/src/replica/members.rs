@@ -53,7 +53,7 @@ impl Replica {
         }
         match self.judge_change(&change) {
             Ok(()) => {
-                let taken = self.raft.propose_change(&change, encode_entry(&[bytes]));
+                let taken = self.raft.propose_change(&change, encode_entry(None, &[bytes]));
                 let place = taken.then(|| self.raft.last_index());
                 self.proposals.change_proposed(now, place);
             }

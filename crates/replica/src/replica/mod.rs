@@ -12,18 +12,26 @@ mod config;
 mod counts;
 mod joining;
 mod leadership;
+mod lines;
 mod members;
 mod requests;
 mod retention;
 mod space;
 mod status;
 mod upkeep;
+mod views;
 
 use std::{collections::BTreeSet, time::Duration};
 
 use tenure_api::{MemberId, Term};
 
-pub use self::{config::Config, counts::Counts, retention::Retention, status::Status};
+pub use self::{
+    config::Config,
+    counts::Counts,
+    retention::Retention,
+    status::Status,
+    views::{LineSummary, LineView, Seat, SessionView},
+};
 use crate::{
     input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
@@ -59,6 +67,7 @@ pub struct Replica {
     applied: (LogIndex, Term),
     deadlines: Deadlines,
     watchers: Watchers,
+    lines: lines::Lines,
     writes: Writes,
     proposals: Proposals,
     reads: Reads,
@@ -108,6 +117,7 @@ impl Replica {
             applied: (start.index, start.term),
             deadlines: Deadlines::default(),
             watchers: Watchers::new(config.watch),
+            lines: lines::Lines::default(),
             writes: Writes::new(config.me, recovered.boot),
             proposals: Proposals::default(),
             reads: Reads::new(config.me.0, recovered.boot),
@@ -150,6 +160,7 @@ impl Replica {
         more |= self.keep_house(now);
         self.follow_catching_up(now);
         self.effects.watch = self.watchers.take_news();
+        self.effects.lines = self.lines.listeners.take_news();
         self.effects.wake_at = if more { now } else { self.next_wake() };
         std::mem::take(&mut self.effects)
     }
@@ -159,6 +170,7 @@ impl Replica {
             Input::Wake => {}
             Input::Request(id, request) => self.request(now, id, request),
             Input::Watch(input) => self.watchers.handle(now, input, &self.state.store),
+            Input::Line(input) => self.lines.listeners.handle(input, &self.state),
             Input::Message(from, message) => self.message(now, from, message),
             Input::Persisted(number) => {
                 let messages = self.raft.persisted(number);
@@ -280,6 +292,7 @@ impl Replica {
         self.last_call = now;
         if pause > PAUSE_MIN {
             self.deadlines.hold_back(pause);
+            self.lines.hold_back(pause);
             self.leadership.paused(pause);
             self.upkeep.paused(pause);
             self.notice(Notice::Paused(pause));
@@ -294,6 +307,7 @@ impl Replica {
             self.proposals.next_propose().filter(|_| self.is_leader()),
             self.leadership.next_campaign(),
             self.deadlines.next_check().filter(|_| self.may_expire()),
+            self.lines.next_check().filter(|_| self.may_expire()),
             self.watchers.next_progress(),
         ]
         .into_iter()

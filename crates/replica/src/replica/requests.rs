@@ -87,8 +87,10 @@ impl Replica {
         }
         if self.is_leader() {
             self.propose_change(now);
+            let clock_ms = self.clock_ms(now);
             let raft = &mut self.raft;
-            self.proposals.propose_next(now, |data| raft.propose(data).then(|| raft.last_index()));
+            let propose = |data| raft.propose(data).then(|| raft.last_index());
+            self.proposals.propose_next(now, clock_ms, propose);
         }
     }
 
@@ -161,6 +163,10 @@ impl Replica {
             Read::Leases => Reply::Leases(state.leases.iter().map(|(id, _)| id).collect()),
             Read::Alarms => Reply::Alarms(state.alarms.iter().copied().collect()),
             Read::Members => Reply::Members(state.roll()),
+            Read::Leader(name) => Reply::Leader(self.leader_of(&name)),
+            Read::Line(name) => Reply::Line(Box::new(self.line_view(&name))),
+            Read::Lines(prefix) => Reply::Lines(self.line_summaries(&prefix)),
+            Read::Sessions => Reply::Sessions(self.session_views(now)),
             Read::Freshness => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),
             Read::State => {
@@ -181,7 +187,7 @@ impl Replica {
         with_keys: bool,
     ) -> Option<LeaseStatus> {
         let lease = self.state.leases.get(id)?;
-        let remaining = self.deadlines.remaining(id, now)?;
+        let remaining = self.deadlines.remaining(&id, now)?;
         Some(LeaseStatus {
             id,
             remaining_secs: remaining.as_secs() as i64,

@@ -144,6 +144,7 @@ impl Replica {
         self.campaign_if_due(now);
         self.follow_move(now);
         self.expire_leases(now);
+        self.end_overdue(now);
     }
 
     fn tick(&mut self, now: Moment) {

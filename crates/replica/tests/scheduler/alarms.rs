@@ -24,7 +24,7 @@ fn serving(seed: u64, members: u64, quota_bytes: u64) -> (World, Number, Replay)
     let mut world = World::with(seed, members, |config| config.quota_bytes = quota_bytes);
     world.start_all();
     world.must_lead_within(ms(1500));
-    let version = |world: &mut World| world.truth.state().cluster_version == 2;
+    let version = |world: &mut World| world.truth.state().cluster_version >= 2;
     world.run_until(ms(3000), version).expect("everybody knows alarms");
     let leader = world.leader().expect("somebody leads");
     (world, leader, replay)

@@ -1,6 +1,7 @@
 //! Chance decides what goes wrong; at the end everything must be well.
 
 use crate::{
+    lines::{LINES, LINES_CALM},
     members::{CHANGING, CHANGING_CALM},
     seeds,
     world::{counts::Counts, faults::Fault, invariants, ms, scenario::Scenario},
@@ -16,6 +17,7 @@ pub const CALM: Scenario = Scenario {
     watchers: 2,
     movers: 0,
     operators: 0,
+    candidates: 0,
 };
 
 pub const ROUGH: Scenario =
@@ -78,7 +80,9 @@ pub const BAD_DISKS: Scenario = Scenario {
     ..ROUGH
 };
 
-const ALL: [Scenario; 11] = [
+const ALL: [Scenario; 13] = [
+    LINES_CALM,
+    LINES,
     CALM,
     ROUGH,
     ROUGH_ALONE,

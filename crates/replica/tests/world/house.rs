@@ -6,6 +6,7 @@ use tenure_replica::{
     RaftMessage, Reply, Request, SnapshotMark,
     codec::Codec,
     command::{Batch, Command, MemberChange},
+    queue::listeners::LineNews,
     watch::WatchNews,
 };
 
@@ -118,6 +119,9 @@ impl World {
         for (to, message) in effects.messages {
             self.send(number, to.0, message);
         }
+        for (listener, news) in effects.lines {
+            self.tell_line(number, listener, &news);
+        }
         for answer in effects.answers {
             self.answered(number, answer);
         }
@@ -204,14 +208,24 @@ impl World {
     fn note_lease(&mut self, open: &Open, answer: &Answer) {
         match (&open.request, &answer.result) {
             (_, Ok(Reply::Wrote(Outcome::Lease(lease)))) => {
+                let Some(ttl) = self.truth.leases.get(&lease.id).map(|story| story.ttl) else {
+                    return;
+                };
                 let kept = &mut self.invariants.leases_kept;
-                kept.acknowledged(lease.id, open.sent, lease.ttl_secs, &self.truth);
+                kept.acknowledged(lease.id, open.sent, ttl, &self.truth);
             }
             (Request::Write(Command::LeaseRevoke(lease)), Ok(_)) => {
                 self.invariants.leases_kept.forget(*lease);
             }
             _ => {}
         }
+    }
+
+    fn tell_line(&mut self, number: Number, listener: u64, news: &LineNews) {
+        self.log(|| format!("m{number} tells #{listener} {news:?}"));
+        let Some((client, at)) = self.streams.get(&listener).copied() else { return };
+        assert_eq!(at, number, "a listener is told by another member than its own");
+        self.with_client(client, |client, me, world| client.line_news(me, world, listener, news));
     }
 
     fn tell(&mut self, number: Number, news: WatchNews) {

@@ -8,7 +8,7 @@ use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
 
 use super::{
     Canary, World,
-    clients::{Holder, Mover, Operator, Probe, Registers, Watcher},
+    clients::{Candidate, Holder, Mover, Operator, Probe, Registers, Ruler, Watcher},
     dice::Dice,
     faults::Fault,
     invariants::agreement,
@@ -27,6 +27,8 @@ pub struct Scenario {
     pub watchers: usize,
     pub movers: usize,
     pub operators: usize,
+    /// So many stand in line for each of two names, and somebody rules over one of them.
+    pub candidates: usize,
 }
 
 /// From the moment everything is well, the cluster serves within this time.
@@ -100,6 +102,15 @@ impl Scenario {
         }
         for _ in 0..self.movers {
             world.add_client(Mover);
+        }
+        for number in 0..2 * self.candidates {
+            let name = ["ruled", "free"][number % 2];
+            world.add_client_after(ms(300), Candidate::new(name, 600 + 300 * number as u64));
+        }
+        if self.candidates > 0 {
+            // Places show nothing, and who moves keeps its value.
+            world.invariants.written_once.values_repeat = true;
+            world.add_client_after(ms(500), Ruler { name: "ruled" });
         }
         for _ in 0..self.operators {
             world.add_client_after(ms(1500), Operator::default());

@@ -7,12 +7,13 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use tenure_api::{EventKind, KeyValue, LeaseId, Member, MemberId, Revision, Term};
 use tenure_replica::{
-    Entry, EntryKind, LogIndex, Moment, State,
+    At, Entry, EntryKind, LogIndex, Moment, State,
     codec::{Codec, DecodeError, Reader},
     command::{Batch, Command},
     mvcc::Change,
@@ -41,7 +42,7 @@ pub struct Truth {
 /// A lease's life, as the log tells it.
 #[derive(Clone, Debug)]
 pub struct LeaseStory {
-    pub ttl_secs: i64,
+    pub ttl: Duration,
     pub renewed: Moment,
     pub ended: Option<LeaseEnd>,
 }
@@ -126,8 +127,9 @@ impl Truth {
         self.entries.push(print(entry));
         let first_change = self.changes.len();
         if !entry.data.is_empty() {
-            for batch in decode(&entry.data).expect("what was agreed on can be read") {
-                self.apply(now, entry, &batch);
+            let (ms, batches) = decode(&entry.data).expect("what was agreed on can be read");
+            for batch in batches {
+                self.apply((now, ms), entry, &batch);
                 for command in &batch.commands {
                     if let Command::LetGo(gone) = command {
                         self.removed.entry(*gone).or_insert(in_term);
@@ -149,7 +151,7 @@ impl Truth {
             .collect()
     }
 
-    fn apply(&mut self, now: Moment, entry: &Entry, batch: &Batch) {
+    fn apply(&mut self, (now, ms): (Moment, u64), entry: &Entry, batch: &Batch) {
         if !self.state.admits(batch) {
             return;
         }
@@ -159,10 +161,15 @@ impl Truth {
                 let _ = self.state.begin_change(change);
                 continue;
             }
-            let _ = self.state.apply((entry.index, entry.term), command, &mut traces);
-            for lease in &traces.restarted {
-                let story = LeaseStory { ttl_secs: lease.ttl_secs, renewed: now, ended: None };
-                self.leases.insert(lease.id, story);
+            let at = At { index: entry.index, term: entry.term, ms };
+            let _ = self.state.apply(at, command, &mut traces);
+            for id in &traces.restarted {
+                let Some(lease) = self.state.leases.get(*id) else { continue };
+                let session = self.state.queues.session(*id);
+                let ttl_ms = session.map_or(lease.ttl_secs as u64 * 1000, |s| s.ttl_ms);
+                let ttl = Duration::from_millis(ttl_ms);
+                let story = LeaseStory { ttl, renewed: now, ended: None };
+                self.leases.insert(*id, story);
             }
             let expired = matches!(command, Command::LeaseExpire(..));
             for lease in &traces.ended {
@@ -194,11 +201,12 @@ fn print(entry: &Entry) -> (Term, u64) {
     (entry.term, hasher.finish())
 }
 
-/// An entry's batches; the format is `command::batch`'s.
-pub fn decode(data: &[u8]) -> Result<Vec<Batch>, DecodeError> {
+/// An entry's clock and batches; the format is `command::batch`'s.
+pub fn decode(data: &[u8]) -> Result<(u64, Vec<Batch>), DecodeError> {
     let mut input = Reader::new(data);
-    input.u8()?;
-    (0..input.count()?).map(|_| Batch::from_bytes(input.slice()?)).collect()
+    let ms = if input.u8()? == 2 { input.u64()? } else { 0 };
+    let batches = (0..input.count()?).map(|_| Batch::from_bytes(input.slice()?));
+    Ok((ms, batches.collect::<Result<_, _>>()?))
 }
 
 /// Everything that members must agree on, as one number.
@@ -227,5 +235,7 @@ pub fn fingerprint(state: &State) -> u64 {
     state.departing.keys().for_each(|member| member.hash(&mut hasher));
     format!("{:?}", state.change).hash(&mut hasher);
     state.cluster_version.hash(&mut hasher);
+    state.queues.lines().for_each(|line| format!("{line:?}").hash(&mut hasher));
+    state.queues.sessions().for_each(|session| format!("{session:?}").hash(&mut hasher));
     hasher.finish()
 }

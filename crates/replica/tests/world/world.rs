@@ -8,6 +8,7 @@ use std::{
 use tenure_api::Member as Roll;
 use tenure_replica::{
     Config, Input, Moment, Notice, Request, RequestId, Role,
+    queue::listeners::LineInput,
     watch::{WatchInput, WatchStream},
 };
 
@@ -238,6 +239,10 @@ impl World {
         self.next_stream += 1;
         self.streams.insert(self.next_stream, (client, member));
         Some(self.next_stream)
+    }
+
+    pub fn listen(&mut self, member: Number, input: LineInput) {
+        self.arrive(member, self.members[&member].life, Input::Line(input));
     }
 
     pub fn watch(&mut self, member: Number, input: WatchInput) {

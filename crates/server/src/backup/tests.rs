@@ -10,7 +10,7 @@ use std::{
 use tempfile::TempDir;
 use tenure_api::{ClusterId, LeaseId, Member, MemberId, Put, Revision, Term, op::PutLease};
 use tenure_replica::{
-    Frozen, SnapshotMark, State, command::Command, refound::REVISION_JUMP_MIN, state::Traces,
+    At, Frozen, SnapshotMark, State, command::Command, refound::REVISION_JUMP_MIN, state::Traces,
 };
 
 use super::*;
@@ -42,7 +42,7 @@ fn state(keys: usize) -> State {
     commands.push(Command::LeaseGrant { id: lease, ttl_secs: 60 });
     commands.push(put("session".into(), Some(lease)));
     for (command, index) in commands.iter().zip(1..) {
-        state.apply((index, Term(3)), command, &mut Traces::default()).unwrap();
+        state.apply(At { index, term: Term(3), ms: 0 }, command, &mut Traces::default()).unwrap();
     }
     state
 }

@@ -59,9 +59,35 @@ async fn renew(
 }
 
 /// A positive id that nobody else will choose.
-fn random_id() -> LeaseId {
-    let random = RandomState::new().hash_one(std::time::SystemTime::now());
-    LeaseId(((random >> 1) as i64).max(1))
+pub(super) fn random_id() -> LeaseId {
+    let id = LeaseId(((random() >> 1) as i64).max(1));
+    if unowned::is(id) { random_id() } else { id }
+}
+
+fn random() -> u64 {
+    RandomState::new().hash_one(std::time::SystemTime::now())
+}
+
+/// Leases that nobody asked for: somebody locked or campaigned without one, and the server granted it.
+///
+/// They are known by their ids, so that any member can end one together with the hold it was made for.
+pub(super) mod unowned {
+    use super::{LeaseId, random};
+
+    /// What such a lease has, from its grant and again from the moment its hold begins.
+    pub(in crate::grpc) const TTL_SECS: i64 = 60;
+    /// The first half of their ids.
+    const MARK: i64 = 0x7465_6e75 << 32;
+
+    /// An id of this kind that most likely nobody has.
+    pub(in crate::grpc) fn id() -> LeaseId {
+        LeaseId(MARK | i64::from(random() as u32))
+    }
+
+    /// Whether an id is of this kind.
+    pub(in crate::grpc) fn is(id: LeaseId) -> bool {
+        id.0 >> 32 == MARK >> 32
+    }
 }
 
 #[tonic::async_trait]

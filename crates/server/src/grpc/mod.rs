@@ -1,15 +1,23 @@
-//! The etcd v3 API over gRPC: a file per service, each a thin door to the node.
+//! The etcd v3 API and our own over gRPC: a file per service, each a thin door to the node.
 
+mod attachment;
 mod auth;
 mod cluster;
+mod election;
 mod kv;
 mod lease;
+mod lines;
+mod lock;
 mod maintenance;
+mod places;
 mod reflection;
 mod reply;
+mod sessions;
 mod steps;
 mod stubs;
+mod turn;
 mod watch;
+mod words;
 
 use std::time::Duration;
 
@@ -17,8 +25,10 @@ use tonic::service::Routes;
 
 pub(crate) use self::reply::refuse;
 use self::stubs::{
-    auth_server::AuthServer, cluster_server::ClusterServer, kv_server::KvServer,
-    lease_server::LeaseServer, maintenance_server::MaintenanceServer,
+    auth_server::AuthServer, cluster_server::ClusterServer, election_server::ElectionServer,
+    kv_server::KvServer, lease_server::LeaseServer, lines_server::LinesServer,
+    lock_server::LockServer, maintenance_server::MaintenanceServer,
+    sessions_server::SessionsServer,
 };
 use crate::node::Door;
 
@@ -44,6 +54,7 @@ pub(crate) const REQUEST_OVERHEAD_BYTES: usize = 512 << 10;
 /// All services of this server.
 pub fn routes(door: &Door, limits: Limits) -> Routes {
     let frame_max = limits.request_bytes_max + REQUEST_OVERHEAD_BYTES;
+    let places = places::Places::new(door.clone(), limits);
     let (reporter, health) = tonic_health::server::health_reporter();
     // The whole server is one service to its health checkers.
     drop(reporter);
@@ -56,6 +67,16 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
         .add_service(ClusterServer::new(cluster::Cluster::new(door.clone(), limits)))
         .add_service(MaintenanceServer::new(maintenance::Maintenance::new(door.clone())))
         .add_service(AuthServer::new(auth::Auth::new(door.clone())))
+        .add_service(
+            ElectionServer::new(election::Election::new(door.clone(), places.clone(), limits))
+                .max_decoding_message_size(frame_max),
+        )
+        .add_service(
+            LockServer::new(lock::Lock::new(door.clone(), places, limits))
+                .max_decoding_message_size(frame_max),
+        )
+        .add_service(SessionsServer::new(sessions::Sessions::new(door.clone())))
+        .add_service(LinesServer::new(lines::Lines::new(door.clone())))
         .add_service(reflection::v1())
         .add_service(reflection::v1alpha())
 }

@@ -9,14 +9,16 @@ use tonic_reflection::server::{
     },
 };
 
-/// What is named to those who ask. Elections and locks are described, but not served yet.
-const SERVED: [&str; 8] = [
+/// What is named to those who ask.
+const SERVED: [&str; 10] = [
     "etcdserverpb.KV",
     "etcdserverpb.Watch",
     "etcdserverpb.Lease",
     "etcdserverpb.Cluster",
     "etcdserverpb.Maintenance",
     "etcdserverpb.Auth",
+    "v3electionpb.Election",
+    "v3lockpb.Lock",
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
 ];

@@ -3,3 +3,6 @@
 #![allow(missing_docs, unreachable_pub, clippy::all)]
 
 include!(concat!(env!("OUT_DIR"), "/etcdserverpb.rs"));
+include!(concat!(env!("OUT_DIR"), "/v3electionpb.rs"));
+include!(concat!(env!("OUT_DIR"), "/v3lockpb.rs"));
+include!(concat!(env!("OUT_DIR"), "/tenure.v1.rs"));

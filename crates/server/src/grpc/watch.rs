@@ -114,7 +114,7 @@ impl StreamingService<WatchRequest> for WatchService {
 }
 
 /// Resolves when there has been no raft leader for too long.
-async fn leader_gone(door: Door, limits: Limits) {
+pub(super) async fn leader_gone(door: Door, limits: Limits) {
     loop {
         door.status_when(|status| status.leader.is_none()).await;
         let back = door.status_when(|status| status.leader.is_some());

@@ -1,4 +1,4 @@
-//! `etcd_debugging_lease_*`: leases come and go.
+//! `etcd_debugging_lease_*`, `tenure_unowned_leases_total`: leases come and go.
 
 use prometheus::{Histogram, IntCounter};
 use tenure_replica::Status;
@@ -11,6 +11,7 @@ pub(crate) struct LeaseMetrics {
     ended: IntCounter,
     pub(crate) ttls: Histogram,
     pub(crate) expired: IntCounter,
+    pub(crate) unowned: IntCounter,
 }
 
 impl LeaseMetrics {
@@ -30,6 +31,10 @@ impl LeaseMetrics {
             expired: make.counter(
                 "etcd_debugging_server_lease_expired_total",
                 "Leases that this member, as the raft leader, found to have run out.",
+            ),
+            unowned: make.counter(
+                "tenure_unowned_leases_total",
+                "Locks and campaigns without a lease of their own. Nobody renews what they hold: it ends after 60 s.",
             ),
         }
     }

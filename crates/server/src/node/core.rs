@@ -8,11 +8,11 @@ use std::{
 
 use slab::Slab;
 use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
-use tenure_replica::watch::WatchInput;
 use tenure_replica::{
     Answer, Effects, Fatal, Input, LogIndex, Message, Moment, Notice, RaftKind, RaftMessage,
     Replica, State, Status,
 };
+use tenure_replica::{queue::listeners::LineInput, watch::WatchInput};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Sleep,
@@ -24,6 +24,7 @@ use super::{
     files,
     meter::{Alarms, Meter},
     notices,
+    outlets::Outlets,
     peers::Peers,
     streams::{StreamNews, Streams},
 };
@@ -98,6 +99,7 @@ pub struct Core {
     events_sender: mpsc::UnboundedSender<CoreEvent>,
     waiting: Slab<oneshot::Sender<Answer>>,
     streams: Streams,
+    outlets: Outlets,
     status: watch::Sender<Arc<Status>>,
     status_at: Moment,
     me: MemberId,
@@ -153,6 +155,7 @@ impl Core {
             events_sender: parts.events.0,
             waiting: Slab::new(),
             streams: Streams::new(parts.metrics.clone()),
+            outlets: Outlets::default(),
             status,
             status_at: Moment::ZERO,
             me,
@@ -236,6 +239,16 @@ impl Core {
                     self.streams.open(stream, sender);
                 }
                 None
+            }
+            Submission::Listen(input, sender) => {
+                if !self.replica.state().is_corrupt(self.me) {
+                    self.outlets.open(input.listener(), sender);
+                }
+                Some(Input::Line(input))
+            }
+            Submission::Deafen(listener) => {
+                self.outlets.close(listener);
+                Some(Input::Line(LineInput::Close(listener)))
             }
             Submission::HandOver => Some(Input::HandOver),
         }
@@ -349,6 +362,7 @@ impl Core {
             let differs = Alarm { member: self.me, kind: AlarmKind::Corrupt };
             if notice == Notice::AlarmRaised(differs) {
                 self.streams.end_all(Failure::Corrupt);
+                self.outlets.close_all();
             }
         }
         for ttl in effects.granted_ttls {
@@ -376,8 +390,11 @@ impl Core {
         for persist in effects.persist {
             self.writer.submit(persist);
         }
-        self.give(effects.answers);
         let term = self.replica.term();
+        // Before the answers: a session must hear of a place that is gone before it hears that its
+        // later renewal was taken.
+        self.outlets.tell(effects.lines, self.replica.state().store.revision(), term);
+        self.give(effects.answers);
         for news in effects.watch {
             self.streams.tell(news, term);
         }

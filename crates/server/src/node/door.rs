@@ -1,25 +1,35 @@
 //! The way in: what the gRPC and HTTP services hold of the node.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use tenure_api::{ClusterId, Failure, MemberId};
 use tenure_replica::{
     Answer, Consistency, Read, Request, Status,
-    command::Lane,
+    command::{LINES_SINCE, Lane},
+    queue::listeners::{LineInput, LineNews, Listener},
     watch::{WatchInput, WatchStream},
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::streams::StreamNews;
+use super::{
+    outlets::NEWS_MAX,
+    streams::{Stamp, StreamNews},
+};
 use crate::metrics::Metrics;
 
 /// Requests that may be open at a member; what keeps sessions alive may go beyond.
 const OPEN_MAX: usize = 30_000;
 /// Those that keep sessions alive included.
 const OPEN_SESSION_MAX: usize = 300_000;
+
+/// How long a request waits for a cluster that has just begun to know what it can do.
+const CAPABLE_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// A handle to the node. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -29,6 +39,7 @@ pub struct Door {
     streams: Arc<AtomicU64>,
     /// Requests that have no answer yet.
     open: Arc<AtomicUsize>,
+    closed: Arc<watch::Sender<bool>>,
     pub(crate) metrics: Arc<Metrics>,
     /// This member.
     pub me: MemberId,
@@ -42,6 +53,8 @@ pub(super) enum Submission {
     Request(Request, oneshot::Sender<Answer>),
     Watch(WatchInput),
     Open(WatchStream, mpsc::UnboundedSender<StreamNews>),
+    Listen(LineInput, mpsc::Sender<(LineNews, Stamp)>),
+    Deafen(Listener),
     HandOver,
 }
 
@@ -54,17 +67,34 @@ impl Door {
         metrics: Arc<Metrics>,
     ) -> Door {
         let (streams, open) = (Arc::default(), Arc::default());
-        Door { submissions, status, streams, open, metrics, me, cluster }
+        let closed = Arc::new(watch::Sender::new(false));
+        Door { submissions, status, streams, open, closed, metrics, me, cluster }
     }
 
     /// Asks the node and waits for its one answer.
     pub async fn ask(&self, request: Request) -> Result<Answer, Failure> {
-        let _open = Turn::take(&self.open, &request)?;
+        self.begin(request).await
+    }
+
+    /// Asks the node at once; its one answer can be waited for, and comes about whether or not it is.
+    pub fn begin(
+        &self,
+        request: Request,
+    ) -> impl Future<Output = Result<Answer, Failure>> + Send + use<> {
+        let begun = self.submit(request);
+        async {
+            let (_open, answer) = begun?;
+            answer.await.map_err(|_| Failure::Stopped)
+        }
+    }
+
+    fn submit(&self, request: Request) -> Result<(Turn, oneshot::Receiver<Answer>), Failure> {
+        let open = Turn::take(&self.open, &request)?;
         let (sender, receiver) = oneshot::channel();
         self.submissions
             .send(Submission::Request(request, sender))
             .map_err(|_| Failure::Stopped)?;
-        receiver.await.map_err(|_| Failure::Stopped)
+        Ok((open, receiver))
     }
 
     /// Opens a watch stream.
@@ -75,9 +105,43 @@ impl Door {
         WatchOutlet { stream, news, door: self.clone() }
     }
 
+    /// Listens to a line, a place in it or a session.
+    pub fn listen(&self, ask: impl FnOnce(Listener) -> LineInput) -> LineOutlet {
+        let (sender, news) = mpsc::channel(NEWS_MAX);
+        let listener = self.streams.fetch_add(1, Ordering::Relaxed);
+        let _ = self.submissions.send(Submission::Listen(ask(listener), sender));
+        LineOutlet { listener, news, submissions: self.submissions.clone() }
+    }
+
+    /// Waits until every member can do elections and locks: moments after a cluster's first start, or
+    /// when the last member of an old one was replaced.
+    pub async fn lines_ready(&self) -> Result<(), Failure> {
+        let ready = |status: &Arc<Status>| status.cluster_version >= LINES_SINCE;
+        if ready(&self.status.borrow()) {
+            return Ok(());
+        }
+        let waited = tokio::time::timeout(CAPABLE_WAIT_MAX, self.status_when(ready)).await;
+        waited.map(|_| ()).map_err(|_| Failure::NotCapable)
+    }
+
     /// Says something on a watch stream.
     pub fn watch(&self, input: WatchInput) {
         let _ = self.submissions.send(Submission::Watch(input));
+    }
+
+    /// Nobody who waits for their turn may wait any longer: this member stops.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Waits until it is closed.
+    pub(crate) async fn closed(&self) {
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     /// This member will stop soon: somebody else shall lead.
@@ -122,18 +186,33 @@ impl Drop for WatchOutlet {
     }
 }
 
-/// One open request's place among the others, given back when it is answered or given up.
-struct Turn<'a>(&'a AtomicUsize);
+/// The receiving end of a listener. Dropping it ends the listening.
+#[derive(Debug)]
+pub struct LineOutlet {
+    listener: Listener,
+    /// What it is told. Ends when this member stops, or when too much was told and not taken.
+    pub news: mpsc::Receiver<(LineNews, Stamp)>,
+    submissions: mpsc::UnboundedSender<Submission>,
+}
 
-impl Turn<'_> {
-    fn take<'a>(open: &'a AtomicUsize, request: &Request) -> Result<Turn<'a>, Failure> {
+impl Drop for LineOutlet {
+    fn drop(&mut self) {
+        let _ = self.submissions.send(Submission::Deafen(self.listener));
+    }
+}
+
+/// One open request's place among the others, given back when it is answered or given up.
+struct Turn(Arc<AtomicUsize>);
+
+impl Turn {
+    fn take(open: &Arc<AtomicUsize>, request: &Request) -> Result<Turn, Failure> {
         let max = match request {
             Request::Write(command) if command.lane() == Lane::Session => OPEN_SESSION_MAX,
             // Whether the loop answers at all: who asks ends the process if it does not.
             Request::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
             _ => OPEN_MAX,
         };
-        let turn = Turn(open);
+        let turn = Turn(open.clone());
         if open.fetch_add(1, Ordering::Relaxed) >= max {
             return Err(Failure::TooManyRequests);
         }
@@ -141,7 +220,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -156,11 +235,11 @@ mod tests {
 
     #[test]
     fn a_member_with_too_much_to_do_is_alive() {
-        let open = AtomicUsize::new(OPEN_MAX);
+        let open = Arc::new(AtomicUsize::new(OPEN_MAX));
         let fresh = |consistency| Request::Read(Read::Freshness, consistency);
         assert!(Turn::take(&open, &fresh(Consistency::Serializable)).is_ok());
         assert!(Turn::take(&open, &Request::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
         assert!(Turn::take(&open, &fresh(Consistency::Linearizable)).is_err());
-        assert_eq!(open.into_inner(), OPEN_MAX, "every turn is given back");
+        assert_eq!(open.load(Ordering::Relaxed), OPEN_MAX, "every turn is given back");
     }
 }

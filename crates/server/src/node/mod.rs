@@ -6,12 +6,13 @@ mod door;
 pub(crate) mod files;
 mod meter;
 mod notices;
+mod outlets;
 mod peers;
 mod streams;
 
 pub use self::{
     core::{Core, CoreEvent, Parts, Stopped},
-    door::{Door, WatchOutlet},
+    door::{Door, LineOutlet, WatchOutlet},
     meter::Alarms,
     streams::{EncodedEvents, Stamp, StreamNews},
 };

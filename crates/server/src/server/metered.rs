@@ -1,8 +1,12 @@
-//! A client connection whose bytes are counted.
+//! A client connection whose bytes are counted, and whose end is noticed.
 
 use std::{
     io::{self, IoSlice},
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
@@ -16,6 +20,25 @@ pub(super) struct Metered {
     pub(super) stream: TcpStream,
     pub(super) received: IntCounter,
     pub(super) sent: IntCounter,
+    pub(super) link: Link,
+}
+
+/// Whether the other side of a connection has closed it. Given to every request that comes over it.
+///
+/// Only what the other side's kernel says counts: an orderly end or a reset. A connection that this
+/// member gives up, because it stops or hears nothing, is not closed by the other side.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Link(Arc<AtomicBool>);
+
+impl Link {
+    fn closed(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it has.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
 }
 
 impl AsyncRead for Metered {
@@ -26,7 +49,11 @@ impl AsyncRead for Metered {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
-        self.received.inc_by((buffer.filled().len() - before) as u64);
+        let received = buffer.filled().len() - before;
+        self.received.inc_by(received as u64);
+        if read.is_err() || (received == 0 && buffer.remaining() > 0) {
+            self.link.closed();
+        }
         Poll::Ready(read)
     }
 }

@@ -5,7 +5,11 @@ mod metered;
 mod seat;
 mod serve;
 
-use std::{net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use tenure_api::{ClusterId, MemberId};
 use tenure_replica::{Moment, Replica, Retention, Role, Status};
@@ -17,6 +21,7 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::listen::ListenError;
+pub(crate) use self::metered::Link;
 use self::seat::Seat;
 use crate::{
     backup::{self, BackupError},
@@ -245,6 +250,7 @@ impl Server {
     }
 
     async fn close_doors(&mut self) {
+        self.door.close();
         self.stop.send_replace(true);
         for door in &mut self.doors {
             let _ = door.await;
@@ -308,6 +314,7 @@ fn replica(config: &Config, seat: &Seat, recovered: Recovered) -> Result<Replica
     settings.client_urls.clone_from(&config.advertise_client_urls);
     settings.directory = recovered.directory;
     settings.seed = recovered.directory;
+    settings.clock_start_ms = unix_ms();
     settings.heartbeat = config.heartbeat_interval;
     settings.tick = settings.tick.min(config.heartbeat_interval);
     settings.election_timeout = config.election_timeout;
@@ -329,6 +336,12 @@ fn replica(config: &Config, seat: &Seat, recovered: Recovered) -> Result<Replica
         entries: recovered.entries,
     };
     Ok(Replica::new(Moment::ZERO, settings, recovered))
+}
+
+/// The wall clock, for people to read.
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 fn retention(setting: AutoCompaction) -> Retention {

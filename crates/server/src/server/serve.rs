@@ -12,9 +12,10 @@ use tokio::{
     sync::watch,
     task::JoinSet,
 };
+use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::metered::Metered;
+use super::metered::{Link, Metered};
 use crate::metrics::Counted;
 
 /// Requests that one connection may have under way.
@@ -70,8 +71,13 @@ async fn connection(stream: TcpStream, router: Counted, mut stopping: watch::Rec
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     let network = &router.metrics.network;
     let (received, sent) = (network.client_received.clone(), network.client_sent.clone());
-    let stream = Metered { stream, received, sent };
-    let service = TowerToHyperService::new(router);
+    let link = Link::default();
+    let stream = Metered { stream, received, sent, link: link.clone() };
+    let service =
+        TowerToHyperService::new(router.map_request(move |mut request: http::Request<_>| {
+            request.extensions_mut().insert(link.clone());
+            request
+        }));
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = &mut connection => ended,

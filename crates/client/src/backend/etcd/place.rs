@@ -328,15 +328,15 @@ impl Place for EtcdPlace {
         })
     }
 
-    fn forsake(&self) {
+    fn forsake(&self, _stopped: bool) {
         let mut state = self.state();
         if !std::mem::replace(&mut state.forsaken, true) {
             self.shared.lines.free(&self.join.names);
         }
     }
 
-    fn leave(&self, _stopped: bool) -> Boxed<'_, Result<(), EngineError>> {
-        self.forsake();
+    fn leave(&self) -> Boxed<'_, Result<(), EngineError>> {
+        self.forsake(false);
         Box::pin(async move {
             let (tokens, in_doubt, entered) = {
                 let state = self.state();
@@ -365,7 +365,7 @@ impl Place for EtcdPlace {
 
 impl Drop for EtcdPlace {
     fn drop(&mut self) {
-        self.forsake();
+        self.forsake(false);
     }
 }
 

@@ -15,11 +15,11 @@ pub fn judge(now: Moment, lost: Duration, truth: &Truth, counts: &mut Counts) {
     for (lease, story) in &truth.leases {
         counts.count(NAME);
         let end = story.ended.map_or(now, |end| end.at);
-        let due = story.renewed + Duration::from_secs(story.ttl_secs as u64) + lost;
+        let due = story.renewed + story.ttl + lost;
         must!(
             end <= due,
-            "lease {lease} of {} s was last renewed at {:?} and lived until {:?} at least",
-            story.ttl_secs,
+            "lease {lease} of {:?} was last renewed at {:?} and lived until {:?} at least",
+            story.ttl,
             story.renewed.since_start(),
             end.since_start()
         );

@@ -23,8 +23,7 @@ fn margin(ttl: Duration) -> Duration {
 
 impl LeasesKept {
     /// A grant or renewal sent at that moment was acknowledged.
-    pub fn acknowledged(&mut self, lease: LeaseId, sent: Moment, ttl_secs: i64, truth: &Truth) {
-        let ttl = Duration::from_secs(ttl_secs as u64);
+    pub fn acknowledged(&mut self, lease: LeaseId, sent: Moment, ttl: Duration, truth: &Truth) {
         let until = sent + (ttl - margin(ttl));
         let believed = self.believed_until.entry(lease).or_default();
         *believed = until.max(*believed);

@@ -7,6 +7,7 @@
 //! | [`agreement`] | Raft §5.4, state machine safety; invariant 1 of the design |
 //! | [`durable_commit`] | invariant 3: the leader's own count waits for the disk, too |
 //! | [`one_answer`] | invariant 4 |
+//! | [`one_believer`] | section 6 of the design: lock delay, fencing |
 //! | [`written_once`] | an acknowledged write is there, once; a refused one is not |
 //! | [`linearizable`] | what was acknowledged before I asked, I see |
 //! | [`growth`] | invariant 5: revisions, terms and tokens only grow |
@@ -25,6 +26,7 @@ pub mod leases_kept;
 pub mod linearizable;
 pub mod no_spin;
 pub mod one_answer;
+pub mod one_believer;
 pub mod one_leader;
 pub mod one_roll;
 pub mod watch_story;
@@ -51,6 +53,7 @@ pub const ALL: [&str; 12] = [
 pub struct Invariants {
     pub one_leader: one_leader::OneLeader,
     pub one_answer: one_answer::OneAnswer,
+    pub one_believer: one_believer::OneBeliever,
     pub written_once: written_once::WrittenOnce,
     pub linearizable: linearizable::Linearizable,
     pub growth: growth::Growth,

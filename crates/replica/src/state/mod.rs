@@ -4,18 +4,26 @@
 //! does the same on every member. What a member must do beside it (watchers to tell, deadlines to
 //! restart) is handed out as [`Traces`].
 
+mod lines;
+mod rules;
+mod sessions;
+
+use std::sync::Arc;
+
 use bytes::Bytes;
 use imbl::{OrdMap, OrdSet};
 use tenure_api::{
     Alarm, AlarmKind, DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId,
-    PutResult, Term, TxnResult,
+    PutResult, Revision, Term, TxnResult,
 };
 
+use self::lines::Cause;
 use crate::{
-    command::{Batch, Command, Expiry, MemberChange},
+    command::{Batch, Command, Expiry, LINES_SINCE, LineCommand, MemberChange},
     lease::Leases,
     log::LogIndex,
     mvcc::{Change, Store},
+    queue::{self, Place, Queues, Refusal, SessionEnd, TenureEnd},
 };
 
 /// Everything that all members agree on. Cloning is O(1): a clone is a frozen picture that can be
@@ -26,6 +34,8 @@ pub struct State {
     pub store: Store,
     /// Leases and the keys on them.
     pub leases: Leases,
+    /// Sessions, elections and locks.
+    pub queues: Queues,
     /// The members. Who votes and who learns follows from this list: raft's own configuration is
     /// changed by the same entries (`membership.rs`).
     pub members: OrdMap<MemberId, Member>,
@@ -70,8 +80,59 @@ pub enum Outcome {
     Lease(GrantedLease),
     /// The members, after a change of them.
     Members(Vec<Member>),
+    /// What a session or an operator asked, or why not.
+    Line(Result<LineDone, Refusal>),
     /// Done, with nothing to tell.
     Done,
+}
+
+/// What a command about lines did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineDone {
+    /// A session was opened, or somebody came back to it.
+    Session {
+        /// Which.
+        id: LeaseId,
+        /// The number of this attachment.
+        attachment: u64,
+        /// How long it lives without a sign of life.
+        ttl_ms: u64,
+        /// Everything it has.
+        places: Vec<PlaceInfo>,
+    },
+    /// The places that were taken or changed, as they are.
+    Places(Vec<PlaceInfo>),
+    /// The token that the chosen one leads with, or will.
+    Token(Revision),
+    /// Whose place was taken away, and who that is.
+    Evicted(Option<(Arc<Place>, String)>),
+    /// Nothing to tell.
+    Done,
+}
+
+/// A session's place and how it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceInfo {
+    /// Where.
+    pub name: Bytes,
+    /// The place.
+    pub place: Arc<Place>,
+    /// How many stand before it.
+    pub ahead: usize,
+    /// It leads, and is asked to make room.
+    pub draining: bool,
+}
+
+/// Where a command stands in the log.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// The entry.
+    pub index: LogIndex,
+    /// The term in which it was put there.
+    pub term: Term,
+    /// The clock of whoever put it there, in milliseconds since 1970. For people: nothing is decided
+    /// by it.
+    pub ms: u64,
 }
 
 /// What happened beside the answers, for this member's own bookkeeping.
@@ -80,11 +141,15 @@ pub struct Traces {
     /// Changes of the store, in order, for the watchers.
     pub changes: Vec<Change>,
     /// Leases that were granted or renewed: their TTL starts anew, here and now.
-    pub restarted: Vec<GrantedLease>,
+    pub restarted: Vec<LeaseId>,
     /// Leases that are gone.
     pub ended: Vec<LeaseId>,
     /// Expiries that were refused because the lease was renewed since.
     pub refused_expiries: Vec<LeaseId>,
+    /// What happened in lines and to sessions, in order.
+    pub lines: Vec<queue::Event>,
+    /// Lines that must be settled. None between two commands.
+    touched: Vec<Bytes>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,
 }
@@ -121,13 +186,25 @@ impl State {
         true
     }
 
-    /// Does one command, which stands in the log at this place and was put there in this term.
+    /// Does one command, which stands in the log at this place.
     pub fn apply(
         &mut self,
-        (index, term): (LogIndex, Term),
+        at: At,
         command: &Command,
         traces: &mut Traces,
     ) -> Result<Outcome, Failure> {
+        let outcome = self.change(at, command, traces);
+        self.settle(at, traces);
+        outcome
+    }
+
+    fn change(
+        &mut self,
+        at: At,
+        command: &Command,
+        traces: &mut Traces,
+    ) -> Result<Outcome, Failure> {
+        let At { index, term, .. } = at;
         if self.is_full() && command.needs_room() {
             return Err(Failure::NoSpace);
         }
@@ -135,18 +212,18 @@ impl State {
             Command::Put(put) => {
                 let leases = &self.leases;
                 let (result, change) = self.store.put(put, &|lease| leases.contains(lease))?;
-                self.record(change, traces);
+                self.record(change, &Cause::client(at), traces);
                 Ok(Outcome::Put(result))
             }
             Command::DeleteRange(delete) => {
                 let (result, change) = self.store.delete_range(delete);
-                self.record(change, traces);
+                self.record(change, &Cause::client(at), traces);
                 Ok(Outcome::DeleteRange(result))
             }
             Command::Txn(txn) => {
                 let leases = &self.leases;
                 let (result, change) = self.store.txn(txn, &|lease| leases.contains(lease))?;
-                self.record(change, traces);
+                self.record(change, &Cause::client(at), traces);
                 Ok(Outcome::Txn(result))
             }
             Command::Compact(revision) => {
@@ -163,13 +240,14 @@ impl State {
             }
             Command::LeaseRevoke(id) => {
                 let keys = self.leases.revoke(*id)?;
-                self.end_lease(*id, &keys, traces);
+                let end = (TenureEnd::Revoked, SessionEnd::Revoked, false);
+                self.end_lease(*id, &keys, end, at, traces);
                 Ok(Outcome::Done)
             }
             Command::LeaseExpire(judged_in, expiries) => {
                 for expiry in expiries {
                     if *judged_in == term {
-                        self.expire(*expiry, traces);
+                        self.expire(*expiry, at, traces);
                     } else {
                         traces.refused_expiries.push(expiry.id);
                     }
@@ -186,7 +264,11 @@ impl State {
                 Ok(Outcome::Done)
             }
             Command::ClusterVersion(version) => {
-                self.cluster_version = self.cluster_version.max(*version);
+                let before = self.cluster_version;
+                self.cluster_version = before.max(*version);
+                if before < LINES_SINCE && self.cluster_version >= LINES_SINCE {
+                    self.begin_lines(at, traces);
+                }
                 Ok(Outcome::Done)
             }
             Command::RaiseAlarm(alarm) => {
@@ -208,12 +290,38 @@ impl State {
                 self.update_member(*id, peer_urls)?;
                 Ok(Outcome::Members(self.roll()))
             }
+            Command::Line(command) => Ok(Outcome::Line(self.line_command(command, at, traces))),
             // What concerns raft comes by `begin_change`; in an ordinary entry it was not taken up.
             Command::Members(_) => Err(Failure::ChangeUnderWay),
             Command::MembersRefused(refusal) => Err(refusal.failure()),
             Command::LetGo(member) => {
                 self.departing.remove(member);
                 Ok(Outcome::Done)
+            }
+        }
+    }
+
+    fn line_command(
+        &mut self,
+        command: &LineCommand,
+        at: At,
+        traces: &mut Traces,
+    ) -> Result<LineDone, Refusal> {
+        match command {
+            LineCommand::Open { id, ttl_ms, identity, fast_release, by } => {
+                self.open_session(*id, (*ttl_ms, identity, *fast_release), *by, at, traces)
+            }
+            LineCommand::Attach { id, after, by } => {
+                self.attach_session(*id, (*after, *by), at, traces)
+            }
+            LineCommand::End { id, how } => self.end_session(*id, *how, at, traces),
+            LineCommand::Ask { session, request, ask } => {
+                self.ask(*session, *request, ask, at, traces)
+            }
+            LineCommand::Rule(rule) => self.rule(rule, at, traces),
+            LineCommand::Overdue(judged_in, overdue) => {
+                self.end_overdue(*judged_in, overdue, at, traces);
+                Ok(LineDone::Done)
             }
         }
     }
@@ -235,26 +343,24 @@ impl State {
         versions?.into_iter().min()
     }
 
-    fn expire(&mut self, expiry: Expiry, traces: &mut Traces) {
+    fn expire(&mut self, expiry: Expiry, at: At, traces: &mut Traces) {
         if !self.leases.confirms(expiry) {
             traces.refused_expiries.push(expiry.id);
             return;
         }
         if let Ok(keys) = self.leases.revoke(expiry.id) {
-            self.end_lease(expiry.id, &keys, traces);
+            let end = (TenureEnd::Expired, SessionEnd::Expired, true);
+            self.end_lease(expiry.id, &keys, end, at, traces);
         }
     }
 
-    fn end_lease(&mut self, id: LeaseId, keys: &[Bytes], traces: &mut Traces) {
-        traces.changes.extend(self.store.delete_keys(keys));
-        traces.ended.push(id);
-    }
-
-    /// Keeps the leases' lists of keys in step with a change, and notes it for the watchers.
-    fn record(&mut self, change: impl Into<Option<Change>>, traces: &mut Traces) {
+    /// Keeps the leases' lists of keys and the lines in step with a change, and notes it for the
+    /// watchers.
+    fn record(&mut self, change: impl Into<Option<Change>>, cause: &Cause, traces: &mut Traces) {
         let Some(change) = change.into() else { return };
         for event in change.events.iter() {
             self.follow_lease(event);
+            self.follow_line(event, cause, traces);
         }
         traces.changes.push(change);
     }
@@ -275,6 +381,6 @@ impl State {
 }
 
 fn restart(lease: GrantedLease, traces: &mut Traces) -> Outcome {
-    traces.restarted.push(lease);
+    traces.restarted.push(lease.id);
     Outcome::Lease(lease)
 }

@@ -1,0 +1,263 @@
+//! Keeps a stream to some member, whatever happens to streams and members.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pb::session_request::Does;
+use pb::session_response::Says;
+use tenure_api::wire::tenure::v1 as pb;
+use tokio::sync::{mpsc, oneshot, watch};
+use tonic::Streaming;
+
+use super::exchange::Exchange;
+use crate::backend::{Link, Opening};
+use crate::chance::Backoff;
+use crate::grpc::{Client, ClientError, Code};
+use crate::{EngineError, Loss};
+
+/// The server waits so long for a process to come back before it ends a session that asked for fast
+/// release. Who has not come back within half of it counts as lost.
+const REATTACH_WINDOW: Duration = Duration::from_millis(50);
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// What the task that keeps the stream shares with those who speak.
+#[derive(Debug)]
+pub(super) struct Shared {
+    members: Vec<Client>,
+    opening: Opening,
+    /// How long one attempt to attach may take.
+    patience: Duration,
+    talk: Mutex<Talk>,
+    /// Why the session is over, once the server has said so.
+    pub(super) ended: watch::Sender<Option<Loss>>,
+    pub(super) link: watch::Sender<Link>,
+    /// The streams are counted; 0 while there is none.
+    pub(super) stream: watch::Sender<u64>,
+    /// The stream to give up, and all before it.
+    abandoned: watch::Sender<u64>,
+}
+
+/// The conversation, and where it goes. One lock for both, so that requests leave in the order of
+/// their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Talk {
+    pub(super) exchange: Exchange,
+    out: Option<mpsc::UnboundedSender<pb::SessionRequest>>,
+}
+
+impl Talk {
+    /// Sends it, if there is a stream. What is not sent, or lost on the way, is sent on the next one.
+    pub(super) fn send(&self, request: pb::SessionRequest) {
+        if let Some(out) = &self.out {
+            let _ = out.send(request);
+        }
+    }
+}
+
+/// An open stream.
+pub(super) struct Stream {
+    turn: usize,
+    out: mpsc::UnboundedSender<pb::SessionRequest>,
+    answers: Streaming<pb::SessionResponse>,
+    pub(super) opened: pb::SessionOpened,
+}
+
+/// Why there is no stream.
+pub(super) enum NotAttached {
+    /// The session is over.
+    Over(Loss),
+    /// This member did not help.
+    Failed(ClientError),
+}
+
+impl Shared {
+    pub(super) fn new(members: Vec<Client>, opening: Opening, patience: Duration) -> Shared {
+        Shared {
+            members,
+            opening,
+            patience,
+            talk: Mutex::default(),
+            ended: watch::Sender::new(None),
+            link: watch::Sender::new(Link::Attached),
+            stream: watch::Sender::new(0),
+            abandoned: watch::Sender::new(0),
+        }
+    }
+
+    pub(super) fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(super) fn talk(&self) -> MutexGuard<'_, Talk> {
+        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for something. It will be answered, unless the session ends.
+    pub(super) fn ask(&self, does: Does) -> oneshot::Receiver<pb::Answer> {
+        let mut talk = self.talk();
+        let (request, answer) = talk.exchange.request(does);
+        talk.send(request);
+        answer
+    }
+
+    /// Gives up a stream that does not answer.
+    pub(super) fn abandon(&self, stream: u64) {
+        self.abandoned.send_if_modified(|abandoned| {
+            let later = stream > *abandoned;
+            *abandoned = (*abandoned).max(stream);
+            later
+        });
+    }
+
+    /// Opens a stream on one member, for a new session or for this one.
+    pub(super) async fn attach(&self, turn: usize) -> Result<Stream, NotAttached> {
+        let open = {
+            let talk = self.talk();
+            pb::OpenSession {
+                session: talk.exchange.session(),
+                ttl_ms: u64::try_from(self.opening.ttl.as_millis()).unwrap_or(u64::MAX),
+                identity: self.opening.identity.clone(),
+                fast_release: self.opening.fast_release,
+                attachment: talk.exchange.attachment(),
+            }
+        };
+        let member = &self.members[turn % self.members.len()];
+        let attached = async {
+            let (out, mut answers) =
+                member.sessions().attach(open).await.map_err(NotAttached::Failed)?;
+            loop {
+                let said = match answers.message().await {
+                    Ok(Some(said)) => said.says,
+                    Ok(None) => return Err(NotAttached::Failed(broken("the stream has ended"))),
+                    Err(status) => return Err(NotAttached::Failed(of_status(&status))),
+                };
+                match said {
+                    Some(Says::Opened(opened)) => return Ok(Stream { turn, out, answers, opened }),
+                    Some(Says::Ended(ended)) => {
+                        return Err(match super::words::session_end(ended.reason) {
+                            Some(loss) => NotAttached::Over(loss),
+                            None => NotAttached::Failed(broken("this member has no quorum")),
+                        });
+                    }
+                    // Nothing else comes first; what a newer server might say is not for us.
+                    _ => {}
+                }
+            }
+        };
+        match tokio::time::timeout(self.patience, attached).await {
+            Ok(attached) => attached,
+            Err(_) => Err(NotAttached::Failed(broken("no answer in time"))),
+        }
+    }
+
+    /// Makes a stream the one that is spoken on: first everything that was not answered yet.
+    fn begin(&self, stream: &Stream, number: u64) {
+        let mut talk = self.talk();
+        for request in talk.exchange.opened(&stream.opened) {
+            let _ = stream.out.send(request);
+        }
+        talk.out = Some(stream.out.clone());
+        drop(talk);
+        self.link.send_replace(Link::Attached);
+        self.stream.send_replace(number);
+    }
+
+    /// The server says that the session is over.
+    fn end(&self, loss: Loss) {
+        self.ended.send_replace(Some(loss));
+        self.talk().exchange.end();
+    }
+
+    fn break_off(&self) {
+        self.talk().out = None;
+        self.stream.send_replace(0);
+        if self.opening.fast_release {
+            let until = self.opening.clock.now() + REATTACH_WINDOW / 2;
+            self.link.send_replace(Link::Detached(until));
+        }
+    }
+}
+
+/// Keeps the stream until the session is over. To be aborted when nobody wants it any more.
+pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
+    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+    let mut number = 1;
+    let mut next = Some(first);
+    let mut turn = 0;
+    loop {
+        if let Some(stream) = next.take() {
+            turn = stream.turn;
+            shared.begin(&stream, number);
+            let over = pump(&shared, stream, number).await;
+            shared.break_off();
+            number += 1;
+            if let Some(loss) = over {
+                return shared.end(loss);
+            }
+        }
+        turn = turn.wrapping_add(1);
+        match shared.attach(turn).await {
+            Ok(stream) => {
+                backoff.reset();
+                next = Some(stream);
+            }
+            Err(NotAttached::Over(loss)) => {
+                return shared.end(loss);
+            }
+            Err(NotAttached::Failed(error)) => {
+                tracing::debug!(%error, "cannot attach the session");
+                tokio::time::sleep(backoff.pause()).await;
+            }
+        }
+    }
+}
+
+/// Hears what comes until the stream is over. Answers why the session is, if it is too.
+async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> {
+    let mut abandoned = shared.abandoned.subscribe();
+    loop {
+        let said = tokio::select! {
+            said = stream.answers.message() => said,
+            _ = abandoned.wait_for(|abandoned| *abandoned >= number) => return None,
+        };
+        match said {
+            Ok(Some(said)) => {
+                let Some(says) = said.says else { continue };
+                let mut talk = shared.talk();
+                let heard = talk.exchange.hear(says);
+                heard.send.into_iter().for_each(|request| talk.send(request));
+                drop(talk);
+                if let Some(over) = heard.over {
+                    return over;
+                }
+            }
+            Ok(None) => return None,
+            Err(status) => {
+                let auth = matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated);
+                return auth.then_some(Loss::AuthLost);
+            }
+        }
+    }
+}
+
+fn of_status(status: &tonic::Status) -> ClientError {
+    match status.code() {
+        code @ (Code::Unimplemented
+        | Code::PermissionDenied
+        | Code::Unauthenticated
+        | Code::InvalidArgument) => {
+            ClientError::Refused { code, text: status.message().to_owned() }
+        }
+        code => ClientError::Unavailable { code, text: status.message().to_owned() },
+    }
+}
+
+fn broken(text: &str) -> ClientError {
+    ClientError::Unavailable { code: Code::Unavailable, text: text.to_owned() }
+}
+
+/// What to say when a request will never be answered.
+pub(super) fn unanswered() -> EngineError {
+    EngineError::Unknown { text: "the session ended before the answer came".to_owned() }
+}

@@ -1,0 +1,85 @@
+//! Looking at a line over `tenure.v1`: resumed after the last revision that was told.
+
+use std::time::Duration;
+
+use pb::observe_response::What;
+use tenure_api::Revision;
+use tenure_api::wire::tenure::v1 as pb;
+use tonic::Streaming;
+
+use super::words;
+use crate::backend::{Boxed, Observation, Sight};
+use crate::chance::Backoff;
+use crate::grpc::{Client, ClientError};
+use crate::{EngineError, LineName};
+
+const PAUSE_FIRST: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A line that is looked at.
+#[derive(Debug)]
+pub(super) struct Seen {
+    client: Client,
+    name: LineName,
+    told: Streaming<pb::ObserveResponse>,
+    /// The last revision that was told.
+    after: i64,
+    backoff: Backoff,
+}
+
+impl Seen {
+    pub(super) async fn open(client: Client, name: LineName) -> Result<Seen, EngineError> {
+        let told = client.lines().observe(request(&name, 0)).await?;
+        let backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+        Ok(Seen { client, name, told, after: 0, backoff })
+    }
+
+    async fn reopen(&mut self) -> Result<(), EngineError> {
+        loop {
+            tokio::time::sleep(self.backoff.pause()).await;
+            match self.client.lines().observe(request(&self.name, self.after)).await {
+                Ok(told) => {
+                    self.told = told;
+                    return Ok(());
+                }
+                Err(error @ ClientError::Refused { .. }) => return Err(error.into()),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+impl Observation for Seen {
+    fn next(&mut self) -> Boxed<'_, Result<(Revision, Sight), EngineError>> {
+        Box::pin(async move {
+            loop {
+                let turn = self.client.turn();
+                let Ok(Some(told)) = self.told.message().await else {
+                    self.client.leave(turn);
+                    self.reopen().await?;
+                    continue;
+                };
+                self.backoff.reset();
+                self.after = self.after.max(told.revision);
+                if let Some(sight) = told.what.and_then(sight) {
+                    return Ok((Revision(told.revision), sight));
+                }
+            }
+        })
+    }
+}
+
+fn request(name: &LineName, after_revision: i64) -> pb::ObserveRequest {
+    pb::ObserveRequest { name: name.to_string(), after_revision }
+}
+
+fn sight(what: What) -> Option<Sight> {
+    match what {
+        What::Began(tenure) => words::tenure(tenure).map(Sight::Leads),
+        What::Proclaimed(tenure) => words::tenure(tenure).map(Sight::Proclaims),
+        // What follows says who leads now, or that nobody does.
+        What::Ended(_) => None,
+        What::NoLeader(_) => Some(Sight::NoLeader),
+        What::Forgotten(_) => Some(Sight::Gap),
+    }
+}

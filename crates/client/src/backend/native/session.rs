@@ -1,0 +1,176 @@
+//! A session over `tenure.v1`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pb::session_request::Does;
+use tenure_api::LeaseId;
+use tenure_api::wire::tenure::v1 as pb;
+
+use super::link::{self, NotAttached, Shared, Stream, unanswered};
+use super::place::NativePlace;
+use super::words;
+use crate::backend::{BackendSession, Boxed, Join, Link, Mode, Opened, Opening, Place, RenewError};
+use crate::chance::Chance;
+use crate::grpc::{Client, ClientError};
+use crate::{AcquireError, EngineError, Loss};
+
+/// A new stream that says nothing for this part of the time to live is tried elsewhere.
+const ATTACHES_PER_TTL: u32 = 6;
+
+/// A session, and the task that keeps its stream.
+#[derive(Debug)]
+pub(super) struct NativeSession {
+    id: LeaseId,
+    ttl: Duration,
+    shared: Arc<Shared>,
+    keeping: tokio::task::AbortHandle,
+    /// What was told of the connection last.
+    link_told: Mutex<Link>,
+}
+
+/// Opens a session on the first member that grants one.
+pub(super) async fn open(client: Client, opening: Opening) -> Result<Opened, EngineError> {
+    let members: Vec<Client> = client.each_member().map(|(_, member)| member).collect();
+    let clock = Arc::clone(&opening.clock);
+    let patience = opening.ttl / ATTACHES_PER_TTL;
+    let shared = Arc::new(Shared::new(members, opening, patience));
+    let first = Chance::new().below(shared.members());
+    let mut failed = None;
+    for turn in first..first + shared.members() {
+        let sent = clock.now();
+        match shared.attach(turn).await {
+            Ok(stream) => return Ok(Opened { session: opened(shared, stream), sent }),
+            Err(NotAttached::Failed(error @ ClientError::Refused { .. })) => {
+                return Err(error.into());
+            }
+            Err(NotAttached::Failed(error)) => failed = Some(error.into()),
+            Err(NotAttached::Over(loss)) => {
+                failed = Some(EngineError::Unavailable { text: loss.to_string() });
+            }
+        }
+    }
+    Err(failed.expect("a client has members"))
+}
+
+fn opened(shared: Arc<Shared>, stream: Stream) -> Arc<dyn BackendSession> {
+    let id = LeaseId(stream.opened.session);
+    let ttl = Duration::from_millis(stream.opened.ttl_ms);
+    let keeping = tokio::spawn(link::keep(Arc::clone(&shared), stream)).abort_handle();
+    let link_told = Mutex::new(Link::Attached);
+    Arc::new(NativeSession { id, ttl, shared, keeping, link_told })
+}
+
+/// Gives up the stream that a renewal was sent on, unless it was acknowledged.
+struct Patience<'a> {
+    shared: &'a Shared,
+    stream: u64,
+}
+
+impl Drop for Patience<'_> {
+    fn drop(&mut self) {
+        self.shared.abandon(self.stream);
+    }
+}
+
+impl BackendSession for NativeSession {
+    fn id(&self) -> LeaseId {
+        self.id
+    }
+
+    fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    fn renew(&self) -> Boxed<'_, Result<(), RenewError>> {
+        Box::pin(async move {
+            let mut streams = self.shared.stream.subscribe();
+            let stream = match streams.wait_for(|stream| *stream > 0).await {
+                Ok(stream) => *stream,
+                Err(_) => return Err(RenewError::Missed(unanswered())),
+            };
+            let patience = Patience { shared: &self.shared, stream };
+            let acknowledged = {
+                let mut talk = self.shared.talk();
+                let (request, acknowledged) = talk.exchange.renewal();
+                talk.send(request);
+                acknowledged
+            };
+            match acknowledged.await {
+                Ok(()) => {
+                    std::mem::forget(patience);
+                    Ok(())
+                }
+                Err(_) => Err(RenewError::Missed(unanswered())),
+            }
+        })
+    }
+
+    fn ended(&self) -> Boxed<'_, Loss> {
+        Box::pin(async move {
+            let mut ended = self.shared.ended.subscribe();
+            let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| *ended);
+            match ended {
+                Some(loss) => loss,
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn link(&self) -> Boxed<'_, Link> {
+        Box::pin(async move {
+            let mut links = self.shared.link.subscribe();
+            loop {
+                let now = *links.borrow_and_update();
+                {
+                    let mut told = self.link_told.lock().unwrap_or_else(PoisonError::into_inner);
+                    if *told != now {
+                        *told = now;
+                        return now;
+                    }
+                }
+                if links.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        })
+    }
+
+    fn place(&self, join: Join) -> Result<Arc<dyn Place>, AcquireError> {
+        let name = join.first_name();
+        if join.names.len() > 1 && join.mode != Mode::Exclusive {
+            let rule = "several names can only be held exclusively";
+            return Err(AcquireError::BadRequest { name, rule });
+        }
+        let mut talk = self.shared.talk();
+        if !talk.exchange.has_room() {
+            let rule = "too much is asked for and not answered yet";
+            return Err(AcquireError::BadRequest { name, rule });
+        }
+        talk.exchange.take(&join.names).map_err(|name| AcquireError::AlreadyInLine { name })?;
+        drop(talk);
+        Ok(Arc::new(NativePlace::new(Arc::clone(&self.shared), join)))
+    }
+
+    fn close(&self, stopped: bool) -> Boxed<'_, Result<(), EngineError>> {
+        Box::pin(async move {
+            if self.shared.ended.borrow().is_some() {
+                return Ok(());
+            }
+            let answer = self.shared.ask(Does::Close(pb::CloseSession { stopped }));
+            tokio::select! {
+                answer = answer => match answer.map_err(|_| unanswered())?.refusal {
+                    Some(refusal) if !words::is_not_ours(&refusal) => Err(words::engine(refusal)),
+                    _ => Ok(()),
+                },
+                _ = self.ended() => Ok(()),
+            }
+        })
+    }
+}
+
+impl Drop for NativeSession {
+    fn drop(&mut self) {
+        self.keeping.abort();
+    }
+}

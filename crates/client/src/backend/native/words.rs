@@ -1,0 +1,120 @@
+//! Between the wire's words and ours.
+
+use tenure_api::LeaseId;
+use tenure_api::wire::tenure::v1 as pb;
+
+use crate::backend::{Candidate, Join, Mode, Tenure};
+use crate::{AcquireError, EngineError, FencingToken, LineName, Loss};
+
+/// Why a tenure ended.
+pub(super) fn tenure_end(reason: i32) -> Loss {
+    use pb::TenureEnd as End;
+    match End::try_from(reason).unwrap_or(End::Unknown) {
+        End::Resigned => Loss::Resigned,
+        End::Expired => Loss::Expired,
+        End::Revoked => Loss::Revoked,
+        End::Closed => Loss::Closed,
+        End::ConnectionLost => Loss::ConnectionLost,
+        End::Evicted => Loss::Evicted,
+        End::Transferred => Loss::Transferred,
+        End::Preempted => Loss::Preempted,
+        End::Unhealthy => Loss::Unhealthy,
+        End::Frozen => Loss::Frozen,
+        // What a newer server says is an end all the same.
+        End::Deleted | End::Unknown | End::TenureLasts => Loss::KeyDeleted,
+    }
+}
+
+/// Why a session ended; nothing if it may live and only this stream is over.
+pub(super) fn session_end(reason: i32) -> Option<Loss> {
+    use pb::SessionEnd as End;
+    Some(match End::try_from(reason).unwrap_or(End::Unknown) {
+        End::SessionExpired => Loss::Expired,
+        End::SessionRevoked => Loss::Revoked,
+        End::SessionClosed => Loss::Closed,
+        End::SessionConnectionLost => Loss::ConnectionLost,
+        End::SessionNotFound => Loss::NotFound,
+        End::SessionReplaced => Loss::Replaced,
+        End::SessionNoQuorum => return None,
+        // To be safe: over.
+        End::Unknown => Loss::NotFound,
+    })
+}
+
+/// What a refusal means to who wanted to stand in line.
+pub(super) fn refused(name: &LineName, refusal: pb::Refusal) -> AcquireError {
+    use pb::RefusalKind as Kind;
+    let name = name.clone();
+    match Kind::try_from(refusal.kind).unwrap_or(Kind::RefusalUnknown) {
+        Kind::Taken => AcquireError::Taken { name },
+        Kind::AlreadyInLine => AcquireError::AlreadyInLine { name },
+        Kind::ModeMismatch => AcquireError::ModeMismatch { name, text: refusal.text },
+        Kind::NameFrozen => AcquireError::Frozen { name },
+        Kind::SessionGone => AcquireError::SessionOver { name, loss: Loss::NotFound },
+        _ => AcquireError::Refused { name, source: engine(refusal) },
+    }
+}
+
+/// A refusal for which we have no word of our own.
+pub(super) fn engine(refusal: pb::Refusal) -> EngineError {
+    let kind = pb::RefusalKind::try_from(refusal.kind).unwrap_or_default();
+    let text = if refusal.text.is_empty() { kind.as_str_name().to_owned() } else { refusal.text };
+    EngineError::Refused { text }
+}
+
+/// Whether it says that the place is not ours, or not any more.
+pub(super) fn is_not_ours(refusal: &pb::Refusal) -> bool {
+    use pb::RefusalKind as Kind;
+    let kind = Kind::try_from(refusal.kind);
+    matches!(kind, Ok(Kind::NotYours | Kind::SessionGone | Kind::RequestTooOld))
+}
+
+/// A wish to stand in line.
+pub(super) fn join(join: &Join) -> pb::Join {
+    let (mode, permits) = match join.mode {
+        Mode::Exclusive => (pb::Mode::Exclusive, 0),
+        Mode::Shared => (pb::Mode::Shared, 0),
+        Mode::Permit { of } => (pb::Mode::Permit, of),
+    };
+    pb::Join {
+        names: join.names.iter().map(LineName::to_string).collect(),
+        value: join.value.clone().into(),
+        mode: mode as i32,
+        permits,
+        priority: join.priority,
+        preempts: join.preempts,
+        no_overlap: join.no_overlap,
+        try_only: join.try_only,
+        unhealthy: false,
+        metadata: join.metadata.iter().cloned().collect(),
+    }
+}
+
+/// Somebody in line.
+pub(super) fn candidate(candidate: pb::Candidate) -> Option<Candidate> {
+    let mode = match pb::Mode::try_from(candidate.mode) {
+        Ok(pb::Mode::Shared) => Mode::Shared,
+        // How many there are is not told here.
+        Ok(pb::Mode::Permit) => Mode::Permit { of: 0 },
+        Ok(pb::Mode::Exclusive) | Err(_) => Mode::Exclusive,
+    };
+    Some(Candidate {
+        token: FencingToken::from_revision(candidate.token)?,
+        key: candidate.key.to_vec(),
+        value: candidate.value.to_vec(),
+        holds: candidate.holds,
+        mode,
+        identity: (!candidate.identity.is_empty()).then_some(candidate.identity),
+        session: LeaseId::from_wire(candidate.session),
+    })
+}
+
+/// Who leads.
+pub(super) fn tenure(tenure: pb::Tenure) -> Option<Tenure> {
+    Some(Tenure {
+        token: FencingToken::from_revision(tenure.token)?,
+        value: tenure.value.to_vec(),
+        key: vec![],
+        identity: (!tenure.identity.is_empty()).then_some(tenure.identity),
+    })
+}

@@ -1,0 +1,102 @@
+//! Sessions and lines: tenure's own services, which a real etcd does not have.
+
+use tenure_api::wire::tenure::v1 as pb;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::{Request, Streaming};
+
+use super::retry::Kind;
+use super::stubs::{LinesClient, SessionsClient};
+use super::{Client, ClientError};
+
+/// The service for sessions.
+#[derive(Debug)]
+pub struct Sessions<'a> {
+    client: &'a Client,
+}
+
+/// The two directions of a session's stream. Whoever sends limits what is under way.
+pub type SessionStream =
+    (mpsc::UnboundedSender<pb::SessionRequest>, Streaming<pb::SessionResponse>);
+
+impl<'a> Sessions<'a> {
+    pub(super) fn new(client: &'a Client) -> Sessions<'a> {
+        Sessions { client }
+    }
+
+    /// Opens a stream whose first message opens a session or comes back to one. Repeated like a
+    /// read: a session that was opened in vain runs out, and coming back twice is coming back.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn attach(&self, open: pb::OpenSession) -> Result<SessionStream, ClientError> {
+        let attach = async |channel, request: Request<pb::OpenSession>| {
+            let (metadata, extensions, open) = request.into_parts();
+            let (ask, queue) = mpsc::unbounded_channel();
+            let does = Some(pb::session_request::Does::Open(open));
+            // Some servers answer the opening of a stream only with its first message.
+            let _ = ask.send(pb::SessionRequest { request: 0, does });
+            let stream =
+                Request::from_parts(metadata, extensions, UnboundedReceiverStream::new(queue));
+            let answers = SessionsClient::new(channel).session(stream).await?;
+            Ok(answers.map(|answers| (ask, answers)))
+        };
+        self.client.call(Kind::Repeatable, open, attach).await
+    }
+
+    /// All sessions.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. [`Code::Unimplemented`](super::Code) from a server that has none.
+    pub async fn list(&self) -> Result<pb::ListSessionsResponse, ClientError> {
+        let send = async |channel, request| SessionsClient::new(channel).list(request).await;
+        self.client.call(Kind::Repeatable, pb::ListSessionsRequest {}, send).await
+    }
+
+    /// Ends a session from outside; `stopped` if all its work is known to have ended, so that nobody
+    /// needs to wait for it. May be repeated.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn end(
+        &self,
+        session: i64,
+        stopped: bool,
+    ) -> Result<pb::EndSessionResponse, ClientError> {
+        let send = async |channel, request| SessionsClient::new(channel).end(request).await;
+        self.client.call(Kind::Repeatable, pb::EndSessionRequest { session, stopped }, send).await
+    }
+}
+
+/// The service for lines.
+#[derive(Debug)]
+pub struct Lines<'a> {
+    client: &'a Client,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(client: &'a Client) -> Lines<'a> {
+        Lines { client }
+    }
+
+    /// Who holds and who waits.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn candidates(&self, name: String) -> Result<pb::CandidatesResponse, ClientError> {
+        let send = async |channel, request| LinesClient::new(channel).candidates(request).await;
+        self.client.call(Kind::Repeatable, pb::CandidatesRequest { name }, send).await
+    }
+
+    /// Tells what happens in a line, on one member.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn observe(
+        &self,
+        request: pb::ObserveRequest,
+    ) -> Result<Streaming<pb::ObserveResponse>, ClientError> {
+        let send = async |channel, request| LinesClient::new(channel).observe(request).await;
+        self.client.call(Kind::Repeatable, request, send).await
+    }
+}

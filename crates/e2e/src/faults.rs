@@ -1,0 +1,56 @@
+//! What users of others suffer from, and what becomes of it here.
+//!
+//! [`FAULTS`] is the one list. A line that etcd's API can express has a test, which plays the same story on a
+//! real etcd 3.5.1 and on us ([`on_both`]) and compares what it saw with the words in the list; so what the
+//! list says of either was seen. `docs/PEER_FAULTS.md` is made from it, by `tests/peer_faults.rs`.
+
+mod list;
+
+pub use list::FAULTS;
+
+use crate::{Cluster, Etcd, Side};
+
+/// One fault of somebody else's.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// What goes wrong.
+    pub what: &'static str,
+    /// Where it was reported, or read.
+    pub source: &'static str,
+    /// What becomes of it.
+    pub shown: Shown,
+}
+
+/// What becomes of a fault.
+#[derive(Clone, Copy, Debug)]
+pub enum Shown {
+    /// A story that both were told.
+    Both {
+        /// The test that tells it.
+        test: &'static str,
+        /// What it sees on etcd 3.5.1.
+        etcd: &'static str,
+        /// What it sees on us.
+        tenure: &'static str,
+    },
+    /// etcd's API has no words for it.
+    Elsewhere(&'static str),
+}
+
+/// Plays a story on a real etcd and on three of ours, and compares what was seen with the list.
+pub async fn on_both(test: &str, story: impl AsyncFn(&mut Side) -> String) {
+    on_so_many(test, 1, story).await;
+}
+
+/// The same with this many members of etcd.
+pub async fn on_so_many(test: &str, members: usize, story: impl AsyncFn(&mut Side) -> String) {
+    let told = FAULTS.iter().find_map(|fault| match fault.shown {
+        Shown::Both { test: name, etcd, tenure } if name == test => Some((etcd, tenure)),
+        _ => None,
+    });
+    let (etcd, tenure) = told.unwrap_or_else(|| panic!("{test} is not in the list of faults"));
+    let seen = story(&mut Side::Etcd(Etcd::start(members).await)).await;
+    assert_eq!(seen, etcd, "what etcd does");
+    let seen = story(&mut Side::Tenure(Cluster::start(3).await)).await;
+    assert_eq!(seen, tenure, "what we do");
+}

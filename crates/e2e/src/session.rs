@@ -1,0 +1,179 @@
+//! A session as the wire has it, with nothing in between.
+
+use std::{collections::VecDeque, time::Duration};
+
+use tenure::{
+    api::wire::tenure::v1 as pb,
+    grpc::stubs::{LinesClient, SessionsClient},
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Streaming, transport::Channel};
+
+use crate::Address;
+
+/// How long any word may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One attachment to a session.
+pub struct SessionStream {
+    requests: mpsc::Sender<pb::SessionRequest>,
+    responses: Streaming<pb::SessionResponse>,
+    /// Heard, but not asked for yet.
+    heard: VecDeque<pb::SessionResponse>,
+    next_request: u64,
+    /// What the server said when it was opened.
+    pub opened: pb::SessionOpened,
+}
+
+/// A connection of its own, and not shared with anybody.
+pub async fn connect(to: Address) -> Channel {
+    let endpoint = Channel::from_shared(to.url()).expect("an address");
+    endpoint.connect().await.expect("the member listens")
+}
+
+/// The door of observers and operators.
+pub async fn lines(to: Address) -> LinesClient<Channel> {
+    LinesClient::new(connect(to).await)
+}
+
+impl SessionStream {
+    /// A new session.
+    pub async fn open(channel: Channel, identity: &str, ttl_ms: u64, fast: bool) -> SessionStream {
+        let open = pb::OpenSession {
+            ttl_ms,
+            identity: identity.to_owned(),
+            fast_release: fast,
+            ..Default::default()
+        };
+        let attached = SessionStream::attach(channel, open).await;
+        attached.unwrap_or_else(|ended| panic!("a new session ended: {ended:?}"))
+    }
+
+    /// Opens a session or comes back to one; or why that is not possible.
+    pub async fn attach(
+        channel: Channel,
+        open: pb::OpenSession,
+    ) -> Result<SessionStream, pb::SessionEnd> {
+        let (requests, outgoing) = mpsc::channel(64);
+        let does = Some(pb::session_request::Does::Open(open));
+        requests.send(pb::SessionRequest { request: 0, does }).await.expect("the stream is new");
+        let mut sessions = SessionsClient::new(channel);
+        let responses = sessions.session(ReceiverStream::new(outgoing)).await;
+        let mut responses = responses.expect("the member serves sessions").into_inner();
+        let first = responses.message().await.expect("an answer").expect("a first response");
+        match first.says.expect("something is said") {
+            pb::session_response::Says::Opened(opened) => Ok(SessionStream {
+                requests,
+                responses,
+                heard: VecDeque::new(),
+                next_request: 1,
+                opened,
+            }),
+            pb::session_response::Says::Ended(ended) => Err(ended.reason()),
+            other => panic!("the first word was {other:?}"),
+        }
+    }
+
+    /// The session's number.
+    pub fn id(&self) -> i64 {
+        self.opened.session
+    }
+
+    /// Sends a request under its number.
+    pub async fn send(&self, request: u64, does: pb::session_request::Does) {
+        let request = pb::SessionRequest { request, does: Some(does) };
+        self.requests.send(request).await.expect("the stream is open");
+    }
+
+    /// Asks something and waits for its answer; what else is heard meanwhile stays.
+    pub async fn ask(&mut self, does: pb::session_request::Does) -> pb::Answer {
+        let number = self.next_request;
+        self.next_request += 1;
+        self.send(number, does).await;
+        self.hear(|says| match says {
+            pb::session_response::Says::Answer(answer) if answer.request == number => {
+                Some(answer.clone())
+            }
+            _ => None,
+        })
+        .await
+    }
+
+    /// Stands in line for one name.
+    pub async fn join(&mut self, name: &str) -> pb::Answer {
+        self.join_as(pb::Join { names: vec![name.to_owned()], ..Default::default() }).await
+    }
+
+    /// Stands in line.
+    pub async fn join_as(&mut self, join: pb::Join) -> pb::Answer {
+        self.ask(pb::session_request::Does::Join(join)).await
+    }
+
+    /// Gives up a place.
+    pub async fn leave(&mut self, name: &str, token: i64) -> pb::Answer {
+        let leave = pb::Leave { name: name.to_owned(), token, stopped: true };
+        self.ask(pb::session_request::Does::Leave(leave)).await
+    }
+
+    /// Gives a sign of life and waits until it was taken.
+    pub async fn renew(&mut self, number: u64) {
+        self.send(0, pb::session_request::Does::Renew(pb::RenewSession { number })).await;
+        self.hear(|says| match says {
+            pb::session_response::Says::Renewed(renewed) => {
+                (renewed.number == number).then_some(())
+            }
+            _ => None,
+        })
+        .await;
+    }
+
+    /// Waits until a place under this name is held; answers it.
+    pub async fn granted(&mut self, name: &str) -> pb::Granted {
+        self.hear(|says| match says {
+            pb::session_response::Says::Granted(granted) => {
+                let place = granted.place.as_ref().expect("a place");
+                (place.name == name).then(|| granted.clone())
+            }
+            _ => None,
+        })
+        .await
+    }
+
+    /// Waits for a word of a kind; all others stay.
+    pub async fn hear<T>(
+        &mut self,
+        wanted: impl Fn(&pb::session_response::Says) -> Option<T>,
+    ) -> T {
+        let found = |response: &pb::SessionResponse| response.says.as_ref().and_then(&wanted);
+        for at in 0..self.heard.len() {
+            if let Some(found) = found(&self.heard[at]) {
+                self.heard.remove(at);
+                return found;
+            }
+        }
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.responses.message()).await;
+            let next = next.unwrap_or_else(|_| panic!("nothing but {:?}", self.heard));
+            let response = next.expect("the stream lives").expect("the stream goes on");
+            match found(&response) {
+                Some(found) => return found,
+                None => self.heard.push_back(response),
+            }
+        }
+    }
+
+    /// Waits until the session ends; answers why.
+    pub async fn ended(&mut self) -> pb::SessionEnd {
+        self.hear(|says| match says {
+            pb::session_response::Says::Ended(ended) => Some(ended.reason()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Whether a word of this kind has been heard and not been asked for.
+    pub fn has_heard(&self, wanted: impl Fn(&pb::session_response::Says) -> bool) -> bool {
+        self.heard.iter().any(|response| response.says.as_ref().is_some_and(&wanted))
+    }
+}

@@ -1,0 +1,78 @@
+//! What others' observers do not hear, on a real etcd 3.5.1 and on us.
+//!
+//! What is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use tenure_e2e::{Caller, Side, electionpb::LeaderKey, faults::on_both, pb};
+
+const TTL: i64 = 600;
+/// How often something is tried that a server may happen to survive.
+const TRIALS: usize = 40;
+
+/// An observer that has heard of a leader.
+async fn observed(caller: &Caller, name: &str) -> (tenure_e2e::Observer, LeaderKey) {
+    let leader = caller.elected(name, caller.lease(TTL).await, "first").await;
+    let mut observer = caller.observe(name).await;
+    assert_eq!(observer.next_value().await, "first");
+    (observer, leader)
+}
+
+/// Two candidates at one revision, the later by name first.
+fn both_at_once(name: &str) -> pb::TxnRequest {
+    let put = |candidate: &str| pb::RequestOp {
+        request: Some(pb::request_op::Request::RequestPut(pb::PutRequest {
+            key: format!("{name}/{candidate}").into(),
+            value: candidate.to_owned().into(),
+            ..Default::default()
+        })),
+    };
+    pb::TxnRequest { success: vec![put("b"), put("a")], ..Default::default() }
+}
+
+/// etcd's observer, when nobody leads, takes the first key that it hears of for the leader's.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observer_hears_of_the_leader_and_nobody_else() {
+    on_both("an_observer_hears_of_the_leader_and_nobody_else", async |side: &mut Side| {
+        let caller = side.caller();
+        for trial in 0..TRIALS {
+            let name = format!("office-{trial}");
+            let (mut observer, leader) = observed(&caller, &name).await;
+            caller.resign(leader).await.unwrap();
+            // etcd must have come to look for a first key again; how long that takes cannot be seen.
+            tokio::time::sleep(Duration::from_millis(10 * trial as u64)).await;
+            caller.client().kv().txn(both_at_once(&name)).await.unwrap();
+            let heard = observer.next_value().await;
+            let leads = caller.leader(&name).await.unwrap().kv.unwrap();
+            if heard != leads.value {
+                return "of another than the leader".to_owned();
+            }
+        }
+        "of the leader".to_owned()
+    })
+    .await;
+}
+
+/// etcd's observer looks at the history for up to 100 ms after it has begun to wait for a first leader.
+#[tokio::test(flavor = "multi_thread")]
+async fn compaction_does_not_break_an_observer() {
+    on_both("compaction_does_not_break_an_observer", async |side: &mut Side| {
+        let caller = side.caller();
+        for trial in 0..TRIALS {
+            let name = format!("office-{trial}");
+            let (mut observer, leader) = observed(&caller, &name).await;
+            caller.resign(leader).await.unwrap();
+            for _ in 0..5 {
+                caller.compact().await;
+            }
+            caller.elected(&name, caller.lease(TTL).await, "second").await;
+            match observer.next().await {
+                Ok(heard) => assert_eq!(heard.kv.unwrap().value, "second"),
+                Err(status) => return format!("ended: {}", status.message()),
+            }
+        }
+        "heard of every leader".to_owned()
+    })
+    .await;
+}

@@ -1,0 +1,339 @@
+//! Sessions, elections and locks of tenure.v1 on real clusters, word by word.
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use tenure::api::wire::tenure::v1 as pb;
+use tenure_e2e::{
+    Cluster, eventually,
+    session::{SessionStream, connect, lines},
+};
+
+const TTL_MS: u64 = 20_000;
+
+async fn session(cluster: &Cluster, at: usize, identity: &str) -> SessionStream {
+    SessionStream::open(connect(cluster.members[at].client).await, identity, TTL_MS, false).await
+}
+
+fn name(name: &str) -> pb::Join {
+    pb::Join { names: vec![name.to_owned()], ..Default::default() }
+}
+
+fn refused(answer: &pb::Answer) -> pb::RefusalKind {
+    answer.refusal.as_ref().expect("a refusal").kind()
+}
+
+fn token(answer: &pb::Answer) -> i64 {
+    answer.places[0].token
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn candidates_on_all_members_lead_in_the_order_they_came() {
+    let cluster = Cluster::start(3).await;
+    let mut sessions = vec![];
+    for at in 0..3 {
+        let mut session = session(&cluster, at, &format!("s{at}")).await;
+        let place = session.join("jobs").await.places[0].clone();
+        assert_eq!((place.ahead, place.held), (at as u32, at == 0));
+        sessions.push(session);
+    }
+    let mut last = 0;
+    for session in &mut sessions {
+        let granted = session.granted("jobs").await;
+        let token = granted.place.unwrap().token;
+        assert!(token > last);
+        last = token;
+        assert_eq!(session.leave("jobs", token).await.refusal, None);
+    }
+    let mut lines = lines(cluster.members[1].client).await;
+    let history = lines.history(pb::HistoryRequest { name: "jobs".into() }).await.unwrap();
+    let tenures = history.into_inner().tenures;
+    let told: Vec<_> = tenures.iter().map(|t| (t.identity.as_str(), t.reason())).collect();
+    let resigned = pb::TenureEnd::Resigned;
+    assert_eq!(told, [("s0", resigned), ("s1", resigned), ("s2", resigned)]);
+    assert!(tenures.iter().all(|tenure| tenure.from_unix_ms > 1_600_000_000_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_request_is_answered_again_and_not_done_again() {
+    let cluster = Cluster::start(1).await;
+    let mut session = session(&cluster, 0, "a").await;
+    let first = session.join("jobs").await;
+    let does = pb::session_request::Does::Join(name("jobs"));
+    session.send(1, does.clone()).await;
+    let again = session
+        .hear(|says| match says {
+            pb::session_response::Says::Answer(answer) => Some(answer.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(again.refusal, None);
+    assert_eq!(token(&again), token(&first));
+    let other = session.ask(does).await;
+    assert_eq!(refused(&other), pb::RefusalKind::AlreadyInLine);
+}
+
+/// The process dies: its runtime goes away with all its sockets, and nobody says goodbye.
+#[tokio::test(flavor = "multi_thread")]
+async fn fast_release_frees_everything_when_the_connection_breaks() {
+    let cluster = Cluster::start(3).await;
+    let address = cluster.members[0].client;
+    let doomed = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let (mut holder, _) = doomed
+        .spawn(async move {
+            let channel = connect(address).await;
+            let mut holder = SessionStream::open(channel, "holder", 3_600_000, true).await;
+            let answer = holder.join("jobs").await;
+            (holder, token(&answer))
+        })
+        .await
+        .unwrap();
+    holder.granted("jobs").await;
+    let mut next = session(&cluster, 1, "next").await;
+    assert!(!next.join("jobs").await.places[0].held);
+    let died = Instant::now();
+    doomed.shutdown_background();
+    drop(holder);
+    let granted = next.granted("jobs").await;
+    assert_eq!(granted.predecessor, "holder");
+    assert!(died.elapsed() < Duration::from_secs(10), "long before its hour was over");
+    let mut lines = lines(address).await;
+    let history = lines.history(pb::HistoryRequest { name: "jobs".into() }).await.unwrap();
+    assert_eq!(history.into_inner().tenures[0].reason(), pb::TenureEnd::ConnectionLost);
+}
+
+/// The stream ends, the connection does not: no kernel has said that the process is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_given_up_ends_no_session() {
+    let cluster = Cluster::start(1).await;
+    let channel = connect(cluster.members[0].client).await;
+    let mut holder = SessionStream::open(channel.clone(), "holder", TTL_MS, true).await;
+    let held = token(&holder.join("jobs").await);
+    let (id, attachment) = (holder.id(), holder.opened.attachment);
+    drop(holder);
+    // Something else over the same connection, long enough for a wrong release to happen.
+    let mut other = session(&cluster, 0, "other").await;
+    assert_eq!(
+        refused(&other.join_as(pb::Join { try_only: true, ..name("jobs") }).await),
+        pb::RefusalKind::Taken
+    );
+    let open = pb::OpenSession { session: id, attachment, ..Default::default() };
+    let back = SessionStream::attach(channel, open).await.expect("the session lives");
+    assert_eq!(back.opened.attachment, attachment + 1);
+    assert_eq!(back.opened.places[0].token, held);
+    assert!(back.opened.places[0].held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_survives_the_member_it_was_attached_to() {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let mut holder = session(&cluster, leader, "holder").await;
+    let held = token(&holder.join("jobs").await);
+    let other = cluster.other_than(leader);
+    let mut waiting = session(&cluster, other, "waiting").await;
+    let waits = token(&waiting.join("jobs").await);
+    cluster.members[leader].kill();
+    let address = cluster.members[other].client;
+    let open = pb::OpenSession {
+        session: holder.id(),
+        attachment: holder.opened.attachment,
+        ..Default::default()
+    };
+    let mut back = eventually("somebody leads the log", async || {
+        let channel = connect(address).await;
+        let (requests, outgoing) = tokio::sync::mpsc::channel(1);
+        let does = Some(pb::session_request::Does::Open(open.clone()));
+        requests.send(pb::SessionRequest { request: 0, does }).await.unwrap();
+        let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
+        let mut sessions = tenure::grpc::stubs::SessionsClient::new(channel.clone());
+        let mut responses =
+            sessions.session(outgoing).await.map_err(|e| e.to_string())?.into_inner();
+        responses.message().await.map_err(|e| e.to_string())?;
+        drop(responses);
+        Ok(SessionStream::attach(channel, open.clone()).await.expect("the session lives"))
+    })
+    .await;
+    assert_eq!((back.opened.places[0].token, back.opened.places[0].held), (held, true));
+    back.renew(1).await;
+    // The word of the end of its wait comes to whoever waits, and once.
+    assert_eq!(waiting.join("jobs").await.refusal.unwrap().kind(), pb::RefusalKind::AlreadyInLine);
+    let leave = pb::Leave { name: "jobs".into(), token: held, stopped: true };
+    back.send(1_000, pb::session_request::Does::Leave(leave)).await;
+    assert_eq!(waiting.granted("jobs").await.place.unwrap().token, waits);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_drains_the_leader_and_passes_over_others() {
+    let cluster = Cluster::start(3).await;
+    let mut sessions = vec![];
+    for at in 0..3 {
+        let mut session = session(&cluster, at, &format!("s{at}")).await;
+        session.join("jobs").await;
+        sessions.push(session);
+    }
+    let held = sessions[0].granted("jobs").await.place.unwrap().token;
+    let mut lines = lines(cluster.members[0].client).await;
+    let transfer = pb::TransferRequest {
+        name: "jobs".into(),
+        identity: "s2".into(),
+        within_ms: 60_000,
+        ..Default::default()
+    };
+    let will_be = lines.transfer(transfer.clone()).await.unwrap().into_inner().token;
+    let drain = sessions[0]
+        .hear(|says| match says {
+            pb::session_response::Says::Drain(drain) => Some(drain.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!((drain.token, drain.successor.as_str()), (held, "s2"));
+    let given = pb::Yield { name: "jobs".into(), token: held, stay: true };
+    let answer = sessions[0].ask(pb::session_request::Does::Yield(given)).await;
+    assert!(token(&answer) > will_be, "it stands at the end again");
+    assert_eq!(sessions[2].granted("jobs").await.place.unwrap().token, will_be);
+    let listed = lines.candidates(pb::CandidatesRequest { name: "jobs".into() }).await.unwrap();
+    let order: Vec<_> =
+        listed.into_inner().candidates.into_iter().map(|c| (c.identity, c.holds)).collect();
+    assert_eq!(order, [("s2".into(), true), ("s1".into(), false), ("s0".into(), false)]);
+    let nobody = pb::TransferRequest { identity: "s9".into(), ..transfer };
+    assert_eq!(lines.transfer(nobody).await.unwrap_err().code(), tonic::Code::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_does_not_drain_in_time_loses_its_place() {
+    let cluster = Cluster::start(1).await;
+    let mut slow = session(&cluster, 0, "slow").await;
+    let mut next = session(&cluster, 0, "next").await;
+    slow.join("jobs").await;
+    next.join("jobs").await;
+    let transfer = pb::TransferRequest {
+        name: "jobs".into(),
+        session: next.id(),
+        within_ms: 50,
+        ..Default::default()
+    };
+    lines(cluster.members[0].client).await.transfer(transfer).await.unwrap();
+    next.granted("jobs").await;
+    let lost = slow
+        .hear(|says| match says {
+            pb::session_response::Says::Lost(lost) => Some(lost.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(lost.reason(), pb::TenureEnd::Transferred);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_wants_no_overlap_waits_for_the_stop_of_an_evicted_leader() {
+    let cluster = Cluster::start(1).await;
+    let mut old = session(&cluster, 0, "old").await;
+    let held = token(&old.join("jobs").await);
+    let mut careful = session(&cluster, 0, "careful").await;
+    careful.join_as(pb::Join { no_overlap: true, ..name("jobs") }).await;
+    let mut lines = lines(cluster.members[0].client).await;
+    let evicted = lines.evict(pb::EvictRequest { name: "jobs".into(), token: 0 }).await.unwrap();
+    assert_eq!(evicted.into_inner().evicted.unwrap().identity, "old");
+    careful.renew(1).await;
+    let granted =
+        |says: &pb::session_response::Says| matches!(says, pb::session_response::Says::Granted(_));
+    assert!(!careful.has_heard(granted), "the old leader may still act");
+    assert_eq!(old.leave("jobs", held).await.refusal, None, "its stop is confirmed");
+    careful.granted("jobs").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_name_has_no_leader_until_it_is_resumed() {
+    let cluster = Cluster::start(1).await;
+    let mut leader = session(&cluster, 0, "leader").await;
+    let mut next = session(&cluster, 0, "next").await;
+    let held = token(&leader.join("jobs").await);
+    next.join("jobs").await;
+    let mut lines = lines(cluster.members[0].client).await;
+    let observe = pb::ObserveRequest { name: "jobs".into(), after_revision: 0 };
+    let mut seen = lines.observe(observe).await.unwrap().into_inner();
+    lines.freeze(pb::FreezeRequest { name: "jobs".into() }).await.unwrap();
+    let lost = leader
+        .hear(|says| match says {
+            pb::session_response::Says::Lost(lost) => Some(lost.clone()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(lost.reason(), pb::TenureEnd::Frozen);
+    let mut words = vec![];
+    while words.len() < 3 {
+        words.push(seen.message().await.unwrap().unwrap().what.unwrap());
+    }
+    use pb::observe_response::What;
+    assert!(matches!(&words[0], What::Began(tenure) if tenure.identity == "leader"));
+    assert!(matches!(&words[1], What::Ended(tenure) if tenure.reason() == pb::TenureEnd::Frozen));
+    assert!(matches!(&words[2], What::NoLeader(pb::NoLeader { frozen: true })));
+    lines.resume(pb::ResumeRequest { name: "jobs".into() }).await.unwrap();
+    assert!(next.granted("jobs").await.place.unwrap().token > held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_share_permits_are_counted_and_several_are_taken_at_once() {
+    let cluster = Cluster::start(1).await;
+    let mut one = session(&cluster, 0, "one").await;
+    let mut two = session(&cluster, 0, "two").await;
+    let mut three = session(&cluster, 0, "three").await;
+    let shared = || pb::Join { mode: pb::Mode::Shared as i32, ..name("rw") };
+    assert!(one.join_as(shared()).await.places[0].held);
+    assert!(two.join_as(shared()).await.places[0].held);
+    assert!(!three.join("rw").await.places[0].held, "a writer waits for readers");
+    one.leave("rw", 0).await;
+    two.leave("rw", 0).await;
+    three.granted("rw").await;
+
+    let permit = |permits| pb::Join { mode: pb::Mode::Permit as i32, permits, ..name("pool") };
+    assert_eq!(one.join_as(permit(2)).await.places[0].slot, 0);
+    assert_eq!(two.join_as(permit(2)).await.places[0].slot, 1);
+    assert!(!three.join_as(permit(2)).await.places[0].held);
+    assert_eq!(refused(&three.join_as(permit(3)).await), pb::RefusalKind::AlreadyInLine);
+    one.leave("pool", 0).await;
+    let place = three.granted("pool").await.place.unwrap();
+    assert_eq!(place.slot, 0, "it has the slot that was given back");
+
+    let both = pb::Join { names: vec!["left".into(), "right".into()], ..Default::default() };
+    one.join("left").await;
+    two.join("right").await;
+    three.join_as(both).await;
+    one.leave("left", 0).await;
+    two.renew(1).await;
+    three.renew(1).await;
+    let granted = |says: &pb::session_response::Says| matches!(says, pb::session_response::Says::Granted(g) if g.place.as_ref().unwrap().name == "left");
+    assert!(!three.has_heard(granted), "nothing is held before all is");
+    two.leave("right", 0).await;
+    three.granted("left").await;
+    three.granted("right").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_requests_are_refused_by_their_kind() {
+    let cluster = Cluster::start(1).await;
+    let mut session = session(&cluster, 0, "a").await;
+    assert_eq!(refused(&session.join("").await), pb::RefusalKind::BadName);
+    assert_eq!(refused(&session.join("a//b").await), pb::RefusalKind::BadName);
+    let high = pb::Join { priority: 1001, ..name("a") };
+    assert_eq!(refused(&session.join_as(high).await), pb::RefusalKind::BadPriority);
+    assert_eq!(refused(&session.leave("a", 0).await), pb::RefusalKind::NotYours);
+    session.join("a").await;
+    assert_eq!(refused(&session.join("a/b").await), pb::RefusalKind::NestedName);
+    assert_eq!(refused(&session.leave("a", 1).await), pb::RefusalKind::NotYours);
+    let proclaim = pb::Proclaim { name: "a".into(), token: 1, value: "v".into() };
+    let answer = session.ask(pb::session_request::Does::Proclaim(proclaim)).await;
+    assert_eq!(refused(&answer), pb::RefusalKind::NotYours);
+    let channel = connect(cluster.members[0].client).await;
+    let open = pb::OpenSession { session: 12345, ..Default::default() };
+    let gone = SessionStream::attach(channel, open).await.err();
+    assert_eq!(gone, Some(pb::SessionEnd::SessionNotFound));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_revoked_hears_why() {
+    let cluster = Cluster::start(1).await;
+    let mut session = session(&cluster, 0, "a").await;
+    cluster.client().lease().revoke(session.id()).await.unwrap();
+    assert_eq!(session.ended().await, pb::SessionEnd::SessionRevoked);
+}

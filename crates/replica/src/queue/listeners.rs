@@ -1,0 +1,374 @@
+//! Those who are connected to this member and wait for word of a line.
+//!
+//! Not replicated: every member tells its own. Waiting costs an entry in a map; when something
+//! happens in a line only those it concerns are found and told, however many stand in it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use tenure_api::{KeyValue, LeaseId, Revision};
+
+use super::{Event, Queues, SessionEnd, Tenure, TenureEnd};
+use crate::state::{PlaceInfo, State};
+
+/// A listener, numbered by the house.
+pub type Listener = u64;
+
+/// What a listener asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineInput {
+    /// Say when this place holds, or that it is gone. One word, then nothing more.
+    Await {
+        /// Who asks.
+        listener: Listener,
+        /// Where.
+        name: Bytes,
+        /// Whose key.
+        key: Bytes,
+        /// And its create revision.
+        created: Revision,
+    },
+    /// Say who leads, and whenever that changes.
+    Observe {
+        /// Who asks.
+        listener: Listener,
+        /// Where.
+        name: Bytes,
+        /// Only what happened after this revision; none to begin with how things are.
+        after: Option<Revision>,
+    },
+    /// Say everything that concerns a session, from the moment on at which it is attached to.
+    Attach {
+        /// Who asks.
+        listener: Listener,
+        /// Which session.
+        session: LeaseId,
+        /// The mark by which its attachment will be known.
+        by: u64,
+    },
+    /// Say nothing more.
+    Close(Listener),
+}
+
+impl LineInput {
+    /// Who asks.
+    pub fn listener(&self) -> Listener {
+        match self {
+            LineInput::Await { listener, .. }
+            | LineInput::Observe { listener, .. }
+            | LineInput::Attach { listener, .. }
+            | LineInput::Close(listener) => *listener,
+        }
+    }
+}
+
+/// What a listener is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineNews {
+    /// The place holds.
+    Held,
+    /// The place is gone; why, if that is known.
+    Gone(Option<TenureEnd>),
+    /// Of a line that is observed.
+    Observed(Observed),
+    /// Something happened to a session or one of its places.
+    Session(Event),
+    /// This member skipped a part of the log; these are the session's places as they are now.
+    Places(Vec<PlaceInfo>),
+}
+
+/// What an observer sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observed {
+    /// A tenure began, or lasts.
+    Began(Tenure, Option<Arc<KeyValue>>),
+    /// The leader shows something else.
+    Proclaimed(Tenure, Arc<KeyValue>),
+    /// A tenure ended.
+    Ended(Tenure),
+    /// Nobody leads.
+    Vacant {
+        /// Since when.
+        revision: Revision,
+        /// Because the name is frozen.
+        frozen: bool,
+    },
+    /// What happened up to this revision is not known any more.
+    Forgotten(Revision),
+}
+
+/// All listeners of one member.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    waiting: BTreeMap<(Bytes, Revision), Vec<(Listener, Bytes)>>,
+    observing: BTreeMap<Bytes, BTreeSet<Listener>>,
+    attached: BTreeMap<LeaseId, Vec<(Listener, u64)>>,
+    subjects: BTreeMap<Listener, Subject>,
+    news: Vec<(Listener, LineNews)>,
+}
+
+/// What a listener listens to.
+#[derive(Clone, Debug)]
+enum Subject {
+    Place(Bytes, Revision),
+    /// Told of everything up to this revision.
+    Line(Bytes, Revision),
+    Session(LeaseId),
+}
+
+impl Listeners {
+    /// Does what a listener asks.
+    pub fn handle(&mut self, input: LineInput, state: &State) {
+        match input {
+            LineInput::Await { listener, name, key, created } => {
+                self.wait(listener, (name, key, created), &state.queues);
+            }
+            LineInput::Observe { listener, name, after } => {
+                self.observing.entry(name.clone()).or_default().insert(listener);
+                let told = self.catch_up(listener, &name, after, state);
+                self.subjects.insert(listener, Subject::Line(name, told));
+            }
+            LineInput::Attach { listener, session, by } => {
+                self.attached.entry(session).or_default().push((listener, by));
+                self.subjects.insert(listener, Subject::Session(session));
+            }
+            LineInput::Close(listener) => self.close(listener),
+        }
+    }
+
+    /// Tells those concerned what was just applied.
+    pub fn observe(&mut self, events: &[Event]) {
+        for event in events {
+            self.tell(event);
+        }
+    }
+
+    /// The state was replaced by a snapshot: everybody is told what they have missed.
+    pub fn resync(&mut self, state: &State) {
+        let waiting = std::mem::take(&mut self.waiting);
+        for ((key, created), listeners) in waiting {
+            for (listener, name) in listeners {
+                self.wait(listener, (name, key.clone(), created), &state.queues);
+            }
+        }
+        let sessions: Vec<LeaseId> = self.attached.keys().copied().collect();
+        for session in sessions {
+            match state.queues.session(session) {
+                Some(_) => {
+                    let places = LineNews::Places(state.places_of(session));
+                    for (listener, _) in self.attached.get(&session).into_iter().flatten() {
+                        self.news.push((*listener, places.clone()));
+                    }
+                }
+                None => self.tell(&Event::SessionEnded { session, why: SessionEnd::NotFound }),
+            }
+        }
+        let lines: Vec<(Listener, Bytes, Revision)> = self
+            .subjects
+            .iter()
+            .filter_map(|(listener, subject)| match subject {
+                Subject::Line(name, told) => Some((*listener, name.clone(), *told)),
+                Subject::Place(..) | Subject::Session(_) => None,
+            })
+            .collect();
+        for (listener, name, told) in lines {
+            let told = self.catch_up(listener, &name, Some(told), state);
+            self.subjects.insert(listener, Subject::Line(name, told));
+        }
+    }
+
+    /// Takes what is to be told.
+    pub fn take_news(&mut self) -> Vec<(Listener, LineNews)> {
+        std::mem::take(&mut self.news)
+    }
+
+    fn wait(&mut self, listener: Listener, place: (Bytes, Bytes, Revision), queues: &Queues) {
+        let (name, key, created) = place;
+        let known = queues.line(&name).and_then(|line| line.place(created, &key));
+        match known {
+            None => self.news.push((listener, LineNews::Gone(None))),
+            Some(place) if place.told => self.news.push((listener, LineNews::Held)),
+            Some(_) => {
+                self.subjects.insert(listener, Subject::Place(key.clone(), created));
+                self.waiting.entry((key, created)).or_default().push((listener, name));
+            }
+        }
+    }
+
+    /// Tells an observer what happened after a revision, or how things are; answers up to where it
+    /// knows everything.
+    fn catch_up(
+        &mut self,
+        listener: Listener,
+        name: &Bytes,
+        after: Option<Revision>,
+        state: &State,
+    ) -> Revision {
+        let line = state.queues.line(name).cloned().unwrap_or_default();
+        let now = state.store.revision();
+        let frozen = line.is_frozen();
+        let vacant = Observed::Vacant { revision: now, frozen };
+        let mut told = Vec::new();
+        match after {
+            None => told.push(match line.tenures().last().filter(|tenure| tenure.end.is_none()) {
+                Some(tenure) => {
+                    let kv = line.leader().and_then(|leader| state.store.get(&leader.key)).cloned();
+                    Observed::Began(tenure.clone(), kv)
+                }
+                None => vacant,
+            }),
+            Some(after) => {
+                if after < line.forgotten() {
+                    told.push(Observed::Forgotten(line.forgotten()));
+                }
+                let mut vacated = false;
+                for tenure in line.tenures() {
+                    if tenure.from > after {
+                        let mut begun = tenure.clone();
+                        begun.end = None;
+                        told.push(Observed::Began(begun, None));
+                        vacated = false;
+                    }
+                    if tenure.end.is_some_and(|end| end.at > after) {
+                        told.push(Observed::Ended(tenure.clone()));
+                        vacated = true;
+                    }
+                }
+                if vacated {
+                    told.push(vacant);
+                }
+            }
+        }
+        self.news.extend(told.into_iter().map(|seen| (listener, LineNews::Observed(seen))));
+        now
+    }
+
+    fn tell(&mut self, event: &Event) {
+        match event {
+            Event::Granted { place, .. } => {
+                self.tell_waiting(&place.key, place.created, &LineNews::Held);
+                self.tell_session(place.session(), event);
+            }
+            Event::Gone { place, why, .. } => {
+                self.tell_waiting(&place.key, place.created, &LineNews::Gone(Some(*why)));
+                self.tell_session(place.session(), event);
+            }
+            Event::Moved { place, .. }
+            | Event::Drain { place, .. }
+            | Event::DrainCancelled { place, .. } => self.tell_session(place.session(), event),
+            Event::Began { name, tenure, kv } => {
+                self.tell_observers(name, || Observed::Began(tenure.clone(), Some(kv.clone())));
+            }
+            Event::Proclaimed { name, tenure, kv } => {
+                self.tell_observers(name, || Observed::Proclaimed(tenure.clone(), kv.clone()));
+            }
+            Event::Ended { name, tenure } => {
+                self.tell_observers(name, || Observed::Ended(tenure.clone()));
+            }
+            Event::Vacant { name, revision, frozen } => {
+                let (revision, frozen) = (*revision, *frozen);
+                self.tell_observers(name, || Observed::Vacant { revision, frozen });
+            }
+            Event::SessionEnded { session, .. } => {
+                self.tell_session(Some(*session), event);
+                for (listener, _) in self.attached.remove(session).into_iter().flatten() {
+                    self.subjects.remove(&listener);
+                }
+            }
+            Event::Attached { session, by, .. } => self.attached(*session, *by, event),
+            Event::Delayed { .. } | Event::DelayOver { .. } => {}
+        }
+    }
+
+    /// Somebody attached to a session: whoever was attached before is not any more.
+    fn attached(&mut self, session: LeaseId, by: u64, event: &Event) {
+        let Some(listeners) = self.attached.get_mut(&session) else { return };
+        let replaced = Event::SessionEnded { session, why: SessionEnd::Replaced };
+        for (listener, known) in listeners.iter() {
+            let news = if *known == by { event.clone() } else { replaced.clone() };
+            self.news.push((*listener, LineNews::Session(news)));
+        }
+        for (listener, _) in listeners.extract_if(.., |(_, known)| *known != by) {
+            self.subjects.remove(&listener);
+        }
+        if listeners.is_empty() {
+            self.attached.remove(&session);
+        }
+    }
+
+    fn tell_waiting(&mut self, key: &Bytes, created: Revision, news: &LineNews) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        for (listener, _) in self.waiting.remove(&(key.clone(), created)).into_iter().flatten() {
+            self.subjects.remove(&listener);
+            self.news.push((listener, news.clone()));
+        }
+    }
+
+    fn tell_session(&mut self, session: Option<LeaseId>, event: &Event) {
+        let Some(listeners) = session.and_then(|session| self.attached.get(&session)) else {
+            return;
+        };
+        for (listener, _) in listeners {
+            self.news.push((*listener, LineNews::Session(event.clone())));
+        }
+    }
+
+    fn tell_observers(&mut self, name: &Bytes, seen: impl Fn() -> Observed) {
+        let Some(listeners) = self.observing.get(name) else { return };
+        for listener in listeners {
+            let seen = seen();
+            if let Some(Subject::Line(_, told)) = self.subjects.get_mut(listener) {
+                *told = (*told).max(seen.revision());
+            }
+            self.news.push((*listener, LineNews::Observed(seen)));
+        }
+    }
+
+    fn close(&mut self, listener: Listener) {
+        match self.subjects.remove(&listener) {
+            Some(Subject::Place(key, created)) => {
+                let place = (key, created);
+                if let Some(listeners) = self.waiting.get_mut(&place) {
+                    listeners.retain(|(other, _)| *other != listener);
+                    if listeners.is_empty() {
+                        self.waiting.remove(&place);
+                    }
+                }
+            }
+            Some(Subject::Line(name, _)) => {
+                if let Some(listeners) = self.observing.get_mut(&name) {
+                    listeners.remove(&listener);
+                    if listeners.is_empty() {
+                        self.observing.remove(&name);
+                    }
+                }
+            }
+            Some(Subject::Session(session)) => {
+                if let Some(listeners) = self.attached.get_mut(&session) {
+                    listeners.retain(|(other, _)| *other != listener);
+                    if listeners.is_empty() {
+                        self.attached.remove(&session);
+                    }
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+impl Observed {
+    /// The revision at which this happened.
+    pub fn revision(&self) -> Revision {
+        match self {
+            Observed::Began(tenure, _) => tenure.from,
+            Observed::Proclaimed(_, kv) => kv.mod_revision,
+            Observed::Ended(tenure) => tenure.end.map_or(tenure.from, |end| end.at),
+            Observed::Vacant { revision, .. } | Observed::Forgotten(revision) => *revision,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What must be true of lines whatever has happened.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use tenure_api::{LeaseId, Revision, Span};
+use tenure_replica::{
+    Frozen, SnapshotMark, Thaw,
+    queue::{Event, FROZEN, Line, Mode, Place},
+};
+
+use crate::alphabet::World;
+
+pub(crate) fn check(world: &World) {
+    for (name, line) in world.state.queues.lines() {
+        a_line_is_its_keys(world, name, line);
+        the_lowest_key_leads(world, line);
+        holders_go_together(world, line);
+        a_line_advances(world, line);
+        tokens_grow(world, line);
+    }
+    places_belong_to_live_sessions(world);
+    nobody_is_told_too_early(world);
+    a_stock_key_is_never_moved(world);
+    nobody_overtakes_a_stock_key(world);
+    a_snapshot_keeps_everything(world);
+}
+
+fn a_line_is_its_keys(world: &World, name: &Bytes, line: &Line) {
+    let span = Span::prefix([name, &b"/"[..]].concat().into());
+    let mut keys: Vec<(Revision, Bytes)> =
+        world.state.store.live_in(&span).map(|kv| (kv.create_revision, kv.key.clone())).collect();
+    keys.sort();
+    let places: Vec<_> = line.places().iter().map(|p| (p.created, p.key.clone())).collect();
+    assert_eq!(places, keys, "{:?}", world.path);
+}
+
+/// A client that goes by etcd's rule sees the same leader.
+fn the_lowest_key_leads(world: &World, line: &Line) {
+    let holders: Vec<_> = line.places().iter().filter(|place| place.holds()).collect();
+    if let Some(first) = holders.first() {
+        assert_eq!(first.created, line.places()[0].created, "{:?}", world.path);
+    }
+}
+
+fn holders_go_together(world: &World, line: &Line) {
+    let holders: Vec<_> = line.places().iter().filter(|place| place.holds()).collect();
+    let Some(first) = holders.first() else { return };
+    let most = match first.mode() {
+        Mode::Exclusive => 1,
+        Mode::Shared => usize::MAX,
+        Mode::Permit(permits) => permits as usize,
+    };
+    assert!(holders.len() <= most, "{} hold: {:?}", holders.len(), world.path);
+    assert!(holders.iter().all(|p| p.mode() == first.mode()), "{:?}", world.path);
+    let slots: BTreeSet<_> = holders.iter().map(|place| place.slot).collect();
+    assert_eq!(slots.len(), holders.len(), "two in one slot: {:?}", world.path);
+    // Nobody waits before somebody who holds.
+    assert!(line.places()[..holders.len()].iter().all(|p| p.holds()), "{:?}", world.path);
+}
+
+/// If the first would lead, it does; if it would not, nobody else would either.
+fn a_line_advances(world: &World, line: &Line) {
+    let Some(first) = line.places().first() else { return };
+    if first.key.ends_with(FROZEN) {
+        assert!(!line.places().iter().any(|place| place.holds()), "{:?}", world.path);
+    } else if !first.holds() {
+        let willing =
+            |place: &&std::sync::Arc<Place>| place.wants_to_lead() && !place.key.ends_with(FROZEN);
+        let willing = line.places().iter().find(willing);
+        assert!(willing.is_none(), "{willing:?} waits for nobody: {:?}", world.path);
+    }
+}
+
+fn tokens_grow(world: &World, line: &Line) {
+    let tokens: Vec<_> = line.tenures().map(|tenure| tenure.token).collect();
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}: {:?}", world.path);
+    let leads = line.leader().map(|leader| leader.created);
+    let last = line.tenures().last().filter(|tenure| tenure.end.is_none()).map(|t| t.token);
+    assert_eq!(last, leads, "{:?}", world.path);
+    let compacted = world.state.store.compacted();
+    if let Some(token) = leads {
+        assert!(token > compacted || compacted == Revision(0), "{:?}", world.path);
+    }
+}
+
+fn places_belong_to_live_sessions(world: &World) {
+    let queues = &world.state.queues;
+    let mut of_lines: Vec<(LeaseId, Bytes)> = queues
+        .lines()
+        .flat_map(|(name, line)| {
+            line.places().iter().filter_map(|p| Some((p.session()?, name.clone())))
+        })
+        .collect();
+    let mut of_sessions: Vec<(LeaseId, Bytes)> = queues
+        .sessions()
+        .flat_map(|(id, session)| session.places.iter().map(move |name| (id, name.clone())))
+        .collect();
+    of_lines.sort();
+    of_sessions.sort();
+    assert_eq!(of_lines, of_sessions, "{:?}", world.path);
+    for (id, _) in queues.sessions() {
+        assert!(world.state.leases.contains(id), "{:?}", world.path);
+    }
+}
+
+fn nobody_is_told_too_early(world: &World) {
+    let queues = &world.state.queues;
+    for (name, line) in queues.lines() {
+        for place in line.places().iter().filter(|place| place.told) {
+            assert!(place.holds(), "told, and does not hold: {:?}", world.path);
+            let Some(candidate) = &place.candidate else { continue };
+            for other in &candidate.together {
+                let held = queues.line(other).and_then(|line| line.place_of(candidate.session));
+                assert!(held.is_some_and(|p| p.holds()), "held by halves: {:?}", world.path);
+            }
+        }
+        for place in line.places().iter().filter(|place| place.holds() && !place.told) {
+            let candidate = place.candidate.as_ref().expect("a stock client is told at once");
+            let waits = candidate.together.len() > 1 || candidate.no_overlap;
+            assert!(waits, "{name:?} holds and is not told: {:?}", world.path);
+        }
+    }
+    for event in &world.events {
+        let Event::Granted { name, place, .. } = event else { continue };
+        let overlaps = place.candidate.as_ref().is_some_and(|candidate| candidate.no_overlap);
+        let delayed = queues.line(name).is_some_and(|line| line.is_delayed());
+        assert!(!(overlaps && delayed), "told while another may act: {:?}", world.path);
+    }
+}
+
+fn stock_places(world: &World, now: bool) -> Vec<(Bytes, Bytes, Revision)> {
+    let state = if now { Some(&world.state) } else { world.before.as_ref() };
+    let lines = state.into_iter().flat_map(|state| state.queues.lines());
+    lines
+        .flat_map(|(name, line)| {
+            let stock = line.places().iter().filter(|place| place.candidate.is_none());
+            stock.map(move |place| (name.clone(), place.key.clone(), place.created))
+        })
+        .collect()
+}
+
+fn a_stock_key_is_never_moved(world: &World) {
+    let after = stock_places(world, true);
+    for (name, key, created) in stock_places(world, false) {
+        let moved = after.iter().any(|(n, k, c)| *n == name && *k == key && *c != created);
+        assert!(!moved, "{:?}", world.path);
+    }
+}
+
+fn nobody_overtakes_a_stock_key(world: &World) {
+    let Some(before) = &world.before else { return };
+    for (name, line) in before.queues.lines() {
+        let Some(after) = world.state.queues.line(name) else { continue };
+        for (at, stock) in line.places().iter().enumerate().filter(|(_, p)| p.candidate.is_none()) {
+            let Some(stock_now) = after.place(stock.created, &stock.key) else { continue };
+            for behind in line.places()[at + 1..].iter().filter_map(|place| place.session()) {
+                if let Some(place) = after.place_of(behind) {
+                    assert!(place.created > stock_now.created, "{:?}", world.path);
+                }
+            }
+        }
+    }
+}
+
+fn a_snapshot_keeps_everything(world: &World) {
+    let frozen = Frozen { mark: SnapshotMark::default(), state: world.state.clone() };
+    let mut thaw = Thaw::new();
+    for chunk in frozen.chunks() {
+        thaw.chunk(&chunk).unwrap();
+    }
+    let thawed = thaw.finish().unwrap();
+    assert!(thawed.queues == world.state.queues, "{:?}", world.path);
+}

@@ -1,0 +1,223 @@
+//! Lines as others see them, and what an operator may do about them.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use tenure_api::{LeaseId, wire::tenure::v1 as pb};
+use tenure_replica::{
+    Consistency, LineDone, LineView, Read, Reply, Request,
+    command::{Command, LineCommand, Rule, Successor},
+    queue::listeners::{LineInput, LineNews, Observed},
+};
+use tokio_stream::StreamExt;
+use tonic::{Response, Status};
+
+use super::{
+    reply::{refuse, unexpected},
+    stubs::lines_server,
+    words::{candidate, line_done, refuse_rule, tenure, text, token},
+};
+use crate::node::{Door, LineOutlet, Stamp};
+
+/// How long a leader may take to drain if nobody says otherwise.
+const DRAIN_MS: u64 = 10_000;
+
+pub(super) struct Lines {
+    door: Door,
+}
+
+type Header = Option<tenure_api::wire::etcdserverpb::ResponseHeader>;
+
+impl Lines {
+    pub(super) fn new(door: Door) -> Lines {
+        Lines { door }
+    }
+
+    async fn view(&self, name: String) -> Result<(Header, LineView), Status> {
+        match self.read(Read::Line(name.into())).await? {
+            (header, Reply::Line(view)) => Ok((header, *view)),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn read(&self, read: Read) -> Result<(Header, Reply), Status> {
+        self.door.lines_ready().await.map_err(refuse)?;
+        let request = Request::Read(read, Consistency::Linearizable);
+        self.door.open(self.door.ask(request).await)
+    }
+
+    async fn rule(&self, rule: Rule) -> Result<(Header, LineDone), Status> {
+        self.door.lines_ready().await.map_err(refuse)?;
+        let request = Request::Write(Command::Line(LineCommand::Rule(rule)));
+        let (header, reply) = self.door.open(self.door.ask(request).await)?;
+        Ok((header, line_done(reply)?.map_err(refuse_rule)?))
+    }
+}
+
+#[tonic::async_trait]
+impl lines_server::Lines for Lines {
+    async fn candidates(
+        &self,
+        request: tonic::Request<pb::CandidatesRequest>,
+    ) -> Result<Response<pb::CandidatesResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let (header, view) = self.view(request.into_inner().name).await?;
+        Ok(Response::new(pb::CandidatesResponse {
+            header,
+            candidates: view.seats.iter().map(candidate).collect(),
+            frozen: view.line.is_frozen(),
+            successor: view.line.transfer().map_or(0, |transfer| transfer.to.0),
+        }))
+    }
+
+    type ObserveStream = Pin<Box<dyn Stream<Item = Result<pb::ObserveResponse, Status>> + Send>>;
+
+    async fn observe(
+        &self,
+        request: tonic::Request<pb::ObserveRequest>,
+    ) -> Result<Response<Self::ObserveStream>, Status> {
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        // What this member has not heard of yet must not be taken for nothing.
+        self.read(Read::Freshness).await?;
+        let (name, after) = (Bytes::from(request.name), token(request.after_revision));
+        let outlet = self.door.listen(|listener| LineInput::Observe { listener, name, after });
+        Ok(Response::new(Box::pin(observed(self.door.clone(), outlet))))
+    }
+
+    async fn history(
+        &self,
+        request: tonic::Request<pb::HistoryRequest>,
+    ) -> Result<Response<pb::HistoryResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let (header, view) = self.view(request.into_inner().name).await?;
+        let tenures = view.line.tenures().map(tenure).collect();
+        Ok(Response::new(pb::HistoryResponse { header, tenures }))
+    }
+
+    async fn list(
+        &self,
+        request: tonic::Request<pb::ListLinesRequest>,
+    ) -> Result<Response<pb::ListLinesResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let prefix = Bytes::from(request.into_inner().prefix);
+        let (header, lines) = match self.read(Read::Lines(prefix)).await? {
+            (header, Reply::Lines(lines)) => (header, lines),
+            (_, other) => return Err(unexpected(&other)),
+        };
+        let lines = lines
+            .iter()
+            .map(|line| pb::LineInfo {
+                name: text(&line.name),
+                holders: line.holders as u32,
+                waiting: line.waiting as u32,
+                frozen: line.frozen,
+                leader: line.leader.as_ref().map(candidate),
+            })
+            .collect();
+        Ok(Response::new(pb::ListLinesResponse { header, lines }))
+    }
+
+    async fn transfer(
+        &self,
+        request: tonic::Request<pb::TransferRequest>,
+    ) -> Result<Response<pb::TransferResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        let to = match LeaseId::from_wire(request.session) {
+            Some(session) => Successor::Session(session),
+            None => Successor::Identity(request.identity),
+        };
+        let within_ms = if request.within_ms == 0 { DRAIN_MS } else { request.within_ms };
+        let rule = Rule::Transfer { name: request.name.into(), to, within_ms };
+        let (header, done) = self.rule(rule).await?;
+        let token = if let LineDone::Token(token) = done { token.0 } else { 0 };
+        Ok(Response::new(pb::TransferResponse { header, token }))
+    }
+
+    async fn evict(
+        &self,
+        request: tonic::Request<pb::EvictRequest>,
+    ) -> Result<Response<pb::EvictResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let request = request.into_inner();
+        let rule = Rule::Evict { name: request.name.into(), token: token(request.token) };
+        let (header, done) = self.rule(rule).await?;
+        let evicted = match done {
+            LineDone::Evicted(Some((place, identity))) => Some(pb::Candidate {
+                identity,
+                session: LeaseId::to_wire(place.lease),
+                token: place.created.0,
+                key: place.key.clone(),
+                holds: place.holds(),
+                stock: place.candidate.is_none(),
+                ..Default::default()
+            }),
+            _ => None,
+        };
+        Ok(Response::new(pb::EvictResponse { header, evicted }))
+    }
+
+    async fn freeze(
+        &self,
+        request: tonic::Request<pb::FreezeRequest>,
+    ) -> Result<Response<pb::FreezeResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let (header, _) = self.rule(Rule::Freeze(request.into_inner().name.into())).await?;
+        Ok(Response::new(pb::FreezeResponse { header }))
+    }
+
+    async fn resume(
+        &self,
+        request: tonic::Request<pb::ResumeRequest>,
+    ) -> Result<Response<pb::ResumeResponse>, Status> {
+        self.door.admit(request.metadata())?;
+        let (header, _) = self.rule(Rule::Resume(request.into_inner().name.into())).await?;
+        Ok(Response::new(pb::ResumeResponse { header }))
+    }
+}
+
+/// What an observer is told, until this member stops or the observer lags too far behind.
+fn observed(
+    door: Door,
+    mut outlet: LineOutlet,
+) -> impl Stream<Item = Result<pb::ObserveResponse, Status>> + Send {
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    tokio::spawn(async move {
+        while let Some((news, stamp)) = outlet.news.recv().await {
+            let LineNews::Observed(seen) = news else { continue };
+            if sender.send(Ok(observation(&door, &seen, stamp))).await.is_err() {
+                return;
+            }
+        }
+        let ended = "tenure: the member stops, or the observer took its news too slowly; observe again \
+                     after the last revision";
+        let _ = sender.send(Err(Status::unavailable(ended))).await;
+    });
+    tokio_stream::wrappers::ReceiverStream::new(receiver).fuse()
+}
+
+fn observation(door: &Door, seen: &Observed, stamp: Stamp) -> pb::ObserveResponse {
+    use pb::observe_response::What;
+    let what = match seen {
+        Observed::Began(began, kv) => {
+            let mut began = tenure(began);
+            if let Some(kv) = kv {
+                began.value = kv.value.clone();
+            }
+            What::Began(began)
+        }
+        Observed::Proclaimed(proclaimed, kv) => {
+            What::Proclaimed(pb::Tenure { value: kv.value.clone(), ..tenure(proclaimed) })
+        }
+        Observed::Ended(ended) => What::Ended(tenure(ended)),
+        Observed::Vacant { frozen, .. } => What::NoLeader(pb::NoLeader { frozen: *frozen }),
+        Observed::Forgotten(_) => What::Forgotten(pb::Forgotten {}),
+    };
+    pb::ObserveResponse {
+        header: Some(door.header(stamp)),
+        revision: seen.revision().0,
+        what: Some(what),
+    }
+}

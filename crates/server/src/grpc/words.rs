@@ -1,0 +1,152 @@
+//! Places, tenures and what happens to them, as tenure.v1 says it.
+
+use tenure_api::{Failure, LeaseId, Revision, wire::tenure::v1 as pb};
+use tenure_replica::{
+    LineDone, Outcome, PlaceInfo, Reply, Seat,
+    queue::{Event, Mode, Place, Refusal, SessionEnd, Tenure, TenureEnd},
+};
+use tonic::Status;
+
+use super::reply::{refuse, unexpected};
+
+/// A name or identity as text. Names that sessions join are text; those of other clients may be
+/// anything, and are shown as well as can be.
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(super) fn token(number: i64) -> Option<Revision> {
+    (number > 0).then_some(Revision(number))
+}
+
+pub(super) fn refusal(refusal: Refusal) -> pb::Refusal {
+    pb::Refusal { kind: refusal as i32, text: refusal.to_string() }
+}
+
+/// A refusal to somebody who has no session to answer on: the kind's name stands before the text.
+pub(super) fn refuse_rule(refusal: Refusal) -> Status {
+    let text = format!("tenure: {refusal}");
+    match refusal {
+        Refusal::BadName | Refusal::BadPriority | Refusal::TooLarge => {
+            Status::invalid_argument(text)
+        }
+        Refusal::SessionGone | Refusal::NoSuchCandidate => Status::not_found(text),
+        _ => Status::failed_precondition(text),
+    }
+}
+
+/// What a command about lines did, if it was not refused.
+pub(super) fn line_done(reply: Reply) -> Result<Result<LineDone, Refusal>, Status> {
+    match reply {
+        Reply::Wrote(Outcome::Line(done)) => Ok(done),
+        other => Err(unexpected(&other)),
+    }
+}
+
+pub(super) fn place(info: &PlaceInfo) -> pb::Place {
+    let ahead = info.ahead.try_into().unwrap_or(u32::MAX);
+    pb::Place { ahead, draining: info.draining, ..bare_place(&info.name, &info.place) }
+}
+
+/// A place of which only itself is known. It holds for its owner from when it is told so.
+fn bare_place(name: &[u8], place: &Place) -> pb::Place {
+    pb::Place {
+        name: text(name),
+        token: place.created.0,
+        key: place.key.clone(),
+        held: place.told,
+        slot: place.slot.unwrap_or_default(),
+        ahead: 0,
+        draining: false,
+    }
+}
+
+pub(super) fn mode(mode: Mode) -> pb::Mode {
+    match mode {
+        Mode::Exclusive => pb::Mode::Exclusive,
+        Mode::Shared => pb::Mode::Shared,
+        Mode::Permit(_) => pb::Mode::Permit,
+    }
+}
+
+pub(super) fn candidate(seat: &Seat) -> pb::Candidate {
+    let place = &seat.place;
+    pb::Candidate {
+        identity: seat.identity.clone(),
+        session: LeaseId::to_wire(place.lease),
+        token: place.created.0,
+        key: place.key.clone(),
+        value: seat.kv.value.clone(),
+        holds: place.holds(),
+        mode: mode(place.mode()) as i32,
+        slot: place.slot.unwrap_or_default(),
+        priority: place.priority(),
+        unhealthy: place.unhealthy,
+        stock: place.candidate.is_none(),
+        since_unix_ms: place.since_ms,
+        metadata: place
+            .candidate
+            .as_ref()
+            .map(|candidate| candidate.metadata.iter().cloned().collect())
+            .unwrap_or_default(),
+    }
+}
+
+pub(super) fn tenure(tenure: &Tenure) -> pb::Tenure {
+    let end = tenure.end;
+    pb::Tenure {
+        identity: tenure.identity.clone(),
+        token: tenure.token.0,
+        value: tenure.value.clone(),
+        from_revision: tenure.from.0,
+        until_revision: end.map_or(0, |end| end.at.0),
+        from_unix_ms: tenure.from_ms,
+        until_unix_ms: end.map_or(0, |end| end.at_ms),
+        reason: end.map_or(pb::TenureEnd::TenureLasts as i32, |end| reason(end.why)),
+    }
+}
+
+fn reason(why: TenureEnd) -> i32 {
+    why as i32
+}
+
+pub(super) fn ended(why: SessionEnd) -> pb::SessionEnded {
+    pb::SessionEnded { reason: why as i32 }
+}
+
+/// What a session is told of an event. None for what concerns only others.
+pub(super) fn says(event: &Event) -> Option<pb::session_response::Says> {
+    use pb::session_response::Says;
+    Some(match event {
+        Event::Granted { name, place, predecessor } => Says::Granted(pb::Granted {
+            place: Some(bare_place(name, place)),
+            predecessor: predecessor.clone(),
+        }),
+        Event::Gone { name, place, why } => {
+            Says::Lost(pb::Lost { name: text(name), token: place.created.0, reason: reason(*why) })
+        }
+        Event::Moved { name, place, old, why } => Says::Moved(pb::Moved {
+            name: text(name),
+            token: place.created.0,
+            old_token: old.created.0,
+            lost: old.told,
+            reason: reason(*why),
+        }),
+        Event::Drain { name, place, successor, within_ms } => Says::Drain(pb::Drain {
+            name: text(name),
+            token: place.created.0,
+            successor: successor.clone(),
+            within_ms: *within_ms,
+        }),
+        Event::DrainCancelled { name, place } => {
+            Says::DrainCancelled(pb::DrainCancelled { name: text(name), token: place.created.0 })
+        }
+        Event::SessionEnded { why, .. } => Says::Ended(ended(*why)),
+        _ => return None,
+    })
+}
+
+/// Whether a failure means that another member may do better.
+pub(super) fn is_no_quorum(failure: Failure) -> bool {
+    refuse(failure).code() == tonic::Code::Unavailable
+}

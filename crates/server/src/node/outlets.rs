@@ -1,0 +1,42 @@
+//! News of lines on their way to those who listen.
+
+use std::collections::BTreeMap;
+
+use tenure_api::{Revision, Term};
+use tenure_replica::queue::listeners::{LineNews, Listener};
+use tokio::sync::mpsc;
+
+use super::streams::Stamp;
+
+/// News that may wait for one listener. Who does not take them in time is let go, and comes back.
+pub(super) const NEWS_MAX: usize = 1024;
+
+/// The way to each listener.
+#[derive(Debug, Default)]
+pub(super) struct Outlets {
+    senders: BTreeMap<Listener, mpsc::Sender<(LineNews, Stamp)>>,
+}
+
+impl Outlets {
+    pub(super) fn open(&mut self, listener: Listener, sender: mpsc::Sender<(LineNews, Stamp)>) {
+        self.senders.insert(listener, sender);
+    }
+
+    pub(super) fn close(&mut self, listener: Listener) {
+        self.senders.remove(&listener);
+    }
+
+    /// Nothing that this member says counts any more.
+    pub(super) fn close_all(&mut self) {
+        self.senders.clear();
+    }
+
+    pub(super) fn tell(&mut self, news: Vec<(Listener, LineNews)>, revision: Revision, term: Term) {
+        for (listener, news) in news {
+            let Some(sender) = self.senders.get(&listener) else { continue };
+            if sender.try_send((news, Stamp { revision, term })).is_err() {
+                self.senders.remove(&listener);
+            }
+        }
+    }
+}

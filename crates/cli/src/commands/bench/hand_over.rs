@@ -87,7 +87,10 @@ async fn relay(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Resul
         one.two_in_line().await.map_err(setup)?;
         let gone = Instant::now();
         match args.by {
-            By::Revoke => one.revoke().await.map_err(setup)?,
+            By::Revoke => {
+                one.revoke().await.map_err(setup)?;
+                one.renew_lease().await.map_err(setup)?;
+            }
             _ => one.resign(leader).await.map_err(setup)?,
         }
         let (next, told, at) = waiting.await?;
@@ -99,7 +102,9 @@ async fn relay(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Resul
         leader = told;
         two = std::mem::replace(&mut one, next);
     }
-    Ok(())
+    // The next run must not stand behind this one.
+    one.revoke().await.map_err(setup)?;
+    two.revoke().await.map_err(setup)
 }
 
 fn setup(fault: Fault) -> anyhow::Error {
@@ -148,8 +153,7 @@ impl Runner {
     async fn revoke(&mut self) -> Result<(), Fault> {
         let method = self.connection.method(path::LEASE_REVOKE);
         let request = etcdserverpb::LeaseRevokeRequest { id: self.lease };
-        self.connection.unary(&method, framed(&request)).await?;
-        self.renew_lease().await
+        self.connection.unary(&method, framed(&request)).await.map(drop)
     }
 
     /// Waits until somebody stands behind the leader.

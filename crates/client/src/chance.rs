@@ -18,6 +18,11 @@ impl Chance {
         (self.next() % end.max(1) as u64) as usize
     }
 
+    /// Any part of a pause.
+    pub(crate) fn part_of(&mut self, pause: Duration) -> Duration {
+        pause.mul_f64(self.part())
+    }
+
     /// Between a half and the whole of a pause.
     pub(crate) fn spread(&mut self, pause: Duration) -> Duration {
         pause.mul_f64(0.5 + self.part() / 2.0)

@@ -40,6 +40,11 @@
 //!
 //! This crate knows nothing of raft or of how a member works inside: a real etcd serves it as well.
 
+/// The examples of the README are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod backend;
 mod chance;
 pub mod clock;

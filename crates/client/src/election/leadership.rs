@@ -15,7 +15,7 @@ use crate::{Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError, Se
 ///
 /// Dropping it resigns in the background. Resigning uses it up:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # async fn run(leadership: tenure::Leadership) {
 /// leadership.resign().await;
 /// leadership.may_act(std::time::Duration::ZERO);

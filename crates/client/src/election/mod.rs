@@ -85,7 +85,7 @@ impl Election {
 
 /// One wish to lead. Campaigning uses it up:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # async fn run(candidacy: tenure::Candidacy) {
 /// let first = candidacy.campaign().await;
 /// let second = candidacy.campaign().await;

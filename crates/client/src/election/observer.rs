@@ -42,10 +42,13 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Looks at an election without a session of one's own. Must be called on a tokio runtime.
+    /// Looks at an election without a session of one's own.
     ///
     /// # Errors
     /// [`BadName`], for what cannot be one.
+    ///
+    /// # Panics
+    /// If it is not called on a tokio runtime.
     pub fn open(
         engine: &Engine,
         name: impl TryInto<LineName, Error: Into<BadName>>,

@@ -14,7 +14,7 @@ use crate::{Doubt, FencingToken, LineName, Loss, ReleaseError, SessionState};
 ///
 /// Dropping it releases it in the background. Releasing uses it up:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0382
 /// # async fn run(held: tenure::Held) {
 /// held.release().await;
 /// held.token();

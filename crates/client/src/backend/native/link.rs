@@ -11,7 +11,7 @@ use tonic::Streaming;
 
 use super::exchange::Exchange;
 use crate::backend::{Link, Opening};
-use crate::chance::Backoff;
+use crate::chance::{Backoff, Chance};
 use crate::grpc::{Client, ClientError, Code};
 use crate::{EngineError, Loss};
 
@@ -20,6 +20,9 @@ use crate::{EngineError, Loss};
 const REATTACH_WINDOW: Duration = Duration::from_millis(50);
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
+/// Sessions that lose their member come back within this time, or this part of their time to live.
+const SCATTER_MAX: Duration = Duration::from_millis(200);
+const SCATTERS_PER_TTL: u32 = 20;
 
 /// What the task that keeps the stream shares with those who speak.
 #[derive(Debug)]
@@ -167,6 +170,12 @@ impl Shared {
         self.stream.send_replace(number);
     }
 
+    /// How long to wait before coming back. Who loses the session by waiting does not.
+    fn scatter(&self, chance: &mut Chance) -> Duration {
+        let most = SCATTER_MAX.min(self.opening.ttl / SCATTERS_PER_TTL);
+        if self.opening.fast_release { Duration::ZERO } else { chance.part_of(most) }
+    }
+
     /// The server says that the session is over.
     fn end(&self, loss: Loss) {
         self.ended.send_replace(Some(loss));
@@ -186,6 +195,7 @@ impl Shared {
 /// Keeps the stream until the session is over. To be aborted when nobody wants it any more.
 pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
     let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+    let mut chance = Chance::new();
     let mut number = 1;
     let mut next = Some(first);
     let mut turn = 0;
@@ -199,6 +209,10 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
             if let Some(loss) = over {
                 return shared.end(loss);
             }
+            // A member that dies leaves all its sessions at once; they do not all go to the same one, nor at
+            // the same moment.
+            turn = turn.wrapping_add(chance.below(shared.members.len() - 1));
+            tokio::time::sleep(shared.scatter(&mut chance)).await;
         }
         turn = turn.wrapping_add(1);
         match shared.attach(turn).await {

@@ -15,6 +15,12 @@ macro_rules! cases {
             use super::*;
             cases!(@tests etcd_on_tenure $($($room $case)*)*);
         }
+
+        /// tenure's own means.
+        mod native_on_tenure {
+            use super::*;
+            cases!(@tests native_on_tenure $($($room $case)*)*);
+        }
     };
     (@tests $ground:ident $($room:ident $case:ident)*) => {
         $(

@@ -44,7 +44,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let endpoints = env::var("TENURE_ENDPOINTS").unwrap_or_else(|_| "127.0.0.1:2379".to_owned());
     let client = Client::new(Endpoint::list(&endpoints)?, Options::default());
-    let session = Session::open(&Engine::etcd(&endpoints)?, TTL).await?;
+    let session = Session::open(&Engine::detect(&endpoints).await?, TTL).await?;
 
     let held = match Lock::new(&session, format!("cron/lock/{job}"))?.try_lock().await {
         Ok(held) => held,

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let careless = env::args().any(|arg| arg == "--careless");
     let name = env::args().nth(1).ok_or("usage: primary_standby NAME [--careless]")?;
     let endpoints = env::var("TENURE_ENDPOINTS").unwrap_or_else(|_| "127.0.0.1:2379".to_owned());
-    let engine = Engine::etcd(&endpoints)?;
+    let engine = Engine::detect(&endpoints).await?;
     let client = Client::new(Endpoint::list(&endpoints)?, Options::default());
     loop {
         // Whoever lost a session begins anew.

@@ -30,7 +30,7 @@ const WORKERS: &str = "shard_ownership/workers";
 async fn main() -> Result<(), Box<dyn Error>> {
     let name = env::args().nth(1).ok_or("usage: shard_ownership NAME")?;
     let endpoints = env::var("TENURE_ENDPOINTS").unwrap_or_else(|_| "127.0.0.1:2379".to_owned());
-    let engine = Engine::etcd(&endpoints)?;
+    let engine = Engine::detect(&endpoints).await?;
     let client = Client::new(Endpoint::list(&endpoints)?, Options::default());
     loop {
         let session = Session::open(&engine, TTL).await?;

@@ -5,79 +5,61 @@
 //! cargo run -p tenure --example singleton_job -- two
 //! ```
 //!
-//! The job ends before the leadership is given up: on SIGTERM it finishes the step it is at, and then
-//! resigns, so that the next replica begins at once and never beside it. If the process dies, the
-//! next one begins when its session has run out.
+//! The job ends before the leadership is given up: on SIGTERM it finishes the step it is at, and then resigns, so
+//! that the next replica begins at once and never beside it. If the process dies or is stopped, the next one
+//! begins when its session has run out.
 //!
 //! `TENURE_ENDPOINTS` names another cluster than 127.0.0.1:2379, tenure or etcd.
 
-use std::{env, error::Error, time::Duration};
+use std::{env, error::Error, ops::ControlFlow, time::Duration};
 
-use tenure::{Election, Engine, Leadership, Session};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tenure::Engine;
+use tenure::elector::{ElectorConfig, LeaderElector, Scope};
+use tokio::signal::unix::{SignalKind, signal};
 
-const TTL: Duration = Duration::from_secs(2);
-/// How long a step may take. Shorter than the TTL, or no step could ever begin.
+/// How long a step may take. Shorter than the renew deadline, or no step could ever begin.
 const STEP_TAKES: Duration = Duration::from_millis(100);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let name = env::args().nth(1).ok_or("usage: singleton_job NAME")?;
     let endpoints = env::var("TENURE_ENDPOINTS").unwrap_or_else(|_| "127.0.0.1:2379".to_owned());
-    let engine = Engine::etcd(&endpoints)?;
-    let mut stop = signal(SignalKind::terminate())?;
-    loop {
-        let session = Session::open(&engine, TTL).await?;
-        let candidacy = Election::new(&session, "singleton_job")?.candidate(name.as_str());
-        println!("{name} waits");
-        let elected = tokio::select! {
-            elected = candidacy.campaign() => elected,
-            _ = stop.recv() => return Ok(()), // what is dropped is withdrawn
-        };
-        let leadership = match elected {
-            Ok(leadership) => leadership,
-            Err(error) => {
-                println!("{name} was not elected: {error}");
-                continue;
-            }
-        };
-        println!("{name} works under token {}", leadership.token());
-        let told_to_stop = work(&name, &leadership, &mut stop).await;
-        println!("{name} has stopped");
-        if told_to_stop {
-            leadership.resign().await?;
-            return Ok(());
-        }
-    }
+    // client-go's defaults suit most jobs; these are shorter, to see something happen.
+    let config = ElectorConfig {
+        value: Some(name.clone().into()),
+        lease_duration: Duration::from_secs(2),
+        renew_deadline: Duration::from_millis(1500),
+        retry_period: Duration::from_millis(300),
+        ..ElectorConfig::new("singleton_job")?
+    };
+    let elector = LeaderElector::new(Engine::detect(&endpoints).await?, config)?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let stop = elector.clone();
+    tokio::spawn(async move {
+        terminated.recv().await;
+        stop.stop();
+    });
+    println!("{name} waits");
+    elector.run(|scope| work(&name, scope)).await;
+    Ok(())
 }
 
-/// Steps on until the leadership is in doubt, or somebody says stop. Says whether somebody did.
-async fn work(name: &str, leadership: &Leadership, stop: &mut Signal) -> bool {
+/// Steps on for as long as it may. Whoever returns `Continue` works again when it leads again.
+async fn work(name: &str, scope: Scope) -> ControlFlow<()> {
+    println!("{name} works under token {}", scope.token());
     let mut steps: u64 = 0;
-    loop {
-        let token = match leadership.may_act(STEP_TAKES) {
-            Ok(token) => token,
-            Err(doubt) => {
-                println!("{name} is in doubt: {doubt}");
-                return false;
-            }
-        };
+    while !scope.is_cancelled()
+        && let Ok(token) = scope.may_act(STEP_TAKES)
+    {
         step().await;
         steps += 1;
         println!("{name} did step {steps} under {token}");
-        tokio::select! {
-            biased;
-            _ = stop.recv() => return true,
-            loss = leadership.lost() => {
-                println!("{name} lost it: {loss}");
-                return false;
-            }
-            () = tokio::time::sleep(Duration::from_millis(20)) => {}
-        }
     }
+    println!("{name} has stopped");
+    ControlFlow::Continue(())
 }
 
 /// The work. Here it does nothing that needs fencing; see `primary_standby` for work that does.
 async fn step() {
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }

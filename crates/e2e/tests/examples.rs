@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use tenure_e2e::{Cluster, Program, eventually, pb, tools};
+use tenure::grpc::{Client, Endpoint, Options};
+use tenure_e2e::{Cluster, Ctl, Program, eventually, pb, tools};
 
 /// Longer than any change in these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -16,19 +17,17 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// No example has a key that ends so.
 const MARK: &str = "~mark";
 
-fn command(cluster: &Cluster, example: &str, args: &[&str]) -> Command {
+fn start_at(endpoints: &str, example: &str, name: &str, args: &[&str]) -> Program {
     let mut command = Command::new(tools::example(example));
-    command.env("TENURE_ENDPOINTS", cluster.endpoints()).args(args);
-    command
+    Program::start(name, command.env("TENURE_ENDPOINTS", endpoints).args(args))
 }
 
 fn start(cluster: &Cluster, example: &str, name: &str, args: &[&str]) -> Program {
-    Program::start(name, &mut command(cluster, example, args))
+    start_at(&cluster.endpoints(), example, name, args)
 }
 
 /// Every value that keys with this prefix ever had, in order: (key, value).
-async fn history(cluster: &Cluster, prefix: &str) -> Vec<(String, String)> {
-    let client = cluster.client();
+async fn history(client: &Client, prefix: &str) -> Vec<(String, String)> {
     let mut after = prefix.as_bytes().to_vec();
     *after.last_mut().unwrap() += 1;
     let create = pb::WatchCreateRequest {
@@ -64,10 +63,10 @@ fn token_in(text: &str) -> i64 {
 }
 
 /// The count goes on without a gap, and no token comes after a larger one.
-async fn the_count_is_whole(cluster: &Cluster) -> BTreeSet<i64> {
+async fn the_count_is_whole(client: &Client) -> BTreeSet<i64> {
     let mut tokens = BTreeSet::new();
     let mut expected = 0;
-    for (_, value) in history(cluster, "primary_standby/count").await {
+    for (_, value) in history(client, "primary_standby/count").await {
         let (count, token) = (value.split(' ').next().unwrap().parse::<u64>(), token_in(&value));
         expected += 1;
         assert_eq!(count, Ok(expected), "{value}");
@@ -80,14 +79,25 @@ async fn the_count_is_whole(cluster: &Cluster) -> BTreeSet<i64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_primary_that_wakes_up_adds_nothing_to_the_count() {
     let cluster = Cluster::start(1).await;
-    let one = start(&cluster, "primary_standby", "one", &["one", "--careless"]);
+    stop_and_wake_a_primary(&cluster.endpoints()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_primary_that_wakes_up_adds_nothing_to_the_count_on_etcd() {
+    let etcd = Ctl::with_real_etcd().await;
+    stop_and_wake_a_primary(etcd.endpoints()).await;
+}
+
+async fn stop_and_wake_a_primary(endpoints: &str) {
+    let client = Client::new(Endpoint::list(endpoints).unwrap(), Options::default());
+    let one = start_at(endpoints, "primary_standby", "one", &["one", "--careless"]);
     one.says("one leads").await;
-    let two = start(&cluster, "primary_standby", "two", &["two"]);
+    let two = start_at(endpoints, "primary_standby", "two", &["two"]);
     two.says("two stands by").await;
     one.pause();
     let leads = two.says("two leads").await;
     eventually("two has written", async || {
-        let history = history(&cluster, "primary_standby/count").await;
+        let history = history(&client, "primary_standby/count").await;
         let last = history.last().map(|(_, value)| token_in(value));
         if last == Some(token_in(&leads)) { Ok(()) } else { Err(format!("{last:?}")) }
     })
@@ -95,7 +105,7 @@ async fn a_stopped_primary_that_wakes_up_adds_nothing_to_the_count() {
     one.resume();
     let refused = one.says("one leads no more").await;
     assert!(refused.contains(&format!("token {} is", token_in(&leads))), "{refused}");
-    assert!(the_count_is_whole(&cluster).await.contains(&token_in(&leads)));
+    assert!(the_count_is_whole(&client).await.contains(&token_in(&leads)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,7 +119,7 @@ async fn a_killed_primary_is_followed_by_a_standby() {
     let second = two.says("two leads").await;
     assert!(token_in(&second) > token_in(&first));
     eventually("two has written", async || {
-        let tokens = the_count_is_whole(&cluster).await;
+        let tokens = the_count_is_whole(&cluster.client()).await;
         if tokens.len() == 2 { Ok(()) } else { Err(format!("{tokens:?}")) }
     })
     .await;
@@ -149,7 +159,7 @@ async fn a_seat_is_sold_once_though_its_first_customer_was_asleep() {
     carol.says("14C is held for carol").await;
     carol.tell("paid");
     carol.says("14C was sold before").await;
-    let sold = history(&cluster, "seats/sold/").await;
+    let sold = history(&cluster.client(), "seats/sold/").await;
     assert_eq!(sold, [("seats/sold/14C".to_owned(), "bob".to_owned())]);
 }
 
@@ -247,7 +257,7 @@ async fn workers_share_out_shards_and_take_over_those_of_a_dead_one() {
     assert_eq!(taken[0].len(), 8);
 
     let mut newest: BTreeMap<String, i64> = BTreeMap::new();
-    for (shard, value) in history(&cluster, "shard_ownership/data/").await {
+    for (shard, value) in history(&cluster.client(), "shard_ownership/data/").await {
         let token = token_in(&value);
         let last = newest.insert(shard.clone(), token).unwrap_or(0);
         assert!(last <= token, "{shard}: {value} after {last}");

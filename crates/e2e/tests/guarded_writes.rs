@@ -8,6 +8,7 @@ use tenure::fence::{
     FencingToken, GuardedError, HolderKey, guarded_delete, guarded_put, guarded_txn,
 };
 use tenure::grpc::{Client, Endpoint, Options};
+use tenure::{Election, Engine, Lock, Session};
 use tenure_e2e::{Cluster, Ctl, pb};
 
 /// The smallest TTL that etcd 3.5.1 grants with its default election timeout.
@@ -145,6 +146,28 @@ async fn a_lease_grant_takes_no_revision(client: &Client) {
     assert_eq!(seen[0], seen[1]);
 }
 
+/// The same with the library's own leaders and locks, whatever engine they stand on.
+async fn a_leadership_that_ends_takes_its_writes_with_it(engine: &Engine, client: &Client) {
+    let session = Session::open(engine, Duration::from_secs(60)).await.unwrap();
+    let election = Election::new(&session, "guarded/leader").unwrap();
+    let leadership = election.candidate("x").campaign().await.unwrap();
+    let held = Lock::new(&session, "guarded/lock").unwrap().lock().await.unwrap();
+    let leads = HolderKey::exclusive(session.id(), leadership.name(), leadership.token());
+    let holds = HolderKey::exclusive(session.id(), held.name(), held.token());
+    guarded_put(client, &leads, put("led", "good")).await.unwrap();
+    guarded_put(client, &holds, put("locked", "good")).await.unwrap();
+    // The token of the one says nothing about the other.
+    let mixed = HolderKey::exclusive(session.id(), held.name(), leadership.token());
+    assert_eq!(deposed(guarded_put(client, &mixed, put("led", "no")).await), Some(held.token()));
+    leadership.resign().await.unwrap();
+    assert_eq!(deposed(guarded_put(client, &leads, put("led", "late")).await), None);
+    guarded_put(client, &holds, put("locked", "still good")).await.unwrap();
+    session.close().await;
+    assert_eq!(deposed(guarded_put(client, &holds, put("locked", "late")).await), None);
+    assert_eq!(value(client, "led").await.as_deref(), Some("good"));
+    assert_eq!(value(client, "locked").await.as_deref(), Some("still good"));
+}
+
 async fn all(client: &Client) {
     a_lease_grant_takes_no_revision(client).await;
     a_holder_that_came_back_is_another_holder(client).await;
@@ -155,14 +178,21 @@ async fn all(client: &Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_own_server_refuses_the_writes_of_a_replaced_holder() {
     let cluster = Cluster::start(3).await;
-    all(&cluster.client()).await;
+    let client = cluster.client();
+    all(&client).await;
+    let endpoints = cluster.endpoints();
+    for engine in [Engine::tenure(&endpoints).unwrap(), Engine::etcd(&endpoints).unwrap()] {
+        a_leadership_that_ends_takes_its_writes_with_it(&engine, &client).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_etcd_refuses_the_writes_of_a_replaced_holder() {
     let etcd = Ctl::with_real_etcd().await;
-    let endpoints = Endpoint::list(etcd.endpoints()).unwrap();
-    all(&Client::new(endpoints, Options::default())).await;
+    let client = Client::new(Endpoint::list(etcd.endpoints()).unwrap(), Options::default());
+    all(&client).await;
+    let engine = Engine::etcd(etcd.endpoints()).unwrap();
+    a_leadership_that_ends_takes_its_writes_with_it(&engine, &client).await;
 }
 
 /// The raft leader dies under the holder: the hold lasts, and so does the refusal.

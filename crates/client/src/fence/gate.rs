@@ -1,18 +1,16 @@
-//! The gate: a [`Book`](super::book) behind a lock, with a way to wait, and perhaps a disk.
+//! The gate as others see it.
 
 use std::{
-    io,
     path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use tokio::sync::Notify;
-
-use super::book::{Book, Held, Place};
+use super::book::{Book, Place};
 use super::disk::{Directory, Disk};
 use super::file::{self, OpenError};
-use super::{Admission, FencingToken, Hold, Obstacle, Pass, Refusal};
+use super::keeper::{Keeper, Step, Writing};
+use super::{Admission, FencingToken, Hold, Obstacle, Pass, Passage, Refusal};
 
 /// How long a resource's name may be.
 pub const RESOURCE_BYTES_MAX: usize = 255;
@@ -62,27 +60,7 @@ impl Default for Limits {
 /// Clones are the same gate.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    state: Mutex<State>,
-    /// Told whenever somebody left, a newer token was seen, or the disk answered.
-    changed_async: Notify,
-    changed: Condvar,
-    patience: Duration,
-    disk: Option<Box<dyn Disk>>,
-}
-
-#[derive(Debug)]
-struct State {
-    book: Book,
-    /// The edition of the book that the disk has.
-    durable: u64,
-    /// Somebody is writing one down.
-    writing: bool,
-    broken: Option<Arc<io::Error>>,
+    keeper: Arc<Keeper>,
 }
 
 impl Gate {
@@ -133,17 +111,7 @@ impl Gate {
     }
 
     fn with(book: Book, limits: Limits, disk: Option<Box<dyn Disk>>) -> Gate {
-        // Without a disk every edition counts as written.
-        let durable = if disk.is_some() { 0 } else { u64::MAX };
-        let state = State { book, durable, writing: false, broken: None };
-        let inner = Inner {
-            state: Mutex::new(state),
-            changed_async: Notify::new(),
-            changed: Condvar::new(),
-            patience: limits.patience,
-            disk,
-        };
-        Gate { inner: Arc::new(inner) }
+        Gate { keeper: Arc::new(Keeper::new(book, limits.patience, disk)) }
     }
 
     /// Whether this token is let in at this moment. A newer token than any before is noted, and
@@ -179,15 +147,15 @@ impl Gate {
         let pass = pass.into();
         let mut obstacle = Obstacle::Disk { waited: Duration::ZERO };
         let coming_in = async {
-            let edition = self.inner.see(&pass)?;
+            let edition = self.keeper.see(&pass)?;
             loop {
                 // Listens before it looks, so that no change falls between the two.
-                let changed = self.inner.changed_async.notified();
-                match self.inner.step(&pass, edition)? {
+                let changed = self.keeper.changed_async.notified();
+                match self.keeper.step(&pass, edition)? {
                     Step::In(place) => return Ok(self.passage(&pass, place)),
                     Step::Write => {
                         obstacle = Obstacle::Disk { waited: Duration::ZERO };
-                        let writing = Writing::of(&self.inner);
+                        let writing = Writing::of(&self.keeper);
                         // Awaited to its very end: nothing of it keeps the file open when the last
                         // gate is dropped. What came of it is in the state.
                         let _ = tokio::task::spawn_blocking(move || writing.write()).await;
@@ -199,9 +167,9 @@ impl Gate {
                 }
             }
         };
-        match tokio::time::timeout(self.inner.patience, coming_in).await {
+        match tokio::time::timeout(self.keeper.patience, coming_in).await {
             Ok(result) => result,
-            Err(_) => Err(not_yet(&pass, obstacle, self.inner.patience)),
+            Err(_) => Err(not_yet(&pass, obstacle, self.keeper.patience)),
         }
     }
 
@@ -219,53 +187,53 @@ impl Gate {
     /// # Errors
     /// See [`Refusal`].
     pub fn enter_blocking<'a>(&self, pass: impl Into<Pass<'a>>) -> Result<Passage, Refusal> {
-        self.pass_through(&pass.into(), self.inner.patience)
+        self.pass_through(&pass.into(), self.keeper.patience)
     }
 
     fn pass_through(&self, pass: &Pass<'_>, patience: Duration) -> Result<Passage, Refusal> {
         let began = Instant::now();
-        let edition = self.inner.see(pass)?;
+        let edition = self.keeper.see(pass)?;
         loop {
             // The state is not let go between looking and waiting.
-            let mut state = self.inner.lock();
+            let mut state = self.keeper.lock();
             let obstacle = match state.step(pass, edition)? {
                 Step::In(place) => return Ok(self.passage(pass, place)),
                 Step::Write => {
                     drop(state);
-                    Writing::of(&self.inner).write();
+                    Writing::of(&self.keeper).write();
                     continue;
                 }
                 Step::Wait(obstacle) => obstacle,
             };
             // The disk is waited for even by those who wait for nobody inside.
             let allowed = match obstacle {
-                Obstacle::Disk { .. } => self.inner.patience,
+                Obstacle::Disk { .. } => self.keeper.patience,
                 Obstacle::UnderWay { .. } => patience,
             };
             let waited = began.elapsed();
             let Some(left) = allowed.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 return Err(not_yet(pass, obstacle, waited));
             };
-            drop(self.inner.changed.wait_timeout(state, left));
+            drop(self.keeper.changed.wait_timeout(state, left));
         }
     }
 
     fn passage(&self, pass: &Pass<'_>, place: Place) -> Passage {
         let shared = pass.hold == Hold::Shared;
-        Passage { inner: Arc::clone(&self.inner), place, token: pass.token, shared }
+        Passage::new(Arc::clone(&self.keeper), place, pass.token, shared)
     }
 
     /// The newest token seen for a resource, exclusive or shared: an exclusive holder with an older
     /// one is refused.
     pub fn in_force(&self, resource: &str) -> Option<FencingToken> {
         let place = Place { resource: resource.into(), slot: None };
-        self.inner.lock().book.in_force(&place)
+        self.keeper.in_force(&place)
     }
 
     /// The newest token seen for one permit of a semaphore.
     pub fn in_force_at(&self, resource: &str, slot: u32) -> Option<FencingToken> {
         let place = Place { resource: resource.into(), slot: Some(slot) };
-        self.inner.lock().book.in_force(&place)
+        self.keeper.in_force(&place)
     }
 }
 
@@ -275,154 +243,4 @@ fn not_yet(pass: &Pass<'_>, obstacle: Obstacle, waited: Duration) -> Refusal {
         Obstacle::Disk { .. } => Obstacle::Disk { waited },
     };
     Refusal::NotYet { token: pass.token, obstacle }
-}
-
-/// What somebody whose token was seen has to do next.
-enum Step {
-    In(Place),
-    /// Write the book down; nobody else does.
-    Write,
-    Wait(Obstacle),
-}
-
-impl Inner {
-    /// A panic while the lock is held would leave the book as it was before or after one change of
-    /// one line, both of which are good; so poisoning tells nothing.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn see(&self, pass: &Pass<'_>) -> Result<u64, Refusal> {
-        let mut state = self.lock();
-        state.usable()?;
-        let before = state.book.edition();
-        let edition = state.book.see(pass)?;
-        let newer = state.book.edition() != before;
-        drop(state);
-        if newer {
-            // Those who wait with an older token have been overtaken.
-            self.tell();
-        }
-        Ok(edition)
-    }
-
-    fn step(&self, pass: &Pass<'_>, edition: u64) -> Result<Step, Refusal> {
-        self.lock().step(pass, edition)
-    }
-
-    fn tell(&self) {
-        self.changed.notify_all();
-        self.changed_async.notify_waiters();
-    }
-}
-
-impl State {
-    fn usable(&self) -> Result<(), Refusal> {
-        match &self.broken {
-            Some(cause) => Err(Refusal::Broken { cause: Arc::clone(cause) }),
-            None => Ok(()),
-        }
-    }
-
-    fn step(&mut self, pass: &Pass<'_>, edition: u64) -> Result<Step, Refusal> {
-        self.usable()?;
-        if self.durable < edition {
-            if self.writing {
-                return Ok(Step::Wait(Obstacle::Disk { waited: Duration::ZERO }));
-            }
-            self.writing = true;
-            return Ok(Step::Write);
-        }
-        let (place, token) = (Place::of(pass), pass.token);
-        match self.book.enter(&place, token, pass.hold == Hold::Shared) {
-            Ok(()) => Ok(Step::In(place)),
-            Err(Held::Stale { in_force }) => Err(Refusal::Stale { token, in_force }),
-            Err(Held::Older(count)) => {
-                Ok(Step::Wait(Obstacle::UnderWay { count, waited: Duration::ZERO }))
-            }
-        }
-    }
-}
-
-/// The right to write the book down. One exists at a time; if it is dropped before the disk has
-/// answered (a panic, a runtime that is shut down), nobody knows what the disk has, and the gate is
-/// closed for good.
-struct Writing {
-    inner: Arc<Inner>,
-    answered: bool,
-}
-
-impl Writing {
-    /// For whom [`State::step`] has chosen to write.
-    fn of(inner: &Arc<Inner>) -> Writing {
-        Writing { inner: Arc::clone(inner), answered: false }
-    }
-
-    /// Writes down everything seen so far. Tokens that are seen meanwhile wait for the next turn.
-    fn write(mut self) {
-        let (edition, marks) = self.inner.lock().book.marks();
-        let disk = self.inner.disk.as_deref().expect("only a gate with a disk has to write");
-        let written = file::replace(disk, &marks);
-        self.answered = true;
-        let mut state = self.inner.lock();
-        state.writing = false;
-        match written {
-            Ok(()) => state.durable = edition,
-            Err(cause) => state.broken = Some(Arc::new(cause)),
-        }
-    }
-}
-
-impl Drop for Writing {
-    fn drop(&mut self) {
-        if !self.answered {
-            let cause = io::Error::other("a write was given up half way");
-            self.inner.lock().broken = Some(Arc::new(cause));
-        }
-        self.inner.tell();
-    }
-}
-
-/// Being inside. Ends when dropped.
-///
-/// Keep it until nothing of what was begun can still take effect. If the operation runs on another
-/// task or thread, or in a queue, the passage has to go there too.
-#[derive(Debug)]
-#[must_use = "who does not hold the passage is not inside"]
-pub struct Passage {
-    inner: Arc<Inner>,
-    place: Place,
-    token: FencingToken,
-    shared: bool,
-}
-
-impl Passage {
-    /// The token that was let in.
-    pub fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    /// Whether a newer holder has come, which is now waiting for this passage to end. What has begun
-    /// may be finished; what can be broken off should be.
-    pub fn is_overtaken(&self) -> bool {
-        self.inner.lock().book.overtaken(&self.place, self.token, self.shared)
-    }
-
-    /// Waits until a newer holder has come.
-    pub async fn overtaken(&self) {
-        loop {
-            let changed = self.inner.changed_async.notified();
-            if self.is_overtaken() {
-                return;
-            }
-            changed.await;
-        }
-    }
-}
-
-impl Drop for Passage {
-    fn drop(&mut self) {
-        self.inner.lock().book.leave(&self.place, self.token, self.shared);
-        self.inner.tell();
-    }
 }

@@ -22,7 +22,9 @@ mod file;
 mod gate;
 #[cfg(feature = "tower")]
 pub mod http;
+mod keeper;
 mod pass;
+mod passage;
 pub mod postgres;
 mod refusal;
 mod store;
@@ -32,8 +34,9 @@ mod token;
 mod tests;
 
 pub use file::OpenError;
-pub use gate::{Gate, Limits, Passage, RESOURCE_BYTES_MAX};
+pub use gate::{Gate, Limits, RESOURCE_BYTES_MAX};
 pub use pass::{Hold, Pass};
+pub use passage::Passage;
 pub use refusal::{Admission, Obstacle, Refusal};
 pub use store::{GuardedError, HolderKey, guarded_delete, guarded_put, guarded_txn};
 pub use token::{FencingToken, NotAToken};

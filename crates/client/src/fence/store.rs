@@ -35,8 +35,24 @@ impl HolderKey {
     }
 
     /// The key of a session that leads, or holds a [`Lock`](crate::Lock) or the write side of a
-    /// [`RwLock`](crate::RwLock), of this name. For any other hold there is no such key, and what it
-    /// guards is refused.
+    /// [`RwLock`](crate::RwLock), of this name; as etcd lays it out, on every engine. Those who hold
+    /// together with others have other keys on some engines, and what they guard with this one is
+    /// refused there.
+    ///
+    /// ```no_run
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use tenure::fence::HolderKey;
+    /// use tenure::{Election, Engine, Session};
+    ///
+    /// let session = Session::open(&Engine::etcd("127.0.0.1:2379")?, Duration::from_secs(10)).await?;
+    /// let election = Election::new(&session, "scheduler")?;
+    /// let leadership = election.candidate("10.0.0.7").campaign().await?;
+    /// let holder = HolderKey::exclusive(session.id(), leadership.name(), leadership.token());
+    /// # let _ = holder;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn exclusive(session: LeaseId, name: &LineName, token: FencingToken) -> HolderKey {
         HolderKey::new(format!("{name}/{session}"), token)
     }

@@ -330,7 +330,9 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         what: "a lock is mistaken for protection of what it guards",
         source: "etcd#11457, #11490, redisson#4684",
-        shown: Elsewhere("the library: `fence`, and guarded writes in the store"),
+        shown: Elsewhere(
+            "`tenure::fence`: `crates/e2e/tests/guarded_writes.rs`, `fence_postgres.rs`, `fenced_service.rs`, `examples.rs`",
+        ),
     },
     Fault {
         what: "a failover of the store loses locks",

@@ -23,6 +23,8 @@
 //! # async fn work() {}
 //! ```
 //!
+//! Work that is to be done by one of many, whoever that is, needs no more than a [`LeaderElector`].
+//!
 //! # What holds
 //!
 //! At every revision of the cluster at most one candidate leads, and later leaders have greater
@@ -42,6 +44,7 @@ pub mod backend;
 mod chance;
 pub mod clock;
 mod election;
+pub mod elector;
 mod engine;
 mod error;
 pub mod fence;
@@ -54,6 +57,7 @@ pub mod tenancy;
 
 pub use backend::{Candidate, Drain, Sight, Tenure};
 pub use election::{Candidacy, Election, Leadership, Observer};
+pub use elector::LeaderElector;
 pub use engine::Engine;
 pub use error::{
     AcquireError, EngineError, ObserveError, ProclaimError, ReleaseError, SessionError,

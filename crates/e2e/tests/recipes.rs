@@ -1,6 +1,6 @@
 //! The library's elections and locks: every case on every engine, on real servers.
 
-use tenure_e2e::recipes::{Ground, crowds, elections, locks, observing, sessions};
+use tenure_e2e::recipes::{Ground, crowds, elections, electors, locks, observing, sessions};
 
 macro_rules! cases {
     ($($room:ident: $($case:ident),* $(,)?;)*) => {
@@ -14,6 +14,12 @@ macro_rules! cases {
         mod etcd_on_tenure {
             use super::*;
             cases!(@tests etcd_on_tenure $($($room $case)*)*);
+        }
+
+        /// tenure's own means.
+        mod native_on_tenure {
+            use super::*;
+            cases!(@tests native_on_tenure $($($room $case)*)*);
         }
     };
     (@tests $ground:ident $($room:ident $case:ident)*) => {
@@ -63,6 +69,14 @@ cases! {
         a_dropped_session_is_given_back,
         one_session_serves_many_names,
         bad_names_and_settings_are_refused;
+    electors:
+        it_releases_only_after_the_work_has_ended,
+        it_leads_again_after_it_has_lost,
+        it_ends_when_the_work_is_done_for_good,
+        it_stops_the_work_in_doubt,
+        it_goes_on_in_doubt_if_it_is_told_to,
+        it_drops_work_that_does_not_end,
+        a_standby_sees_the_leader;
     crowds:
         one_holder_at_a_time_with_growing_tokens;
 }

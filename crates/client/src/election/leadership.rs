@@ -96,7 +96,6 @@ impl Leadership {
         self.hold.release().await
     }
 
-    #[allow(dead_code)]
     pub(crate) fn hold(&self) -> &Hold {
         &self.hold
     }

@@ -83,7 +83,7 @@ impl Core {
         &self.engine
     }
 
-    pub(super) fn slow_renewals(&self) -> u64 {
+    pub(crate) fn slow_renewals(&self) -> u64 {
         self.slow_renewals.load(Ordering::Relaxed)
     }
 
@@ -156,7 +156,7 @@ impl Core {
         }
     }
 
-    pub(super) async fn changed(&self, known: SessionState) -> SessionState {
+    pub(crate) async fn changed(&self, known: SessionState) -> SessionState {
         let mut states = self.state.subscribe();
         loop {
             let state = self.refresh();

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_api::LeaseId;
 use tokio::sync::{oneshot, watch};
 
-use super::core::{Core, Owner};
+use super::core::{Core, Owner, SessionState};
 use crate::backend::{Drain, Grant, Join, Place};
 use crate::chance::Backoff;
 use crate::{AcquireError, Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError};
@@ -142,6 +143,12 @@ impl Hold {
         self.grant.held[0].token
     }
 
+    /// The same to look at, for somebody who does not hold it.
+    pub(crate) fn watched(&self) -> Watched {
+        let (core, place) = (Arc::clone(&self.core), Arc::clone(self.place()));
+        Watched { core, place, lost: self.lost.clone() }
+    }
+
     /// Why it is lost, if it is.
     pub(crate) fn loss(&self) -> Option<Loss> {
         let told = *self.lost.borrow();
@@ -150,15 +157,7 @@ impl Hold {
 
     /// Waits until it is lost.
     pub(crate) async fn lost(&self) -> Loss {
-        let mut lost = self.lost.clone();
-        tokio::select! {
-            loss = self.core.lost() => loss,
-            told = lost.wait_for(Option::is_some) => match told {
-                Ok(told) => told.unwrap_or(Loss::KeeperGone),
-                // The task that would tell is gone, and with it the thread.
-                Err(_) => self.core.lost().await,
-            },
-        }
+        lost(&self.core, self.lost.clone()).await
     }
 
     pub(crate) fn may_act(&self, takes: Duration) -> Result<FencingToken, Doubt> {
@@ -169,18 +168,29 @@ impl Hold {
     }
 
     pub(crate) async fn proclaim(&self, value: Vec<u8>) -> Result<(), ProclaimError> {
-        let name = self.name().clone();
-        if let Some(loss) = self.loss() {
-            return Err(ProclaimError::Lost { name, loss });
-        }
-        let place = self.place().clone();
-        let asked = self.core.runtime.spawn(async move { place.proclaim(value).await });
-        tokio::select! {
-            answer = asked => answer.unwrap_or_else(|_| {
-                let loss = self.core.loss().unwrap_or(Loss::KeeperGone);
-                Err(ProclaimError::Lost { name, loss })
-            }),
-            loss = self.core.lost() => Err(ProclaimError::Lost { name: self.name().clone(), loss }),
+        self.ask_to_proclaim(value).await
+    }
+
+    /// Proclaims, without holding on to the hold meanwhile.
+    pub(crate) fn ask_to_proclaim(
+        &self,
+        value: Vec<u8>,
+    ) -> impl Future<Output = Result<(), ProclaimError>> + Send + use<> {
+        let (name, known) = (self.name().clone(), self.loss());
+        let (core, place) = (Arc::clone(&self.core), Arc::clone(self.place()));
+        async move {
+            let lost = |loss| Err(ProclaimError::Lost { name, loss });
+            if let Some(loss) = known {
+                return lost(loss);
+            }
+            let asked = core.runtime.spawn(async move { place.proclaim(value).await });
+            tokio::select! {
+                answer = asked => match answer {
+                    Ok(answer) => answer,
+                    Err(_) => lost(core.loss().unwrap_or(Loss::KeeperGone)),
+                },
+                loss = core.lost() => lost(loss),
+            }
         }
     }
 
@@ -204,6 +214,47 @@ impl Hold {
 
     fn place(&self) -> &Arc<dyn Place> {
         self.place.as_ref().expect("only release takes it, and consumes the hold")
+    }
+}
+
+/// A hold as somebody sees who must not keep it from ending.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    core: Arc<Core>,
+    place: Arc<dyn Place>,
+    lost: watch::Receiver<Option<Loss>>,
+}
+
+impl Watched {
+    pub(crate) async fn lost(&self) -> Loss {
+        lost(&self.core, self.lost.clone()).await
+    }
+
+    /// Waits until the session's state is another one than `known`.
+    pub(crate) async fn changed(&self, known: SessionState) -> SessionState {
+        self.core.changed(known).await
+    }
+
+    pub(crate) async fn drain(&self) -> Drain {
+        self.place.drain().await
+    }
+
+    pub(crate) fn session(&self) -> LeaseId {
+        self.core.id()
+    }
+}
+
+async fn lost(core: &Core, mut told: watch::Receiver<Option<Loss>>) -> Loss {
+    tokio::select! {
+        loss = core.lost() => loss,
+        loss = async {
+            let told = told.wait_for(Option::is_some).await.ok().and_then(|told| *told);
+            match told {
+                Some(loss) => loss,
+                // The task that would tell is gone, and with it the thread or the hold.
+                None => core.lost().await,
+            }
+        } => loss,
     }
 }
 

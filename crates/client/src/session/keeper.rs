@@ -184,3 +184,6 @@ async fn close(core: &Core) {
         () = core.clock.sleep_until(give_up) => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

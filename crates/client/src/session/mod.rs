@@ -16,8 +16,9 @@ use std::time::Duration;
 
 pub use self::core::SessionState;
 pub(crate) use self::core::{Core, Owner};
-pub(crate) use hold::{Hold, acquire};
+pub(crate) use hold::{Hold, Watched, acquire};
 pub use options::SessionOptions;
+pub(crate) use options::default_identity;
 use tenure_api::LeaseId;
 
 use crate::clock::Moment;

@@ -43,6 +43,13 @@ impl Ground {
         Ground { engine, server: Server::Tenure(Box::new(cluster)) }
     }
 
+    /// tenure's own means.
+    pub async fn native_on_tenure() -> Ground {
+        let cluster = Cluster::start(1).await;
+        let engine = Engine::tenure(&cluster.endpoints()).expect("an address");
+        Ground { engine, server: Server::Tenure(Box::new(cluster)) }
+    }
+
     /// Where the server is.
     pub fn endpoints(&self) -> String {
         match &self.server {

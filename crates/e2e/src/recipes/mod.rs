@@ -5,6 +5,7 @@
 
 pub mod crowds;
 pub mod elections;
+pub mod electors;
 mod ground;
 pub mod locks;
 pub mod observing;

@@ -5,7 +5,9 @@
 //! left and taken again is never confused with itself: the leave has the lower number.
 //!
 //! What is heard changes the *spots*: this process's places, one per name. Whoever waits for one holds
-//! the other end of its watch channel.
+//! the other end of its watch channel. News may overtake the answer to the join that they follow from,
+//! and news of an old place may come when the next one has been asked for; so nothing is believed of a
+//! place before its join is answered, and everything after by its token.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +22,8 @@ use crate::{LineName, Loss};
 
 /// How much may be asked for and not yet answered. Leaving is always possible.
 const REQUESTS_MAX: usize = 4096;
+/// How much may be heard of a name before the answer to its join. There is never more than a few.
+const EARLY_MAX: usize = 64;
 
 /// One place of this process in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,11 +50,32 @@ pub(super) struct Exchange {
     pending: BTreeMap<u64, (Does, Option<Reply>)>,
     last_renewal: u64,
     renewals: BTreeMap<u64, oneshot::Sender<()>>,
-    spots: BTreeMap<String, watch::Sender<Spot>>,
+    spots: BTreeMap<String, Tracked>,
     /// In which lines this session stands and is not leaving.
     taken: BTreeSet<LineName>,
     /// Nothing will be answered any more.
     over: bool,
+}
+
+/// A spot, and what was heard of its name before it was known which place it is.
+#[derive(Debug)]
+struct Tracked {
+    tell: watch::Sender<Spot>,
+    early: Vec<News>,
+}
+
+/// Something that was said about a place.
+#[derive(Clone, Debug)]
+enum News {
+    /// How it stands, by the newest account.
+    Stands(pb::Place),
+    /// By an account of this revision there is none.
+    Absent(i64),
+    Granted(pb::Place),
+    Moved(pb::Moved),
+    Lost(pb::Lost),
+    Drain(pb::Drain),
+    DrainCancelled(pb::DrainCancelled),
 }
 
 /// What hearing something leads to.
@@ -118,44 +143,35 @@ impl Exchange {
         (pb::SessionRequest { request: 0, does: Some(does) }, acknowledged)
     }
 
-    /// Begins a place in a line. What is heard of that name from now on is about it.
+    /// Begins a place in a line.
     pub(super) fn begin(&mut self, name: &LineName) -> watch::Receiver<Spot> {
         let (tell, spot) = watch::channel(Spot::default());
-        self.spots.insert(name.to_string(), tell);
+        self.spots.retain(|_, tracked| !tracked.tell.is_closed());
+        self.spots.insert(name.to_string(), Tracked { tell, early: vec![] });
         spot
     }
 
     /// A stream was opened: what it says of the session's places counts more than what we knew. Answers
     /// what is to be sent on it.
-    pub(super) fn opened(&mut self, opened: &pb::SessionOpened) -> Vec<pb::SessionRequest> {
+    pub(super) fn opened(
+        &mut self,
+        opened: &pb::SessionOpened,
+        revision: i64,
+    ) -> Vec<pb::SessionRequest> {
         self.session = opened.session;
         self.attachment = opened.attachment;
         self.renewals.clear();
-        let unanswered = |does: &Does, name: &String| matches!(does, Does::Join(join) if join.names.contains(name));
         let names: Vec<String> = self.spots.keys().cloned().collect();
-        let mut leave = Vec::new();
         for name in names {
-            // Whether it was done is told by its answer.
-            if self.pending.values().any(|(does, _)| unanswered(does, &name)) {
-                continue;
-            }
-            match opened.places.iter().find(|place| place.name == name) {
-                Some(place) => leave.extend(self.seen(place).then(|| name.clone())),
-                None => self.change(&name, |spot| {
-                    spot.gone.get_or_insert(Loss::KeyDeleted);
-                }),
-            }
+            let stands = opened.places.iter().find(|place| place.name == name).cloned();
+            // Its leave, if there is one, is sent with the rest below.
+            self.news(&name, stands.map_or(News::Absent(revision), News::Stands));
         }
-        for name in leave {
-            self.note(leave_line(&name, false), None);
-        }
-        let pending = self.pending.iter();
-        pending
-            .map(|(request, (does, _))| pb::SessionRequest {
-                request: *request,
-                does: Some(does.clone()),
-            })
-            .collect()
+        let again = |(request, (does, _)): (&u64, &(Does, Option<Reply>))| pb::SessionRequest {
+            request: *request,
+            does: Some(does.clone()),
+        };
+        self.pending.iter().map(again).collect()
     }
 
     /// The session is over: whoever waits for an answer, now or later, learns that there is none.
@@ -165,109 +181,134 @@ impl Exchange {
         self.renewals.clear();
     }
 
-    /// Takes in one message.
-    pub(super) fn hear(&mut self, says: Says) -> Heard {
-        let mut heard = Heard::default();
-        match says {
-            Says::Opened(opened) => heard.send = self.opened(&opened),
+    /// Takes in one message, said at this revision.
+    pub(super) fn hear(&mut self, says: Says, revision: i64) -> Heard {
+        let (name, news) = match says {
+            Says::Opened(opened) => {
+                return Heard { send: self.opened(&opened, revision), over: None };
+            }
             Says::Renewed(renewed) => {
                 if let Some(acknowledge) = self.renewals.remove(&renewed.number) {
                     let _ = acknowledge.send(());
                 }
+                return Heard::default();
             }
-            Says::Answer(answer) => self.answered(answer),
-            Says::Granted(granted) => {
-                if let Some(place) = granted.place {
-                    self.seen(&pb::Place { held: true, ..place });
-                }
+            Says::Ended(ended) => {
+                let over = Some(words::session_end(ended.reason));
+                return Heard { send: vec![], over };
             }
-            Says::Moved(moved) => {
-                if self.moved(&moved) {
-                    heard.send.push(self.note(leave_line(&moved.name, false), None));
-                }
+            Says::Answer(answer) => {
+                return Heard { send: self.answered(answer), over: None };
             }
-            Says::Lost(lost) => self.change(&lost.name, |spot| {
-                if spot.token == Some(lost.token) {
-                    spot.gone.get_or_insert(words::tenure_end(lost.reason));
-                }
-            }),
-            Says::Drain(drain) => self.change(&drain.name, |spot| {
-                if spot.token == Some(drain.token) {
-                    let within = std::time::Duration::from_millis(drain.within_ms);
-                    spot.drain = Some(Drain { successor: drain.successor.clone(), within });
-                }
-            }),
-            Says::DrainCancelled(cancelled) => self.change(&cancelled.name, |spot| {
-                if spot.token == Some(cancelled.token) {
-                    spot.drain = None;
-                }
-            }),
-            Says::Ended(ended) => heard.over = Some(words::session_end(ended.reason)),
-        }
-        heard
+            Says::Granted(granted) => match granted.place {
+                Some(place) => (place.name.clone(), News::Granted(place)),
+                None => return Heard::default(),
+            },
+            Says::Moved(moved) => (moved.name.clone(), News::Moved(moved)),
+            Says::Lost(lost) => (lost.name.clone(), News::Lost(lost)),
+            Says::Drain(drain) => (drain.name.clone(), News::Drain(drain)),
+            Says::DrainCancelled(cancelled) => {
+                (cancelled.name.clone(), News::DrainCancelled(cancelled))
+            }
+        };
+        Heard { send: self.news(&name, news).into_iter().collect(), over: None }
     }
 
-    fn answered(&mut self, answer: pb::Answer) {
-        let Some((does, reply)) = self.pending.remove(&answer.request) else { return };
+    /// What the answer to a join says counts, then what was heard before it.
+    fn answered(&mut self, answer: pb::Answer) -> Vec<pb::SessionRequest> {
+        let Some((does, reply)) = self.pending.remove(&answer.request) else { return vec![] };
+        let mut send = Vec::new();
         if let Does::Join(_) = does {
             for place in &answer.places {
-                self.seen(place);
+                let Some(tracked) = self.spots.get_mut(&place.name) else { continue };
+                let early = std::mem::take(&mut tracked.early);
+                tracked.tell.send_modify(|spot| {
+                    spot.token = Some(place.token);
+                    spot.held = place.held;
+                    spot.slot = place.slot;
+                });
+                for news in early {
+                    send.extend(self.news(&place.name, news));
+                }
             }
         }
         if let Some(reply) = reply {
             let _ = reply.send(answer);
         }
+        send
     }
 
-    /// A place as the server has it. Answers whether what was held is held no more, and stands in line
-    /// again: nobody here wants that.
-    fn seen(&mut self, place: &pb::Place) -> bool {
-        let mut fell_back = false;
-        self.change(&place.name, |spot| {
-            if spot.held && spot.token != Some(place.token) {
-                fell_back = spot.gone.is_none();
-                spot.gone.get_or_insert(Loss::KeyDeleted);
+    /// Takes in news of a name. If the place is lost and stands in line again, it is left: nobody here
+    /// wants it.
+    fn news(&mut self, name: &str, news: News) -> Option<pb::SessionRequest> {
+        let tracked = self.spots.get_mut(name)?;
+        if tracked.tell.borrow().token.is_none() {
+            if tracked.early.len() < EARLY_MAX {
+                tracked.early.push(news);
             }
-            if spot.gone.is_none() {
-                spot.token = Some(place.token);
-                spot.held = place.held;
-                spot.slot = place.slot;
-            }
-        });
-        fell_back
-    }
-
-    /// A place has another token. Answers whether it is to be left: it was held, and whoever held it
-    /// is told that it is lost.
-    fn moved(&mut self, moved: &pb::Moved) -> bool {
-        let mut lost = false;
-        self.change(&moved.name, |spot| {
-            if spot.token != Some(moved.old_token) || spot.gone.is_some() {
-                return;
-            }
-            if moved.lost || spot.held {
-                lost = true;
-                spot.gone = Some(words::tenure_end(moved.reason));
-            } else {
-                spot.token = Some(moved.token);
-            }
-        });
-        lost
-    }
-
-    fn change(&mut self, name: &str, change: impl FnOnce(&mut Spot)) {
-        let Some(spot) = self.spots.get(name) else { return };
-        if spot.is_closed() {
-            self.spots.remove(name);
-            return;
+            return None;
         }
-        let mut changed = spot.borrow().clone();
-        change(&mut changed);
-        spot.send_if_modified(|spot| {
-            let differs = *spot != changed;
-            *spot = changed;
-            differs
+        let mut put_back = false;
+        tracked.tell.send_if_modified(|spot| {
+            let before = spot.clone();
+            put_back = spot.take_in(news);
+            *spot != before
         });
+        put_back.then(|| self.note(leave_line(name, false), None))
+    }
+}
+
+impl Spot {
+    /// Changes with the news, if they are about this place. Answers whether it was held, and now stands
+    /// in line again.
+    fn take_in(&mut self, news: News) -> bool {
+        if self.gone.is_some() {
+            return false;
+        }
+        let is = |token: i64| self.token == Some(token);
+        match news {
+            News::Stands(place) if !is(place.token) && self.held => {
+                self.gone = Some(Loss::KeyDeleted);
+                return true;
+            }
+            News::Stands(place) => {
+                // One account may be older than another; who holds with a token holds with it to its end.
+                self.held = place.held || (self.held && is(place.token));
+                self.slot = place.slot;
+                self.token = Some(place.token);
+            }
+            News::Absent(at) => {
+                if self.token.is_some_and(|token| token <= at) {
+                    self.gone = Some(Loss::KeyDeleted);
+                }
+            }
+            News::Granted(place) if is(place.token) => {
+                self.held = true;
+                self.slot = place.slot;
+            }
+            News::Moved(moved) if is(moved.old_token) => {
+                if moved.lost || self.held {
+                    self.gone = Some(words::tenure_end(moved.reason));
+                    return true;
+                }
+                self.token = Some(moved.token);
+            }
+            News::Lost(lost) if is(lost.token) => {
+                self.gone = Some(words::tenure_end(lost.reason));
+            }
+            News::Drain(drain) if is(drain.token) => {
+                let within = std::time::Duration::from_millis(drain.within_ms);
+                self.drain = Some(Drain { successor: drain.successor, within });
+            }
+            News::DrainCancelled(cancelled) if is(cancelled.token) => self.drain = None,
+            // Of a place that this session had before.
+            News::Granted(_)
+            | News::Moved(_)
+            | News::Lost(_)
+            | News::Drain(_)
+            | News::DrainCancelled(_) => {}
+        }
+        false
     }
 }
 

@@ -61,6 +61,8 @@ pub(super) struct Stream {
     out: mpsc::UnboundedSender<pb::SessionRequest>,
     answers: Streaming<pb::SessionResponse>,
     pub(super) opened: pb::SessionOpened,
+    /// When that was said.
+    revision: i64,
 }
 
 /// Why there is no stream.
@@ -127,13 +129,15 @@ impl Shared {
             let (out, mut answers) =
                 member.sessions().attach(open).await.map_err(NotAttached::Failed)?;
             loop {
-                let said = match answers.message().await {
-                    Ok(Some(said)) => said.says,
+                let (revision, said) = match answers.message().await {
+                    Ok(Some(said)) => (said.header.map_or(0, |header| header.revision), said.says),
                     Ok(None) => return Err(NotAttached::Failed(broken("the stream has ended"))),
                     Err(status) => return Err(NotAttached::Failed(of_status(&status))),
                 };
                 match said {
-                    Some(Says::Opened(opened)) => return Ok(Stream { turn, out, answers, opened }),
+                    Some(Says::Opened(opened)) => {
+                        return Ok(Stream { turn, out, answers, opened, revision });
+                    }
                     Some(Says::Ended(ended)) => {
                         return Err(match super::words::session_end(ended.reason) {
                             Some(loss) => NotAttached::Over(loss),
@@ -154,7 +158,7 @@ impl Shared {
     /// Makes a stream the one that is spoken on: first everything that was not answered yet.
     fn begin(&self, stream: &Stream, number: u64) {
         let mut talk = self.talk();
-        for request in talk.exchange.opened(&stream.opened) {
+        for request in talk.exchange.opened(&stream.opened, stream.revision) {
             let _ = stream.out.send(request);
         }
         talk.out = Some(stream.out.clone());
@@ -224,8 +228,9 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
         match said {
             Ok(Some(said)) => {
                 let Some(says) = said.says else { continue };
+                let revision = said.header.map_or(0, |header| header.revision);
                 let mut talk = shared.talk();
-                let heard = talk.exchange.hear(says);
+                let heard = talk.exchange.hear(says, revision);
                 heard.send.into_iter().for_each(|request| talk.send(request));
                 drop(talk);
                 if let Some(over) = heard.over {

@@ -1,0 +1,167 @@
+//! What an elector is to do, and the rules for it.
+
+use std::time::Duration;
+
+use crate::session::default_identity;
+use crate::tenancy::{TTL_MIN, margin};
+use crate::{BadName, LineName};
+
+/// client-go's defaults.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+const JITTER_FACTOR: f64 = 1.2;
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// What to do with work that has not ended when it must.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLost {
+    /// Drop its future. Work that blocks its thread runs on: use tokens.
+    #[default]
+    Cancel,
+    /// End this process with that code.
+    Exit(i32),
+    /// End this process at once, without any clean-up.
+    Abort,
+}
+
+/// What to do when leadership is not confirmed in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDoubt {
+    /// Stop the work while it is still ours: at most one works.
+    #[default]
+    Stop,
+    /// Go on until it is known that another one leads: at least one works. **Duplicates are possible.**
+    Continue,
+}
+
+/// How an elector is to be. The durations are client-go's.
+#[derive(Clone, Debug)]
+pub struct ElectorConfig {
+    /// The election.
+    pub name: LineName,
+    /// Who this is, for people.
+    pub identity: String,
+    /// What others are to know of the leader: its address, say. The identity, if nothing else is said.
+    pub value: Option<Vec<u8>>,
+    /// How long others wait for a leader that is silent.
+    pub lease_duration: Duration,
+    /// How long the leader tries to renew before it is in doubt.
+    pub renew_deadline: Duration,
+    /// How often the leader renews, and how long one waits before trying anything again.
+    pub retry_period: Duration,
+    /// Pauses are stretched by up to this factor, each by another.
+    pub jitter_factor: f64,
+    /// What to do with work that has not ended when it must.
+    pub on_lost: OnLost,
+    /// What to do when leadership is not confirmed in time.
+    pub on_doubt: OnDoubt,
+    /// How long work may take to end when leadership is lost without a warning.
+    pub stop_grace: Duration,
+}
+
+impl ElectorConfig {
+    /// client-go's defaults for the election of this name.
+    ///
+    /// # Errors
+    /// [`BadName`], for what cannot be one.
+    pub fn new(
+        name: impl TryInto<LineName, Error: Into<BadName>>,
+    ) -> Result<ElectorConfig, BadName> {
+        Ok(ElectorConfig {
+            name: LineName::read(name)?,
+            identity: default_identity(),
+            value: None,
+            lease_duration: LEASE_DURATION,
+            renew_deadline: RENEW_DEADLINE,
+            retry_period: RETRY_PERIOD,
+            jitter_factor: JITTER_FACTOR,
+            on_lost: OnLost::default(),
+            on_doubt: OnDoubt::default(),
+            stop_grace: STOP_GRACE,
+        })
+    }
+
+    /// Checks every rule.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names all that are broken.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let (lease, renew, retry) = (self.lease_duration, self.renew_deadline, self.retry_period);
+        let mut broken = Vec::new();
+        if lease < TTL_MIN {
+            broken.push(format!("lease duration {lease:?} must be at least {TTL_MIN:?}"));
+        }
+        if renew >= lease.saturating_sub(margin(lease)) {
+            let margin = margin(lease);
+            broken.push(format!(
+                "renew deadline {renew:?} must be shorter than lease duration {lease:?} by more than {margin:?}"
+            ));
+        }
+        if retry.is_zero() {
+            broken.push("retry period must not be zero".to_owned());
+        }
+        if !self.jitter_factor.is_finite() || self.jitter_factor < 1.0 {
+            broken.push(format!("jitter factor {} must be at least 1", self.jitter_factor));
+        } else if renew.as_secs_f64() <= retry.as_secs_f64() * self.jitter_factor {
+            let factor = self.jitter_factor;
+            broken.push(format!(
+                "renew deadline {renew:?} must be longer than retry period {retry:?} times jitter factor {factor}"
+            ));
+        }
+        if broken.is_empty() { Ok(()) } else { Err(ConfigError { broken }) }
+    }
+
+    pub(super) fn value(&self) -> Vec<u8> {
+        self.value.clone().unwrap_or_else(|| self.identity.clone().into_bytes())
+    }
+}
+
+/// Settings that cannot work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .broken.join("; "))]
+pub struct ConfigError {
+    /// Every rule that is broken.
+    pub broken: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> ElectorConfig {
+        ElectorConfig::new("job").unwrap()
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_client_go_and_valid() {
+        let config = config();
+        config.validate().unwrap();
+        let secs = [config.lease_duration, config.renew_deadline, config.retry_period]
+            .map(|time| time.as_secs());
+        assert_eq!((secs, config.jitter_factor), ([15, 10, 2], 1.2));
+        assert_eq!(config.value(), config.identity.as_bytes());
+    }
+
+    #[test]
+    fn every_broken_rule_is_named_at_once() {
+        let mut config = config();
+        config.renew_deadline = Duration::from_secs(15);
+        config.retry_period = Duration::from_secs(14);
+        let error = config.validate().unwrap_err();
+        assert_eq!(error.broken.len(), 2, "{error}");
+        config.jitter_factor = 0.5;
+        config.lease_duration = Duration::from_millis(1);
+        config.retry_period = Duration::ZERO;
+        assert_eq!(config.validate().unwrap_err().broken.len(), 4);
+    }
+
+    #[test]
+    fn lease_is_longer_than_renewing_is_longer_than_retrying() {
+        let mut config = config();
+        config.renew_deadline = Duration::from_millis(2_400);
+        assert!(config.validate().is_err(), "2 s × 1.2 is 2.4 s");
+        config.renew_deadline = Duration::from_millis(2_401);
+        config.validate().unwrap();
+    }
+}

@@ -1,0 +1,325 @@
+//! The loop: stand in line, lead, give up, again.
+
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::time::Duration;
+
+use tenure_api::LeaseId;
+use tokio::sync::watch;
+
+use super::config::OnDoubt;
+use super::guard::{Orders, Phase, watch_over};
+use super::scope::{Cancelled, Scope};
+use super::{ElectorState, LeaderElector};
+use crate::backend::Sight;
+use crate::chance::Chance;
+use crate::election::{Election, Leadership, Observer};
+use crate::{Loss, Session, SessionOptions, SessionState};
+
+/// How [`LeaderElector::run`] ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended<T> {
+    /// Somebody asked it to stop.
+    Stopped,
+    /// The work is done for good, with this result.
+    Done(T),
+}
+
+impl LeaderElector {
+    /// Does the work whenever this process leads, for ever: until [`LeaderElector::stop`], or until the
+    /// work breaks with a result. Work that ends with `Continue` is given up, and begun again with the next
+    /// leadership.
+    ///
+    /// The work should end when its scope is cancelled. Work that has not ended when it must is dropped, if
+    /// it awaits anything; see [`OnLost`](super::OnLost) for work that does not.
+    ///
+    /// Needs a tokio runtime. If this future is dropped, so is the work, and leadership is given up in the
+    /// background.
+    pub async fn run<T, W, F>(&self, mut work: W) -> Ended<T>
+    where
+        W: FnMut(Scope) -> F,
+        F: Future<Output = ControlFlow<T>>,
+    {
+        let mut stop = self.inner.stop.subscribe();
+        let lead = async {
+            let mut chance = Chance::new();
+            let mut session = None;
+            loop {
+                if let Some((leadership, with)) = self.become_leader(session.take()).await {
+                    let done = self.lead(leadership, &mut work).await;
+                    session = Some(with);
+                    if let ControlFlow::Break(result) = done {
+                        return Ended::Done(result);
+                    }
+                    if *self.inner.stop.borrow() {
+                        return Ended::Stopped;
+                    }
+                }
+                tokio::time::sleep(self.pause(&mut chance)).await;
+            }
+        };
+        let mut lead = pin!(lead);
+        tokio::select! {
+            ended = &mut lead => ended,
+            never = self.look() => match never {},
+            ended = async {
+                let _ = stop.wait_for(|stop| *stop).await;
+                if *self.inner.state.borrow() == ElectorState::Standby {
+                    return Ended::Stopped;
+                }
+                // Leading: the work hears of it, and the loop ends after it.
+                std::future::pending().await
+            } => ended,
+        }
+    }
+
+    fn pause(&self, chance: &mut Chance) -> Duration {
+        chance.stretch(self.inner.config.retry_period, self.inner.config.jitter_factor)
+    }
+
+    /// Stands in line until it leads. Nothing, if that failed and is to be tried again.
+    async fn become_leader(&self, session: Option<Session>) -> Option<(Leadership, Session)> {
+        let config = &self.inner.config;
+        let usable = session.filter(|session| session.state() == SessionState::Held);
+        let session = match usable {
+            Some(session) => session,
+            None => self.open_session().await?,
+        };
+        let election = Election::new(&session, config.name.clone()).ok()?;
+        match election.candidate(config.value()).campaign().await {
+            Ok(leadership) => Some((leadership, session)),
+            Err(error) => {
+                tracing::warn!(name = %config.name, %error, "campaign failed");
+                None
+            }
+        }
+    }
+
+    async fn open_session(&self) -> Option<Session> {
+        let config = &self.inner.config;
+        let mut options = SessionOptions::new(config.lease_duration);
+        options.identity.clone_from(&config.identity);
+        options.renew_after = Some(config.retry_period);
+        options.suspect_after = Some(config.renew_deadline);
+        match Session::open_with(&self.inner.engine, options).await {
+            Ok(session) => {
+                self.inner.health.follow(session.core());
+                Some(session)
+            }
+            Err(error) => {
+                tracing::warn!(name = %config.name, %error, "no session");
+                None
+            }
+        }
+    }
+
+    /// One tenure, from winning to having given it up.
+    async fn lead<T, W, F>(&self, leadership: Leadership, work: &mut W) -> ControlFlow<T>
+    where
+        W: FnMut(Scope) -> F,
+        F: Future<Output = ControlFlow<T>>,
+    {
+        let name = &self.inner.config.name;
+        tracing::info!(%name, token = %leadership.token(), "leading");
+        let led = self.set_state(ElectorState::Held(leadership.token()));
+        let scope = Scope::new(leadership);
+        let phase = watch::Sender::new(Phase::Running);
+        let ended = EndOnDrop(&phase);
+        self.guard(&scope, &phase);
+        let done = self.work(&scope, &phase, work).await;
+        drop(ended);
+        if let Some(hook) = &self.inner.stopped_leading {
+            hook(scope.token());
+        }
+        if let Some(leadership) = scope.take() {
+            self.inner.state.send_replace(ElectorState::Lost(Loss::Resigned));
+            let token = leadership.token();
+            match leadership.resign().await {
+                Ok(()) => tracing::info!(%name, %token, "resigned"),
+                Err(error) => tracing::info!(%name, %token, %error, "not leading any more"),
+            }
+        }
+        drop(led);
+        done
+    }
+
+    /// Runs the work to its end, or to where it is dropped.
+    async fn work<T, W, F>(
+        &self,
+        scope: &Scope,
+        phase: &watch::Sender<Phase>,
+        work: &mut W,
+    ) -> ControlFlow<T>
+    where
+        W: FnMut(Scope) -> F,
+        F: Future<Output = ControlFlow<T>>,
+    {
+        let mut phases = phase.subscribe();
+        let mut stop = self.inner.stop.subscribe();
+        let mut working = pin!(work(scope.clone()));
+        let mut accompany = pin!(self.accompany(scope, phase));
+        let mut asked_to_stop = false;
+        loop {
+            tokio::select! {
+                biased;
+                _ = phases.wait_for(|phase| *phase == Phase::Over) => {
+                    tracing::error!(name = %self.inner.config.name, "the work did not end in time: dropped");
+                    return ControlFlow::Continue(());
+                }
+                done = &mut working => return done,
+                _ = stop.wait_for(|stop| *stop), if !asked_to_stop => {
+                    asked_to_stop = true;
+                    scope.cancel(Cancelled::Stopped);
+                }
+                never = &mut accompany => match never {},
+            }
+        }
+    }
+
+    /// Follows the leadership while the work is done: tells its state, and in doubt gets it back if the
+    /// work is to go on.
+    async fn accompany(
+        &self,
+        scope: &Scope,
+        phase: &watch::Sender<Phase>,
+    ) -> std::convert::Infallible {
+        loop {
+            let watched = scope.leadership().as_ref().map(|leadership| leadership.hold().watched());
+            let Some(watched) = watched else { return std::future::pending().await };
+            let mut state = SessionState::Held;
+            let loss = loop {
+                tokio::select! {
+                    biased;
+                    loss = watched.lost() => break loss,
+                    changed = watched.changed(state) => state = changed,
+                }
+                self.inner.state.send_replace(match state {
+                    SessionState::Held => ElectorState::Held(scope.token()),
+                    SessionState::Suspect => ElectorState::Suspect(scope.token()),
+                    SessionState::Lost(loss) => ElectorState::Lost(loss),
+                });
+            };
+            self.inner.state.send_replace(ElectorState::Lost(loss));
+            if loss != Loss::Unconfirmed || self.inner.config.on_doubt == OnDoubt::Stop {
+                return std::future::pending().await;
+            }
+            match self.regain(watched.session()).await {
+                Ok(leadership) => {
+                    self.inner.state.send_replace(ElectorState::Held(leadership.token()));
+                    drop(scope.replace(leadership));
+                    self.guard(scope, phase);
+                }
+                Err(loss) => {
+                    scope.cancel(Cancelled::Lost(loss));
+                    tokio::time::sleep(self.inner.config.stop_grace).await;
+                    phase.send_if_modified(|phase| {
+                        let running = *phase == Phase::Running;
+                        if running {
+                            *phase = Phase::Over;
+                        }
+                        running
+                    });
+                    return std::future::pending().await;
+                }
+            }
+        }
+    }
+
+    /// After a loss that nobody confirmed: leads again if nobody else does. `old` is the session that
+    /// was lost; its key may still be there for a while, and is nobody else.
+    ///
+    /// # Errors
+    /// Somebody else leads.
+    async fn regain(&self, old: LeaseId) -> Result<Leadership, Loss> {
+        let mut chance = Chance::new();
+        loop {
+            if let Some(session) = self.open_session().await {
+                let election = Election::new(&session, self.inner.config.name.clone());
+                let Ok(election) = election else { return Err(Loss::Expired) };
+                let ours = [Some(old), Some(session.id())];
+                tokio::select! {
+                    won = election.candidate(self.inner.config.value()).campaign() => {
+                        if let Ok(leadership) = won {
+                            return Ok(leadership);
+                        }
+                    }
+                    () = self.another_leads(&election, ours) => return Err(Loss::Expired),
+                }
+            }
+            tokio::time::sleep(self.pause(&mut chance)).await;
+        }
+    }
+
+    /// Waits until somebody leads whose session is none of ours.
+    async fn another_leads(&self, election: &Election, ours: [Option<LeaseId>; 2]) {
+        loop {
+            let listed = election.candidates().await.unwrap_or_default();
+            if listed.first().is_some_and(|first| !ours.contains(&first.session)) {
+                return;
+            }
+            tokio::time::sleep(self.inner.config.retry_period).await;
+        }
+    }
+
+    fn guard(&self, scope: &Scope, phase: &watch::Sender<Phase>) {
+        let config = &self.inner.config;
+        let orders = Orders {
+            on_lost: config.on_lost,
+            on_doubt: config.on_doubt,
+            stop_grace: config.stop_grace,
+        };
+        if let Some(leadership) = &*scope.leadership() {
+            let hold = leadership.hold();
+            let guard = watch_over(hold.watched(), scope.clone(), orders, phase.clone());
+            hold.core().runtime.spawn(guard);
+        }
+    }
+
+    fn set_state(&self, state: ElectorState) -> Led<'_> {
+        self.inner.state.send_replace(state);
+        Led(self)
+    }
+
+    /// Tells who leads, for as long as this runs.
+    async fn look(&self) -> std::convert::Infallible {
+        let mut chance = Chance::new();
+        loop {
+            if let Ok(mut seen) = Observer::open(&self.inner.engine, self.inner.config.name.clone())
+            {
+                while let Ok((_, sight)) = seen.next().await {
+                    let leader = match sight {
+                        Sight::Leads(leader) | Sight::Proclaims(leader) => Some(leader),
+                        Sight::NoLeader => None,
+                        Sight::Gap => continue,
+                    };
+                    if let Some(hook) = &self.inner.new_leader {
+                        hook(leader.as_ref());
+                    }
+                    let mut known = self.inner.leader.lock();
+                    if let Ok(known) = &mut known {
+                        **known = leader;
+                    }
+                }
+            }
+            tokio::time::sleep(self.pause(&mut chance)).await;
+        }
+    }
+}
+
+/// Whatever ends a tenure, the elector stands by after it.
+struct Led<'a>(&'a LeaderElector);
+
+impl Drop for Led<'_> {
+    fn drop(&mut self) {
+        self.0.inner.state.send_replace(ElectorState::Standby);
+    }
+}
+
+/// Whatever ends the work, the guard knows it.
+struct EndOnDrop<'a>(&'a watch::Sender<Phase>);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(Phase::Ended);
+    }
+}

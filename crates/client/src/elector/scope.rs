@@ -1,0 +1,129 @@
+//! What the work sees of the leadership it works under.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::backend::Drain;
+use crate::{Doubt, FencingToken, Leadership, Loss, ProclaimError, SessionState};
+
+/// Why the work has to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// Leadership is not confirmed in time. It is still ours, until the deadline.
+    Doubt,
+    /// Leadership is lost.
+    Lost(Loss),
+    /// A successor was chosen.
+    Drain(Drain),
+    /// The elector is to stop.
+    Stopped,
+}
+
+/// The leadership that work is done under. Clones are the same one, and outlive it harmlessly.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Absent when the tenure is over.
+    leadership: Mutex<Option<Leadership>>,
+    /// Of the last leadership, also when it is over.
+    token: watch::Sender<FencingToken>,
+    cancelled: watch::Sender<Option<Cancelled>>,
+}
+
+impl Scope {
+    pub(super) fn new(leadership: Leadership) -> Scope {
+        let token = watch::Sender::new(leadership.token());
+        let cancelled = watch::Sender::new(None);
+        let leadership = Mutex::new(Some(leadership));
+        Scope { inner: Arc::new(Inner { leadership, token, cancelled }) }
+    }
+
+    /// The number that goes with everything that is written.
+    pub fn token(&self) -> FencingToken {
+        *self.inner.token.borrow()
+    }
+
+    /// Whether something that takes so long may be begun now, and under which token.
+    ///
+    /// # Errors
+    /// The [`Doubt`], if not.
+    pub fn may_act(&self, takes: Duration) -> Result<FencingToken, Doubt> {
+        self.leadership().as_ref().ok_or(Doubt::Lost)?.may_act(takes)
+    }
+
+    /// What may be believed now.
+    pub fn state(&self) -> SessionState {
+        let leadership = self.leadership();
+        leadership.as_ref().map_or(SessionState::Lost(Loss::Resigned), Leadership::state)
+    }
+
+    /// Whether the work has to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.cancelled.borrow().is_some()
+    }
+
+    /// Waits until the work has to end.
+    pub async fn cancelled(&self) -> Cancelled {
+        let mut cancelled = self.inner.cancelled.subscribe();
+        let why = cancelled.wait_for(Option::is_some).await;
+        // The sender lives as long as `self`.
+        why.ok().and_then(|why| why.clone()).unwrap_or(Cancelled::Stopped)
+    }
+
+    /// Does something until it is done, or until the work has to end.
+    ///
+    /// # Errors
+    /// Why it has to.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Cancelled> {
+        tokio::select! {
+            biased;
+            why = self.cancelled() => Err(why),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Tells others something else.
+    ///
+    /// # Errors
+    /// See [`ProclaimError`].
+    pub async fn proclaim(&self, value: impl Into<Vec<u8>>) -> Result<(), ProclaimError> {
+        let asked = match &*self.leadership() {
+            Some(leadership) => leadership.hold().ask_to_proclaim(value.into()),
+            None => return Ok(()),
+        };
+        asked.await
+    }
+
+    /// The first reason counts, except that a loss is worse than a doubt.
+    pub(super) fn cancel(&self, why: Cancelled) {
+        self.inner.cancelled.send_if_modified(|cancelled| {
+            let worse = matches!((&*cancelled, &why), (Some(Cancelled::Doubt), Cancelled::Lost(_)));
+            let first = cancelled.is_none();
+            if first || worse {
+                *cancelled = Some(why);
+            }
+            first
+        });
+    }
+
+    /// Goes on under another leadership.
+    pub(super) fn replace(&self, leadership: Leadership) -> Option<Leadership> {
+        self.inner.token.send_replace(leadership.token());
+        self.leadership().replace(leadership)
+    }
+
+    /// The tenure is over: nobody may act any more.
+    pub(super) fn take(&self) -> Option<Leadership> {
+        self.leadership().take()
+    }
+
+    pub(super) fn leadership(&self) -> MutexGuard<'_, Option<Leadership>> {
+        self.inner.leadership.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

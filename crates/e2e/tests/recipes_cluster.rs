@@ -1,0 +1,245 @@
+//! The library on clusters of three whose members are killed, stopped and told what to do.
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use tenure::api::wire::tenure::v1 as pb;
+use tenure::{
+    AcquireError, Doubt, Election, Engine, Lock, Loss, Session, SessionOptions, SessionState, Sight,
+};
+use tenure_e2e::session::lines;
+use tenure_e2e::{Cluster, eventually, recipes::bounded};
+
+const TTL: Duration = Duration::from_secs(4);
+
+fn engines(cluster: &Cluster) -> [Engine; 2] {
+    let endpoints = cluster.endpoints();
+    [Engine::etcd(&endpoints).unwrap(), Engine::tenure(&endpoints).unwrap()]
+}
+
+async fn native(cluster: &Cluster, identity: &str) -> Session {
+    let mut options = SessionOptions::new(TTL);
+    options.identity = identity.to_owned();
+    let engine = Engine::tenure(&cluster.endpoints()).unwrap();
+    Session::open_with(&engine, options).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_means_that_a_server_has_are_found_out() {
+    let cluster = Cluster::start(1).await;
+    assert_eq!(Engine::detect(&cluster.endpoints()).await.unwrap().name(), "tenure");
+    let etcd = tenure_e2e::Ctl::with_real_etcd().await;
+    assert_eq!(Engine::detect(etcd.endpoints()).await.unwrap().name(), "etcd");
+}
+
+/// By whichever means: a holder and those who wait keep their places when every member dies once.
+#[tokio::test(flavor = "multi_thread")]
+async fn holders_and_waiters_outlive_every_member() {
+    let mut cluster = Cluster::start(3).await;
+    let mut held = Vec::new();
+    let mut waiting = Vec::new();
+    for engine in engines(&cluster) {
+        let session = Session::open(&engine, TTL).await.unwrap();
+        let name = format!("lock-{}", engine.name());
+        let hold = Lock::new(&session, name.clone()).unwrap().lock().await.unwrap();
+        for _ in 0..3 {
+            let session = Session::open(&engine, TTL).await.unwrap();
+            let lock = Lock::new(&session, name.clone()).unwrap();
+            waiting.push(tokio::spawn(async move { lock.lock().await }));
+        }
+        held.push((session, hold));
+    }
+    for at in 0..3 {
+        cluster.members[at].kill();
+        let others: Vec<_> = (0..3).filter(|other| *other != at).collect();
+        cluster.leader_among(&others).await;
+        for (session, hold) in &held {
+            // A renewal that was sent after the kill is acknowledged.
+            let known = session.deadline();
+            eventually("renewed", async || {
+                let left = session.remaining();
+                if session.deadline() > known { Ok(()) } else { Err(format!("{left:?} left")) }
+            })
+            .await;
+            assert!(hold.may_act(Duration::ZERO).is_ok(), "{:?}", hold.state());
+        }
+        cluster.members[at].start();
+        cluster.ready().await;
+    }
+    assert!(waiting.iter().all(|waits| !waits.is_finished()));
+    let tokens: Vec<_> = held.iter().map(|(_, hold)| hold.token()).collect();
+    for (_, hold) in held {
+        hold.release().await.unwrap();
+    }
+    for (at, waits) in waiting.into_iter().enumerate() {
+        let hold = bounded("the next holds", waits).await.unwrap().unwrap();
+        assert!(hold.token() > tokens[at / 3]);
+        hold.release().await.unwrap();
+    }
+}
+
+/// Stock keys, the recipe over keys, and sessions of tenure.v1 stand in one line.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_means_stand_in_one_line() {
+    let cluster = Cluster::start(1).await;
+    let [etcd, native] = engines(&cluster);
+    let mut waiting = Vec::new();
+    for (at, engine) in [&etcd, &native, &etcd, &native].into_iter().enumerate() {
+        let session = Session::open(engine, TTL).await.unwrap();
+        let lock = Lock::new(&session, "one").unwrap();
+        waiting.push(tokio::spawn(async move { lock.lock().await }));
+        eventually("in line", async || {
+            let listed = etcd.candidates("one").await.map_err(|error| error.to_string())?;
+            if listed.len() == at + 1 { Ok(()) } else { Err(format!("{listed:?}")) }
+        })
+        .await;
+    }
+    let mut last = None;
+    for waits in waiting {
+        let hold = bounded("the next holds", waits).await.unwrap().unwrap();
+        assert!(Some(hold.token()) > last);
+        last = Some(hold.token());
+        let listed = native.candidates("one").await.unwrap();
+        assert_eq!(listed[0].token, hold.token());
+        hold.release().await.unwrap();
+    }
+}
+
+/// A chosen successor: the leader is asked to stop, resigns, and the successor leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_drains_for_a_chosen_successor() {
+    let cluster = Cluster::start(1).await;
+    let [old, other, chosen] = [
+        native(&cluster, "old").await,
+        native(&cluster, "other").await,
+        native(&cluster, "new").await,
+    ];
+    let leads = Election::new(&old, "job").unwrap().candidate("old").campaign().await.unwrap();
+    let passed = tokio::spawn(Election::new(&other, "job").unwrap().candidate("x").campaign());
+    in_line(&old, 2).await;
+    let next = tokio::spawn(Election::new(&chosen, "job").unwrap().candidate("new").campaign());
+    in_line(&old, 3).await;
+    let request = pb::TransferRequest {
+        name: "job".into(),
+        identity: "new".into(),
+        within_ms: 10_000,
+        ..Default::default()
+    };
+    lines(cluster.members[0].client).await.transfer(request).await.unwrap();
+    let drain = bounded("asked to stop", leads.drain()).await;
+    assert_eq!(drain.successor, "new");
+    assert!(!next.is_finished(), "not before the old one has stopped");
+    leads.resign().await.unwrap();
+    let next = bounded("leads", next).await.unwrap().unwrap();
+    assert!(next.may_act(Duration::ZERO).is_ok());
+    assert!(!passed.is_finished(), "whoever was passed over waits on");
+    next.resign().await.unwrap();
+    let _passed = bounded("and leads after", passed).await.unwrap().unwrap();
+}
+
+/// A leader that is overtaken has lost, and does not stand in line again behind its own back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_overtaken_has_lost_and_leaves_the_line() {
+    let cluster = Cluster::start(1).await;
+    let (low, high) = (native(&cluster, "low").await, native(&cluster, "high").await);
+    let leads = Election::new(&low, "job").unwrap().candidate("low").campaign().await.unwrap();
+    let election = Election::new(&high, "job").unwrap();
+    let over = election.candidate("high").priority(10).preempting().campaign();
+    let over = bounded("takes over", over).await.unwrap();
+    assert_eq!(bounded("told", leads.lost()).await, Loss::Preempted);
+    assert_eq!(leads.may_act(Duration::ZERO), Err(Doubt::Lost));
+    assert!(over.token() > leads.token());
+    in_line(&high, 1).await;
+    assert_eq!(low.state(), SessionState::Held, "the session goes on");
+}
+
+/// Why it ended is told as it was: evicted, frozen, revoked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_has_its_reason() {
+    let cluster = Cluster::start(1).await;
+    let session = native(&cluster, "a").await;
+    let election = Election::new(&session, "job").unwrap();
+    let mut operator = lines(cluster.members[0].client).await;
+
+    let leads = election.candidate("a").campaign().await.unwrap();
+    operator.evict(pb::EvictRequest { name: "job".into(), token: 0 }).await.unwrap();
+    assert_eq!(bounded("told", leads.lost()).await, Loss::Evicted);
+    drop(leads);
+
+    let leads = election.candidate("a").campaign().await.unwrap();
+    operator.freeze(pb::FreezeRequest { name: "job".into() }).await.unwrap();
+    assert_eq!(bounded("told", leads.lost()).await, Loss::Frozen);
+    drop(leads);
+    let error = election.candidate("a").try_campaign().await.unwrap_err();
+    let refused = matches!(error, AcquireError::Frozen { .. } | AcquireError::Taken { .. });
+    assert!(refused, "{error}");
+    operator.resume(pb::ResumeRequest { name: "job".into() }).await.unwrap();
+
+    let leads = election.candidate("a").campaign().await.unwrap();
+    cluster.client().sessions().end(session.id().0, false).await.unwrap();
+    assert_eq!(bounded("told", leads.lost()).await, Loss::Revoked);
+    assert_eq!(bounded("told", session.lost()).await, Loss::Revoked);
+}
+
+/// An observer misses no tenure when the member it listens to is killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observer_outlives_its_member() {
+    let mut cluster = Cluster::start(3).await;
+    for engine in engines(&cluster) {
+        let name = format!("job-{}", engine.name());
+        let mut seen = tenure::Observer::open(&engine, name.as_str()).unwrap();
+        assert_eq!(bounded("seen", seen.next()).await.unwrap().1, Sight::NoLeader);
+        let session = Session::open(&engine, TTL).await.unwrap();
+        let election = Election::new(&session, name.as_str()).unwrap();
+        let mut told = Vec::new();
+        for at in 0..3 {
+            cluster.members[at].kill();
+            let leads = bounded("leads", election.candidate("a").campaign()).await.unwrap();
+            let token = leads.token();
+            leads.resign().await.unwrap();
+            cluster.members[at].start();
+            cluster.ready().await;
+            told.push(token);
+        }
+        let mut leaders = Vec::new();
+        while leaders.len() < told.len() {
+            match bounded("seen", seen.next()).await.unwrap().1 {
+                Sight::Leads(tenure) => leaders.push(tenure.token),
+                Sight::Gap => panic!("nothing was compacted"),
+                Sight::Proclaims(_) | Sight::NoLeader => {}
+            }
+        }
+        assert_eq!(leaders, told, "{name}");
+    }
+}
+
+/// A cluster without a majority confirms nothing: its holders stop in time, by whichever means.
+#[tokio::test(flavor = "multi_thread")]
+async fn holders_stop_when_there_is_no_majority() {
+    let cluster = Cluster::start(3).await;
+    let mut held = Vec::new();
+    for engine in engines(&cluster) {
+        let session = Session::open(&engine, TTL).await.unwrap();
+        let name = format!("lock-{}", engine.name());
+        held.push(Lock::new(&session, name).unwrap().lock().await.unwrap());
+    }
+    let started = Instant::now();
+    cluster.members[0].pause();
+    cluster.members[1].pause();
+    for hold in &held {
+        assert_eq!(bounded("lost", hold.lost()).await, Loss::Unconfirmed);
+        // A renewal may have been acknowledged just before the pause.
+        assert!(started.elapsed() < TTL + Duration::from_millis(100), "{:?}", started.elapsed());
+    }
+    cluster.members[0].resume();
+    cluster.members[1].resume();
+}
+
+async fn in_line(session: &Session, count: usize) {
+    let election = Election::new(session, "job").unwrap();
+    eventually(&format!("{count} in line"), async || {
+        let listed = election.candidates().await.map_err(|error| error.to_string())?;
+        if listed.len() == count { Ok(()) } else { Err(format!("{listed:?}")) }
+    })
+    .await;
+}

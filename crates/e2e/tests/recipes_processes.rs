@@ -1,0 +1,139 @@
+//! Holders as processes of their own, which are stopped, blocked and killed.
+//!
+//! Each test runs itself once more as the other process: `TENURE_TEST_ROLE` tells it so.
+#![allow(clippy::unwrap_used)]
+
+use std::env;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tenure::elector::{ElectorConfig, LeaderElector, OnLost};
+use tenure::{Engine, Lock, Session, SessionOptions};
+use tenure_e2e::{Cluster, Program, eventually, recipes::bounded};
+
+const ROLE: &str = "TENURE_TEST_ROLE";
+
+/// The endpoints, if this process is the other one.
+fn role() -> Option<Engine> {
+    env::var(ROLE).ok().map(|endpoints| Engine::tenure(&endpoints).unwrap())
+}
+
+/// The same test as the other process.
+fn other(test: &str, cluster: &Cluster) -> Program {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).env(ROLE, cluster.endpoints());
+    Program::start("other", &mut command)
+}
+
+/// The number at the end of a line.
+fn token(line: &str) -> i64 {
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn say(line: impl std::fmt::Display) {
+    println!("\n{line}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// Work that blocks its runtime cannot be cancelled; the process ends before anybody else leads.
+#[tokio::test]
+async fn blocked_work_ends_its_process_at_the_deadline() {
+    if let Some(engine) = role() {
+        let mut config = ElectorConfig::new("job").unwrap();
+        config.lease_duration = Duration::from_secs(3);
+        config.renew_deadline = Duration::from_secs(2);
+        config.retry_period = Duration::from_millis(500);
+        config.on_lost = OnLost::Exit(7);
+        let elector = LeaderElector::new(engine, config).unwrap();
+        elector
+            .run(|scope| async move {
+                say(format!("leads {}", scope.token()));
+                // This runtime has one thread, and here it ends.
+                std::thread::sleep(Duration::from_secs(600));
+                ControlFlow::<()>::Continue(())
+            })
+            .await;
+        return;
+    }
+    let cluster = Cluster::start(1).await;
+    let mut other = other("blocked_work_ends_its_process_at_the_deadline", &cluster);
+    assert!(token(&other.says("leads ").await) > 0);
+    // Blocked, but renewed: it lives on for longer than its lease.
+    let lives = tokio::time::timeout(Duration::from_secs(4), other.ends()).await;
+    assert!(lives.is_err(), "{lives:?}");
+    let stopped = Instant::now();
+    cluster.members[0].pause();
+    let status = other.ends().await;
+    let took = stopped.elapsed();
+    cluster.members[0].resume();
+    assert_eq!(status.code(), Some(7));
+    assert!(took < Duration::from_secs(3), "{took:?} is longer than its lease");
+}
+
+/// SIGSTOP for longer than its time to live: it knows, as soon as it runs again, that it has lost.
+#[tokio::test]
+async fn a_stopped_holder_knows_at_once_that_it_has_lost() {
+    if let Some(engine) = role() {
+        let session = Session::open(&engine, Duration::from_secs(2)).await.unwrap();
+        let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
+        say(format!("holds {}", held.token()));
+        loop {
+            match held.may_act(Duration::ZERO) {
+                Ok(_) => say("may"),
+                Err(doubt) => say(format!("may not: {doubt}")),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    let cluster = Cluster::start(1).await;
+    let other = other("a_stopped_holder_knows_at_once_that_it_has_lost", &cluster);
+    let first = token(&other.says("holds ").await);
+    other.says("may").await;
+    other.pause();
+    let engine = Engine::tenure(&cluster.endpoints()).unwrap();
+    let session = Session::open(&engine, Duration::from_secs(10)).await.unwrap();
+    let held = bounded("the next holds", Lock::new(&session, "a").unwrap().lock()).await.unwrap();
+    assert!(held.token().get() > first);
+    let before = other.lines().len();
+    other.resume();
+    let denied = other.says_after(before, "may not").await;
+    assert_eq!(denied, "may not: the hold is lost");
+    // It may have been stopped between asking and saying so: that is what tokens are for.
+    let since = other.lines().split_off(before);
+    assert!(since.iter().filter(|line| *line == "may").count() <= 1, "{since:?}");
+    assert!(held.may_act(Duration::ZERO).is_ok());
+}
+
+/// A process that dies is followed at once, whatever its time to live, if it has asked for that.
+#[tokio::test]
+async fn a_killed_holder_is_followed_at_once_with_fast_release() {
+    const TTL: Duration = Duration::from_secs(30);
+    if let Some(engine) = role() {
+        let mut options = SessionOptions::new(TTL);
+        options.fast_release = true;
+        let session = Session::open_with(&engine, options).await.unwrap();
+        let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
+        say(format!("holds {}", held.token()));
+        held.lost().await;
+        return;
+    }
+    let cluster = Cluster::start(3).await;
+    let mut other = other("a_killed_holder_is_followed_at_once_with_fast_release", &cluster);
+    let first = token(&other.says("holds ").await);
+    let engine = Engine::tenure(&cluster.endpoints()).unwrap();
+    let session = Session::open(&engine, TTL).await.unwrap();
+    let lock = Lock::new(&session, "a").unwrap();
+    let waits = tokio::spawn(async move { lock.lock().await });
+    eventually("in line", async || {
+        let listed = engine.candidates("a").await.map_err(|error| error.to_string())?;
+        if listed.len() == 2 { Ok(()) } else { Err(format!("{listed:?}")) }
+    })
+    .await;
+    let killed = Instant::now();
+    other.kill();
+    let held = bounded("the next holds", waits).await.unwrap().unwrap();
+    assert!(killed.elapsed() < TTL / 10, "{:?}", killed.elapsed());
+    assert!(held.token().get() > first);
+}

@@ -470,6 +470,35 @@ async fn a_call_that_wants_a_raft_leader_does_not_wait_without_one() {
     assert_eq!(refused.unwrap_err().message(), "etcdserver: no leader");
 }
 
+/// A member that holds something else than the others says nothing of lines either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_differs_lets_nobody_wait() {
+    let cluster = Cluster::start(1).await;
+    let looker = caller(&cluster, 0);
+    let held = looker.locked("door", looker.lease(TTL).await).await;
+    looker.elected("office", looker.lease(TTL).await, "me").await;
+    let mut observer = looker.observe("office").await;
+    assert_eq!(observer.next_value().await, "me");
+    let waiting = looker.lock("door", looker.lease(TTL).await);
+    looker.in_line("door", 2).await;
+    let alarm = |action| pb::AlarmRequest {
+        action: action as i32,
+        member_id: 0,
+        alarm: pb::AlarmType::Corrupt as i32,
+    };
+    let member_id = cluster.id(0).await;
+    let raise = alarm(pb::alarm_request::AlarmAction::Activate);
+    let raise = pb::AlarmRequest { member_id, ..raise };
+    looker.client().maintenance().alarm(raise).await.unwrap();
+    let refused = waiting.answer().await.unwrap_err();
+    assert_eq!(refused.message(), "etcdserver: corrupt cluster");
+    assert_eq!(observer.next().await.unwrap_err().message(), "etcdserver: corrupt cluster");
+    // What the call did is taken back when that can be done again.
+    let lower = alarm(pb::alarm_request::AlarmAction::Deactivate);
+    looker.client().maintenance().alarm(lower).await.unwrap();
+    assert_eq!(looker.in_line("door", 1).await[0].key, held.key);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn observers_on_all_members_hear_of_every_leader_once() {
     const TENURES: usize = 60;

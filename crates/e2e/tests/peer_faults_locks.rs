@@ -5,7 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_e2e::{Caller, Side, Waiting, eventually, faults::on_both, lockpb::LockResponse};
+use tenure_e2e::{Caller, Side, Waiting, eventually, faults::on_both, lockpb::LockResponse, pb};
+use tonic::codegen::Bytes;
 
 /// Longer than the news that a session ended takes to arrive, many times over.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -71,6 +72,40 @@ async fn a_lock_comes_with_its_token() {
         match locked.header.unwrap().revision {
             revision if revision == created => "no token; the header has it".to_owned(),
             _ => "no token; the header has another revision than the key's".to_owned(),
+        }
+    })
+    .await;
+}
+
+/// A write that compares the holder's create revision in the same transaction.
+async fn write_as_holder(caller: &Caller, key: &Bytes, token: i64) -> bool {
+    use pb::{Compare, PutRequest, RequestOp, TxnRequest, compare, request_op::Request};
+    let holds = Compare {
+        result: compare::CompareResult::Equal as i32,
+        target: compare::CompareTarget::Create as i32,
+        key: key.clone(),
+        target_union: Some(compare::TargetUnion::CreateRevision(token)),
+        ..Default::default()
+    };
+    let put = PutRequest { key: "guarded".into(), value: "x".into(), ..Default::default() };
+    let put = RequestOp { request: Some(Request::RequestPut(put)) };
+    let txn = TxnRequest { compare: vec![holds], success: vec![put], failure: vec![] };
+    caller.client().kv().txn(txn).await.unwrap().succeeded
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_lost_the_lock_cannot_write_with_its_token() {
+    on_both("a_holder_that_lost_the_lock_cannot_write_with_its_token", async |side: &mut Side| {
+        let caller = side.caller();
+        let (holder, waiter, _) = holder_and_waiter(&caller).await;
+        let line = caller.line("door").await;
+        assert!(write_as_holder(&caller, &holder.key, line[0].create_revision).await);
+        caller.revoke(line[0].lease).await;
+        let next = waiter.answer().await.unwrap();
+        assert!(write_as_holder(&caller, &next.key, line[1].create_revision).await);
+        match write_as_holder(&caller, &holder.key, line[0].create_revision).await {
+            true => "written by one that holds no more".to_owned(),
+            false => "refused: its key has gone".to_owned(),
         }
     })
     .await;

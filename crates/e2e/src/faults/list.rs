@@ -172,6 +172,26 @@ pub const FAULTS: &[Fault] = &[
         source: "etcd#7547",
         shown: Elsewhere("the library: a candidacy is consumed by campaigning"),
     },
+    Fault {
+        what: "giving up leadership takes the end of the process, or a whole TTL",
+        source: "KEP-5366, kubernetes#132599, karpenter#901",
+        shown: Elsewhere("resigning tells the next at once; draining before it: `tenure.v1`"),
+    },
+    Fault {
+        what: "failover takes a minute, or minutes",
+        source: "kubernetes-event-exporter#24, vault-helm#743, library-go#1104, patroni#759",
+        shown: Elsewhere("[BENCHMARKS.md](BENCHMARKS.md), [GUARANTEES.md](GUARANTEES.md#leases)"),
+    },
+    Fault {
+        what: "the first candidate waits a whole lease though nobody leads",
+        source: "client-go#448, dynamolock#778, dynamodb-lock-client#34",
+        shown: Elsewhere("the server ends leases, so nobody has to watch one for its whole time"),
+    },
+    Fault {
+        what: "an outage of the store takes a healthy leader down, or cannot be told from a loss",
+        source: "patroni#3403, #3572, dynamodb-lock-client#6",
+        shown: LIBRARY,
+    },
     // Locks.
     Fault {
         what: "a waiter whose session ended is told that it holds the lock",
@@ -255,6 +275,21 @@ pub const FAULTS: &[Fault] = &[
         },
     },
     Fault {
+        what: "everybody wakes up when a lock comes free",
+        source: "consul#7523, #9469",
+        shown: Elsewhere("one is told, found in a map: `crates/replica/src/queue/listeners.rs`"),
+    },
+    Fault {
+        what: "a lock is held for a fixed time, or for hours by a process that is dead",
+        source: "ShedLock#151, #606, #1587, factcast#2854",
+        shown: Elsewhere("a lock hangs on a lease that its holder renews"),
+    },
+    Fault {
+        what: "guards for what is outside the store are left to the reader",
+        source: "etcd#11788, redisson#4684",
+        shown: Elsewhere("the library: `fence`"),
+    },
+    Fault {
         what: "waiters are not served in their order",
         source: "hazelcast-locks#9, Consul",
         shown: Both {
@@ -330,9 +365,11 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         what: "a lock is mistaken for protection of what it guards",
         source: "etcd#11457, #11490, redisson#4684",
-        shown: Elsewhere(
-            "`tenure::fence`: `crates/e2e/tests/guarded_writes.rs`, `fence_postgres.rs`, `fenced_service.rs`, `examples.rs`",
-        ),
+        shown: Both {
+            test: "a_holder_that_lost_the_lock_cannot_write_with_its_token",
+            etcd: "refused: its key has gone",
+            tenure: "refused: its key has gone",
+        },
     },
     Fault {
         what: "a failover of the store loses locks",
@@ -415,6 +452,23 @@ pub const FAULTS: &[Fault] = &[
         what: "sessions end when the servers are overloaded",
         source: "argo-workflows#5234, ovn-kubernetes#3959, etcd#20492",
         shown: Elsewhere("`crates/e2e/tests/overload.rs`"),
+    },
+    Fault {
+        what: "sessions end, or calls fail, when the servers change their leader",
+        source: "consul#912, #1162, #1457, python-consul-lock#4, patroni#522",
+        shown: Elsewhere("`crates/e2e/tests/lease.rs`, `one_line.rs`"),
+    },
+    Fault {
+        what: "renewals are a heavy load",
+        source: "kubernetes#65666, hypershift#1092, vault-secrets-operator#373, KEP-4355",
+        shown: Elsewhere(
+            "they take no revision, no history and no quota: [decisions/0005](decisions/0005-leases.md)",
+        ),
+    },
+    Fault {
+        what: "a token that runs out ends renewals and watches",
+        source: "etcd#8287, #11954, #12085, #18778",
+        shown: Elsewhere("there are no users and roles yet"),
     },
     Fault {
         what: "a session ends and nobody says why",

@@ -167,3 +167,17 @@ impl stubs::lease_server::Lease for Lease {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_the_server_granted_by_itself_is_known_by_its_id() {
+        for _ in 0..1000 {
+            assert!(unowned::is(unowned::id()) && unowned::id().0 > 0);
+            assert!(!unowned::is(random_id()) && random_id().0 > 0);
+        }
+        assert!(!unowned::is(LeaseId(-1)) && !unowned::is(LeaseId(i64::MAX)));
+    }
+}

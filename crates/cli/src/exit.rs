@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Usage = 2,
     /// A condition did not hold: not written, not leader, lock not taken.
     NotTaken = 3,
+    /// Leadership or a lock was lost while it was held.
+    Lost = 4,
     /// This member was removed from its cluster; starting it again changes nothing.
     Removed = 5,
     /// No server could be reached.

@@ -9,6 +9,7 @@ mod endpoint;
 mod get;
 mod import;
 mod lease;
+mod line;
 mod member;
 mod move_leader;
 mod put;
@@ -31,6 +32,30 @@ use crate::exit::Exit;
 pub(crate) enum Command {
     /// Run a server
     Serve(Box<serve::Flags>),
+    /// Stand for an election and lead until interrupted
+    Elect(line::elect::Args),
+    /// See who leads, and whenever that changes
+    Observe(line::observe::Args),
+    /// Show who leads
+    Leader(line::look::Name),
+    /// Show everybody in line
+    Candidates(line::look::Name),
+    /// Show who led before, and why that ended
+    History(line::look::Name),
+    /// Tell by the exit code whether somebody leads (0) or not (3)
+    IsLeader(line::look::IsLeader),
+    /// Show all elections and locks
+    Locks(line::look::Prefix),
+    /// Show all sessions
+    Sessions,
+    /// Make a candidate the next leader
+    Transfer(line::rule::Transfer),
+    /// Take a leadership, a lock or a place in line away
+    Evict(line::rule::Evict),
+    /// Let nobody lead until resumed
+    Freeze(line::rule::Name),
+    /// End a freeze
+    Resume(line::rule::Name),
     /// Write a key, on a condition if you like
     Put(put::Args),
     /// Read a key or a range of keys
@@ -78,6 +103,18 @@ impl Command {
     pub(crate) fn run(self, client: ClientArgs) -> anyhow::Result<Exit> {
         match self {
             Command::Serve(args) => serve::run(*args),
+            Command::Elect(args) => block_on(line::elect::run(args, client.settings()?)),
+            Command::Observe(args) => block_on(line::observe::run(args, client.settings()?)),
+            Command::Leader(args) => block_on(line::look::leader(args, client.settings()?)),
+            Command::Candidates(args) => block_on(line::look::candidates(args, client.settings()?)),
+            Command::History(args) => block_on(line::look::history(args, client.settings()?)),
+            Command::IsLeader(args) => block_on(line::look::is_leader(args, client.settings()?)),
+            Command::Locks(args) => block_on(line::look::locks(args, client.settings()?)),
+            Command::Sessions => block_on(line::look::sessions(client.settings()?)),
+            Command::Transfer(args) => block_on(line::rule::transfer(args, client.settings()?)),
+            Command::Evict(args) => block_on(line::rule::evict(args, client.settings()?)),
+            Command::Freeze(args) => block_on(line::rule::freeze(args, client.settings()?)),
+            Command::Resume(args) => block_on(line::rule::resume(args, client.settings()?)),
             Command::Put(args) => block_on(put::run(args, client.settings()?)),
             Command::Get(args) => block_on(get::run(args, client.settings()?)),
             Command::Del(args) => block_on(del::run(args, client.settings()?)),

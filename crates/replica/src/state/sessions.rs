@@ -299,9 +299,14 @@ impl State {
                 return Ok(vec![]);
             }
         }
-        let candidate = place.and_then(|place| place.candidate.clone()).ok_or(Refusal::NotYours)?;
+        let candidate = place.as_ref().and_then(|place| place.candidate.clone());
+        let candidate = candidate.ok_or(Refusal::NotYours)?;
         let keys = self.keys_together(&candidate);
-        self.delete(&keys, &Cause::ends(at, TenureEnd::Resigned, stopped), traces);
+        // Whoever was asked to make room may also do it by going.
+        let transfer = self.queues.line(name).and_then(|line| line.transfer().copied());
+        let asked = transfer.filter(|transfer| Some(transfer.from) == place.map(|p| p.created));
+        let why = asked.map_or(TenureEnd::Resigned, |transfer| transfer.why);
+        self.delete(&keys, &Cause::ends(at, why, stopped), traces);
         Ok(vec![])
     }
 

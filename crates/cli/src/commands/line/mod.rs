@@ -1,0 +1,9 @@
+//! Elections and locks: stand for one, look at them, rule over them.
+//!
+//! An election and a lock are the same thing, a line under a name, so most of these verbs serve both.
+
+pub(super) mod elect;
+pub(super) mod look;
+pub(super) mod observe;
+pub(super) mod rule;
+mod words;

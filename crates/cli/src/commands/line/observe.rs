@@ -1,0 +1,72 @@
+//! See who leads, and whenever that changes.
+
+use serde::Serialize;
+use tenure::api::wire::tenure::v1::{self as pb, observe_response::What};
+use tenure::grpc::Code;
+use tokio::signal::ctrl_c;
+
+use super::words::{Tenure, write};
+use crate::args::Settings;
+use crate::exit::Exit;
+
+/// What to observe.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The name of the election or lock
+    name: String,
+    /// Begin after this revision, with what is remembered of that time
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    after_rev: i64,
+}
+
+#[derive(Serialize)]
+struct Seen {
+    revision: i64,
+    what: &'static str,
+    #[serde(flatten)]
+    tenure: Option<Tenure>,
+}
+
+/// Writes what happens until interrupted. A broken stream is taken up again where it broke.
+pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
+    let client = settings.client();
+    let mut after = args.after_rev;
+    loop {
+        let request = pb::ObserveRequest { name: args.name.clone(), after_revision: after };
+        let mut seen = client.lines().observe(request).await?;
+        loop {
+            let next = tokio::select! {
+                next = seen.message() => next,
+                interrupted = ctrl_c() => return interrupted.map(|()| Exit::Interrupted).map_err(Into::into),
+            };
+            match next {
+                Ok(Some(response)) => {
+                    after = response.revision.max(after);
+                    write(&settings, described(response), line)?;
+                }
+                Ok(None) => break,
+                Err(status) if status.code() == Code::Unavailable => break,
+                Err(status) => anyhow::bail!("{}", status.message()),
+            }
+        }
+    }
+}
+
+fn described(response: pb::ObserveResponse) -> Option<Seen> {
+    let (what, tenure) = match response.what? {
+        What::Began(tenure) => ("leads", Some(tenure)),
+        What::Ended(tenure) => ("ended", Some(tenure)),
+        What::Proclaimed(tenure) => ("proclaims", Some(tenure)),
+        What::NoLeader(pb::NoLeader { frozen: true }) => ("frozen", None),
+        What::NoLeader(_) => ("nobody leads", None),
+        What::Forgotten(_) => ("earlier tenures are forgotten", None),
+    };
+    Some(Seen { revision: response.revision, what, tenure: tenure.map(Tenure::from) })
+}
+
+fn line(seen: &Seen) -> String {
+    match &seen.tenure {
+        Some(tenure) => format!("{}\t{}\t{}", seen.revision, seen.what, tenure.line()),
+        None => format!("{}\t{}", seen.revision, seen.what),
+    }
+}

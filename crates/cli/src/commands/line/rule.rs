@@ -1,0 +1,86 @@
+//! What an operator may do about an election or a lock.
+
+use tenure::api::wire::tenure::v1 as pb;
+
+use crate::args::{Settings, duration};
+use crate::exit::Exit;
+
+/// Who is to lead next.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Transfer {
+    /// The name of the election
+    name: String,
+    /// The identity of the successor, as tenure candidates shows it
+    #[arg(long)]
+    to: String,
+    /// How long the leader may take to stop; then the successor leads anyway
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    within: std::time::Duration,
+}
+
+/// Whom to take it from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Evict {
+    /// The name of the election or lock
+    name: String,
+    /// The token of the place to take away [default: the leader's]
+    #[arg(long)]
+    token: Option<i64>,
+}
+
+/// Which election or lock.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Name {
+    /// The name of the election or lock
+    name: String,
+}
+
+/// Asks the leader to make room for a candidate.
+pub(crate) async fn transfer(args: Transfer, settings: Settings) -> anyhow::Result<Exit> {
+    let request = pb::TransferRequest {
+        name: args.name,
+        identity: args.to.clone(),
+        within_ms: args.within.as_millis() as u64,
+        ..Default::default()
+    };
+    let token = settings.client().lines().transfer(request).await?.token;
+    println!("{} leads with token {token} when the leader has stopped", args.to);
+    Ok(Exit::Done)
+}
+
+/// Takes a place away. The leader's token is looked up first: should this be repeated, whoever leads
+/// by then is not the one who was meant.
+pub(crate) async fn evict(args: Evict, settings: Settings) -> anyhow::Result<Exit> {
+    let client = settings.client();
+    let token = match args.token {
+        Some(token) => Some(token),
+        None => {
+            let line = client.lines().candidates(args.name.clone()).await?;
+            line.candidates.iter().find(|candidate| candidate.holds).map(|leader| leader.token)
+        }
+    };
+    let Some(token) = token else {
+        eprintln!("nobody leads {}", args.name);
+        return Ok(Exit::NotTaken);
+    };
+    let evicted = client.lines().evict(pb::EvictRequest { name: args.name, token }).await?.evicted;
+    match evicted {
+        Some(candidate) => println!("evicted {} with token {token}", candidate.identity),
+        None => println!("nobody has token {token} any more"),
+    }
+    Ok(Exit::Done)
+}
+
+/// Lets nobody lead.
+pub(crate) async fn freeze(args: Name, settings: Settings) -> anyhow::Result<Exit> {
+    settings.client().lines().freeze(args.name.clone()).await?;
+    println!("{} is frozen: nobody leads until tenure resume {}", args.name, args.name);
+    Ok(Exit::Done)
+}
+
+/// Lets them lead again.
+pub(crate) async fn resume(args: Name, settings: Settings) -> anyhow::Result<Exit> {
+    settings.client().lines().resume(args.name.clone()).await?;
+    println!("{} goes on", args.name);
+    Ok(Exit::Done)
+}

@@ -1,0 +1,89 @@
+//! Elections from the shell: who leads is told, handed over, frozen and remembered.
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Child, Command, Stdio};
+
+use tenure_e2e::{Cluster, Ctl, Said, eventually, tools};
+
+struct Candidate(Child);
+
+impl Candidate {
+    fn stand(cluster: &Cluster, name: &str, identity: &str) -> Candidate {
+        let mut command = Command::new(tools::tenure());
+        command.args(["--endpoints", &cluster.endpoints(), "elect", name, "--identity", identity]);
+        Candidate(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn ends(mut self) -> (i32, String) {
+        let code = self.0.wait().unwrap().code().unwrap_or(-1);
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut self.0.stderr.take().unwrap(), &mut said).unwrap();
+        (code, said)
+    }
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn led_by(ctl: &Ctl, name: &str, identity: &str) -> serde_json::Value {
+    eventually(&format!("{identity} leads"), async || {
+        let said = ctl.run(&["leader", name, "-w", "json"]).stdout;
+        let leader: serde_json::Value =
+            serde_json::from_str(said.trim()).map_err(|_| format!("nobody: {said}"))?;
+        if leader["identity"] == identity { Ok(leader) } else { Err(said) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leadership_is_handed_over_frozen_and_remembered() {
+    let cluster = Cluster::start(3).await;
+    let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    let alice = Candidate::stand(&cluster, "jobs", "alice");
+    let first = led_by(&ctl, "jobs", "alice").await;
+    let bob = Candidate::stand(&cluster, "jobs", "bob");
+    eventually("bob waits", async || {
+        let said = ctl.run(&["candidates", "jobs"]).stdout;
+        let lines: Vec<&str> = said.lines().collect();
+        if lines.len() == 2 && lines[1].starts_with("bob\twaits") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    let is_leader = |who: &str| ctl.run(&["is-leader", "jobs", "--identity", who]).code;
+    assert_eq!((is_leader("alice"), is_leader("bob")), (Some(0), Some(3)));
+
+    ctl.run(&["transfer", "jobs", "--to", "bob"]).ok();
+    let second = led_by(&ctl, "jobs", "bob").await;
+    assert!(second["token"].as_i64() > first["token"].as_i64());
+    let (code, said) = alice.ends();
+    assert!(code == 0 && said.contains("making room in jobs for bob"), "{code}: {said}");
+
+    ctl.run(&["freeze", "jobs"]).ok();
+    let (code, said) = bob.ends();
+    assert!(code == 4 && said.contains("frozen"), "{code}: {said}");
+    assert_eq!(ctl.run(&["leader", "jobs"]).code, Some(3));
+    ctl.run(&["resume", "jobs"]).ok();
+    let told: Vec<String> =
+        ctl.run(&["history", "jobs"]).ok().lines().map(str::to_owned).collect();
+    assert!(told[0].starts_with("alice") && told[0].ends_with("transferred"), "{told:?}");
+    assert!(told[1].starts_with("bob") && told[1].ends_with("frozen"), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_does_not_want_to_wait_is_told_at_once() {
+    let cluster = Cluster::start(1).await;
+    let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    let _alice = Candidate::stand(&cluster, "jobs", "alice");
+    let leader = led_by(&ctl, "jobs", "alice").await;
+    let Said { code, stderr, .. } = ctl.run(&["elect", "jobs", "-n"]);
+    assert!(code == Some(3) && stderr.contains("somebody else leads jobs"), "{code:?}: {stderr}");
+    let token = leader["token"].to_string();
+    let evicted = ctl.run(&["evict", "jobs", "--token", &token]).ok();
+    assert_eq!(evicted.trim(), format!("evicted alice with token {token}"));
+    let again = ctl.run(&["evict", "jobs", "--token", &token]).ok();
+    assert_eq!(again.trim(), format!("nobody has token {token} any more"));
+    assert_eq!(ctl.run(&["resume", "jobs"]).code, Some(1), "it is not frozen");
+}

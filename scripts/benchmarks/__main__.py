@@ -18,6 +18,7 @@ PARTS = {
     "failover": ("Losing the raft leader", parts.failover),
     "handover": ("Handing over", parts.hand_over),
     "start": ("Starting", parts.start),
+    "elections": ("Elections and locks", parts.elections),
     "growth": ("Growing", parts.growth),
 }
 
@@ -33,6 +34,7 @@ class Bench:
         self.rounds = 1 if quick else 3
         self.seconds = 2 if quick else 5
         self.kills = 4 if quick else 20
+        self.relays = 20 if quick else 200
         self.handovers = 1 if quick else 5
         self.starts = 2 if quick else 5
         self.many_keys = 100_000 if quick else 1_000_000

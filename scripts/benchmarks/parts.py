@@ -392,3 +392,56 @@ def growth(bench):
         Row(f"the core loops meanwhile, {leases:,} leases running out together too", "", rounds, "", "none over 10 ms"),
         Row(f"kill -9 and restart with {keys:,} keys until /health is true", "", f"{restarted:.2f} s", "", "≤ 3 s"),
     ]
+
+
+def elections(bench):
+    """Locks and elections: through etcd's services at both, and what only tenure can do."""
+    rows = []
+    with bench.cluster("tenure", 3) as tenure, bench.cluster("etcd", 3) as etcd:
+        for what, words, asked in [
+            ("lock + unlock, 1 worker", ["lock"], "2 ×, aim 2.5 ×"),
+            ("lock + unlock, 16 workers on 4 locks", ["lock", "--clients", "16", "--locks", "4"], "50 ×"),
+        ]:
+            words = [*words, "--duration", f"{bench.seconds}s"]
+            reports = {"tenure": [], "etcd": []}
+            for round_number in range(bench.rounds):
+                for cluster in [tenure, etcd] if round_number % 2 == 0 else [etcd, tenure]:
+                    bench.say(f"{what}: {cluster.kind}")
+                    reports[cluster.kind].append(bench.load.run(cluster, words))
+            rows.append(throughput_row(what, reports, "operations_per_second", asked))
+        for what, by, asked in [
+            ("resign until the next leader is told", "resign", "median ≤ 1/3, p99 ≤ 1/5"),
+            ("lease revoked until the next leader is told", "revoke", "≤ 1/3"),
+        ]:
+            reports = {"tenure": [], "etcd": []}
+            for round_number in range(bench.rounds):
+                for cluster in [tenure, etcd] if round_number % 2 == 0 else [etcd, tenure]:
+                    bench.say(f"{what}: {cluster.kind}")
+                    words = ["hand-over", "--by", by, "--rounds", str(bench.relays)]
+                    reports[cluster.kind].append(bench.load.run(cluster, words))
+            rows.append(relay_row(what, reports, asked))
+        for what, by, rounds, ttl, asked in [
+            ("transfer to a named successor: nobody leads for", "transfer", bench.relays, "10s", "median ≤ 20 ms"),
+            ("leader's process killed, fast release, TTL 60 s", "death", bench.kills, "60s", "median ≤ 100 ms"),
+            ("leader's process stopped, TTL 2 s", "silence", max(bench.kills // 4, 2), "2s", "≤ 2100 ms"),
+        ]:
+            bench.say(what)
+            words = ["hand-over", "--by", by, "--rounds", str(rounds), "--ttl", ttl]
+            latency = bench.load.run(tenure, words)["latency_ms"]
+            shown = f"p50 {latency['p50']:.1f} ms, max {latency['max']:.1f} ms"
+            rows.append(Row(what, "cannot", shown, "", asked, f"{rounds} times"))
+    return rows
+
+
+def relay_row(what, reports, asked):
+    def quantile(kind, which):
+        return median([r["latency_ms"][which] for r in reports[kind]])
+
+    shown = {
+        kind: f"p50 {quantile(kind, 'p50'):.2f} ms, p99 {quantile(kind, 'p99'):.2f} ms" for kind in reports
+    }
+    ratio = (
+        f"p50 1/{quantile('etcd', 'p50') / quantile('tenure', 'p50'):.1f}, "
+        f"p99 1/{quantile('etcd', 'p99') / quantile('tenure', 'p99'):.1f}"
+    )
+    return Row(what, shown["etcd"], shown["tenure"], ratio, asked)

@@ -38,6 +38,11 @@ impl Program {
         Program { name: name.to_owned(), process, lines }
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Everything it has said so far.
     pub fn lines(&self) -> Vec<String> {
         self.lines.lock().expect("nobody panics while holding it").clone()

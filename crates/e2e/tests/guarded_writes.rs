@@ -134,7 +134,19 @@ async fn a_comparison_of_ones_own_that_fails_is_no_lost_hold(client: &Client) {
     assert_eq!(deposed(guarded_txn(client, &holder, reserve("bob")).await), None);
 }
 
+/// Why a token is the create revision of a key, and not whatever revision a grant shows: two grants can
+/// show the same one.
+async fn a_lease_grant_takes_no_revision(client: &Client) {
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let grant = pb::LeaseGrantRequest { ttl: LONG_TTL, id: 0 };
+        seen.push(client.lease().grant(grant).await.unwrap().header.unwrap().revision);
+    }
+    assert_eq!(seen[0], seen[1]);
+}
+
 async fn all(client: &Client) {
+    a_lease_grant_takes_no_revision(client).await;
     a_holder_that_came_back_is_another_holder(client).await;
     a_comparison_of_ones_own_that_fails_is_no_lost_hold(client).await;
     a_paused_holders_late_write_is_refused(client).await;

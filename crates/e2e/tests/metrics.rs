@@ -4,7 +4,11 @@
 use std::time::Duration;
 
 use tenure::grpc::{Client, Options};
-use tenure_e2e::{Caller, Cluster, Ctl, Plan, Scrape, Watcher, eventually, fetch, pb, tools};
+use tenure_e2e::{
+    Caller, Cluster, Ctl, Plan, Scrape, Watcher, eventually, fetch, pb,
+    session::{SessionStream, connect},
+    tools,
+};
 use tokio::task::JoinSet;
 
 /// What one node on its own can be made to do, and what moves by it.
@@ -29,6 +33,11 @@ const ALONE: &[(Act, &[&str])] = &[
     (Act::Revoke, &["etcd_debugging_lease_revoked_total"]),
     (Act::Expire, &["etcd_debugging_server_lease_expired_total"]),
     (Act::LockWithoutLease, &["tenure_unowned_leases_total"]),
+    (Act::Lead, &[
+        "tenure_sessions", "tenure_election_leader", "tenure_election_candidates", "tenure_election_transitions_total",
+        "tenure_lock_wait_seconds",
+    ]),
+    (Act::LeadAndResign, &["tenure_lock_held_seconds"]),
     (Act::Compact, &["etcd_debugging_mvcc_compact_revision", "etcd_debugging_mvcc_db_compaction_last"]),
     (Act::Hash, &["etcd_mvcc_hash_rev_duration_seconds"]),
     (Act::Health, &["etcd_server_health_success"]),
@@ -78,6 +87,8 @@ enum Act {
     Revoke,
     Expire,
     LockWithoutLease,
+    Lead,
+    LeadAndResign,
     Compact,
     Hash,
     Health,
@@ -101,8 +112,14 @@ fn get(key: &str) -> pb::RangeRequest {
 #[derive(Default)]
 struct Held {
     _watcher: Option<Watcher>,
+    _session: Option<SessionStream>,
     /// Ends when it is dropped.
     tasks: JoinSet<()>,
+}
+
+async fn session(cluster: &Cluster) -> SessionStream {
+    let channel = connect(cluster.members[0].client).await;
+    SessionStream::open(channel, "a", 60_000, false).await
 }
 
 async fn act(act: Act, cluster: &mut Cluster) -> Held {
@@ -130,6 +147,16 @@ async fn act(act: Act, cluster: &mut Cluster) -> Held {
         Act::Revoke => drop(client.lease().revoke(7).await.unwrap()),
         Act::Expire => grant(&client, 1, 8).await,
         Act::LockWithoutLease => drop(Caller::new(client).locked("door", 0).await),
+        Act::Lead => {
+            let mut session = session(cluster).await;
+            session.join("jobs").await;
+            return Held { _session: Some(session), ..Held::default() };
+        }
+        Act::LeadAndResign => {
+            let mut session = session(cluster).await;
+            session.join("other").await;
+            session.leave("other", 0).await;
+        }
         Act::Compact => {
             let revision = client.kv().range(get("k")).await.unwrap().header.unwrap().revision;
             let request = pb::CompactionRequest { revision, physical: true };

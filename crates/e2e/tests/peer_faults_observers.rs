@@ -9,7 +9,9 @@ use tenure_e2e::{Caller, Side, electionpb::LeaderKey, faults::on_both, pb};
 
 const TTL: i64 = 600;
 /// How often something is tried that a server may happen to survive.
-const TRIALS: usize = 40;
+const TRIALS: usize = 20;
+/// How much longer than the trial before it each waits for what cannot be seen.
+const LONGER: Duration = Duration::from_millis(5);
 
 /// An observer that has heard of a leader.
 async fn observed(caller: &Caller, name: &str) -> (tenure_e2e::Observer, LeaderKey) {
@@ -41,7 +43,7 @@ async fn an_observer_hears_of_the_leader_and_nobody_else() {
             let (mut observer, leader) = observed(&caller, &name).await;
             caller.resign(leader).await.unwrap();
             // etcd must have come to look for a first key again; how long that takes cannot be seen.
-            tokio::time::sleep(Duration::from_millis(10 * trial as u64)).await;
+            tokio::time::sleep(LONGER * trial as u32).await;
             caller.client().kv().txn(both_at_once(&name)).await.unwrap();
             let heard = observer.next_value().await;
             let leads = caller.leader(&name).await.unwrap().kv.unwrap();

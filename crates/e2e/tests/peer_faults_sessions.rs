@@ -3,16 +3,22 @@
 //! What is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
 #![allow(clippy::unwrap_used)]
 
-use std::process::Command;
+use std::{process::Command, time::Duration};
 
 use tempfile::TempDir;
+use tenure::grpc::ClientError;
 use tenure_e2e::{
-    Cluster, Etcd, Plan, Side, eventually,
+    Caller, Cluster, Etcd, Plan, Side, eventually,
     faults::{on_both, on_so_many},
     pb, tools,
 };
 
 const TTL: i64 = 600;
+/// Long enough to outlive an election of etcd's.
+const SHORT_TTL: i64 = 3;
+const RENEWAL_INTERVAL: Duration = Duration::from_millis(500);
+/// etcd looks for dead leases twice in a second.
+const SLEEPER_PATIENCE: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_raft_leader_does_not_start_leases_anew() {
@@ -37,6 +43,64 @@ async fn a_new_raft_leader_does_not_start_leases_anew() {
         }
     })
     .await;
+}
+
+/// A raft leader is stopped until every lease it knows must have run out in its eyes, and continued. Meanwhile another
+/// leads, and there the session is renewed all the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raft_leader_that_slept_ends_no_live_session() {
+    on_so_many("a_raft_leader_that_slept_ends_no_live_session", 3, async |side: &mut Side| {
+        // Now and then it happens to spare them.
+        let sleeps = if matches!(side, Side::Etcd(_)) { 5 } else { 2 };
+        for _ in 0..sleeps {
+            let sleeper = side.raft_leader().await;
+            let awake = side.caller_at((sleeper + 1) % 3);
+            let (live, dead) = (awake.lease(SHORT_TTL).await, awake.lease(SHORT_TTL).await);
+            let renewing = tokio::spawn({
+                let awake = awake.clone();
+                async move {
+                    loop {
+                        // A renewal that was on its way to the sleeper must not hold up the next.
+                        let _ = tokio::time::timeout(RENEWAL_INTERVAL, renew(&awake, live)).await;
+                        tokio::time::sleep(RENEWAL_INTERVAL).await;
+                    }
+                }
+            });
+            side.pause(sleeper);
+            eventually("a lease that nobody renews has ended", async || {
+                let left = time_to_live(&awake, dead).await?;
+                if left == -1 { Ok(()) } else { Err(left.to_string()) }
+            })
+            .await;
+            let left = time_to_live(&awake, live).await.unwrap();
+            assert!(left > 0, "it is renewed while the other sleeps: {left}");
+            side.resume(sleeper);
+            let leads = side.raft_leader().await;
+            assert_ne!(leads, sleeper, "it slept through an election");
+            // What it decided in its sleep would come to pass now.
+            let ended = eventually("the session ended", async || {
+                let left = time_to_live(&awake, live).await?;
+                if left == -1 { Ok(()) } else { Err(left.to_string()) }
+            });
+            let ended = tokio::time::timeout(SLEEPER_PATIENCE, ended).await.is_ok();
+            renewing.abort();
+            if ended {
+                return "a session that was renewed all the time ended".to_owned();
+            }
+        }
+        "the session lives".to_owned()
+    })
+    .await;
+}
+
+async fn renew(caller: &Caller, lease: i64) -> Result<i64, ClientError> {
+    caller.client().lease().renewals(lease).await?.answer().await.map(|answer| answer.ttl)
+}
+
+async fn time_to_live(caller: &Caller, lease: i64) -> Result<i64, String> {
+    let ask = pb::LeaseTimeToLiveRequest { id: lease, keys: false };
+    let answer = caller.client().lease().time_to_live(ask).await;
+    answer.map(|answer| answer.ttl).map_err(|error| error.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]

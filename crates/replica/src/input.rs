@@ -186,6 +186,12 @@ pub struct Effects {
     pub applied: usize,
     /// The time to live of each lease that was granted, in seconds.
     pub granted_ttls: Vec<i64>,
+    /// How many began to lead.
+    pub tenures_begun: u64,
+    /// How long each who was granted something had waited, by the clock for people.
+    pub waited_ms: Vec<u64>,
+    /// How long each who led had led, by the clock for people.
+    pub held_ms: Vec<u64>,
     /// What an operator may want to read.
     pub notices: Vec<Notice>,
     /// This member must stop at once.

@@ -61,7 +61,7 @@ impl Proposals {
     pub(crate) fn change_refused(&mut self, instead: Bytes) {
         if let Some(first) = self.queue.front_mut() {
             self.queued_bytes = self.queued_bytes - first.bytes.len() + instead.len();
-            *first = Sealed { bytes: instead, is_change: false, commands: 1 };
+            *first = Sealed { bytes: instead, is_change: false, is_urgent: true, commands: 1 };
         }
     }
 
@@ -79,7 +79,8 @@ impl Proposals {
         }
         let since = *self.queued_since.get_or_insert(now);
         let waiting = self.queue.iter().map(|batch| batch.commands).sum();
-        let complete = self.gather.is_complete(waiting, since, now);
+        let urgent = self.queue.iter().any(|batch| batch.is_urgent);
+        let complete = urgent || self.gather.is_complete(waiting, since, now);
         if !self.may_propose(now) || (self.in_flight.is_empty() && !complete) {
             return false;
         }

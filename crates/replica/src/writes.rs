@@ -68,6 +68,8 @@ struct Open {
     since: Moment,
     /// Nothing may be added to it: it carries a change of the members.
     is_change: bool,
+    /// It does not wait for company: somebody's turn may depend on it.
+    is_urgent: bool,
 }
 
 impl Waiting {
@@ -81,11 +83,18 @@ impl Waiting {
         }
         let is_change = command.concerns_raft();
         if is_change || self.open.back().is_none_or(Open::is_full) {
-            self.open.push_back(Open { commands: vec![], waiters: vec![], since: now, is_change });
+            self.open.push_back(Open {
+                commands: vec![],
+                waiters: vec![],
+                since: now,
+                is_change,
+                is_urgent: false,
+            });
         }
         let open = self.open.back_mut().expect("an open batch was just made sure of");
         let before = open.commands.len();
         command.encode(&mut open.commands);
+        open.is_urgent |= command.is_urgent();
         open.waiters.push(waiter);
         self.bytes += open.commands.len() - before;
         self.commands += 1;
@@ -119,6 +128,7 @@ impl Open {
         self.commands.extend_from_slice(&other.commands);
         self.waiters.extend(other.waiters);
         self.since = self.since.min(other.since);
+        self.is_urgent |= other.is_urgent;
     }
 }
 
@@ -132,6 +142,7 @@ struct Sent {
     front: Option<Front>,
     sent_at: Moment,
     is_change: bool,
+    is_urgent: bool,
 }
 
 /// The first commands of a batch: they may be younger than the rest by nearly as long as a request may
@@ -151,6 +162,8 @@ pub(crate) struct Sealed {
     pub(crate) bytes: Bytes,
     /// It carries a change of the members that concerns raft.
     pub(crate) is_change: bool,
+    /// It does not wait for company.
+    pub(crate) is_urgent: bool,
     /// How many commands it holds.
     pub(crate) commands: usize,
 }
@@ -215,15 +228,18 @@ impl Writes {
             front,
             sent_at: now,
             is_change: open.is_change,
+            is_urgent: open.is_urgent,
         });
-        Some(Sealed { bytes, is_change: open.is_change, commands })
+        let (is_change, is_urgent) = (open.is_change, open.is_urgent);
+        Some(Sealed { bytes, is_change, is_urgent, commands })
     }
 
     fn may_send(&self, now: Moment) -> bool {
         let Some(since) = self.waiting_since() else { return false };
         let Some(last) = self.sent.back() else {
             let count = self.session.commands + self.ordinary.commands;
-            return self.gather.is_complete(count, since, now);
+            let urgent = self.session.first().is_some_and(|open| open.is_urgent);
+            return urgent || self.gather.is_complete(count, since, now);
         };
         self.may_follow() && now.since(last.sent_at) >= PIPELINE_AFTER
     }
@@ -257,6 +273,7 @@ impl Writes {
         let sealed = |sent: &Sent| Sealed {
             bytes: sent.bytes.clone(),
             is_change: sent.is_change,
+            is_urgent: sent.is_urgent,
             commands: sent.waiters.len(),
         };
         self.sent.iter().map(sealed).collect()

@@ -186,13 +186,17 @@ impl Gate {
                 match self.inner.step(&pass, edition)? {
                     Step::In(place) => return Ok(self.passage(&pass, place)),
                     Step::Write => {
-                        let writing = Writing::of(&self.inner);
-                        tokio::task::spawn_blocking(move || writing.write());
                         obstacle = Obstacle::Disk { waited: Duration::ZERO };
+                        let writing = Writing::of(&self.inner);
+                        // Awaited to its very end: nothing of it keeps the file open when the last
+                        // gate is dropped. What came of it is in the state.
+                        let _ = tokio::task::spawn_blocking(move || writing.write()).await;
                     }
-                    Step::Wait(now) => obstacle = now,
+                    Step::Wait(now) => {
+                        obstacle = now;
+                        changed.await;
+                    }
                 }
-                changed.await;
             }
         };
         match tokio::time::timeout(self.inner.patience, coming_in).await {

@@ -99,4 +99,62 @@ impl<'a> Lines<'a> {
         let send = async |channel, request| LinesClient::new(channel).observe(request).await;
         self.client.call(Kind::Repeatable, request, send).await
     }
+
+    /// Who led before.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn history(&self, name: String) -> Result<pb::HistoryResponse, ClientError> {
+        let send = async |channel, request| LinesClient::new(channel).history(request).await;
+        self.client.call(Kind::Repeatable, pb::HistoryRequest { name }, send).await
+    }
+
+    /// All lines whose names begin so.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn list(&self, prefix: String) -> Result<pb::ListLinesResponse, ClientError> {
+        let send = async |channel, request| LinesClient::new(channel).list(request).await;
+        self.client.call(Kind::Repeatable, pb::ListLinesRequest { prefix }, send).await
+    }
+
+    /// Makes a candidate the next leader. Asked for again, it changes nothing.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn transfer(
+        &self,
+        request: pb::TransferRequest,
+    ) -> Result<pb::TransferResponse, ClientError> {
+        let send = async |channel, request| LinesClient::new(channel).transfer(request).await;
+        self.client.call(Kind::Repeatable, request, send).await
+    }
+
+    /// Takes a place away. Without a token it is not repeated: the next leader would be next.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn evict(&self, request: pb::EvictRequest) -> Result<pb::EvictResponse, ClientError> {
+        let kind = if request.token == 0 { Kind::Mutation } else { Kind::Repeatable };
+        let send = async |channel, request| LinesClient::new(channel).evict(request).await;
+        self.client.call(kind, request, send).await
+    }
+
+    /// Nobody leads until the name is resumed.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn freeze(&self, name: String) -> Result<pb::FreezeResponse, ClientError> {
+        let send = async |channel, request| LinesClient::new(channel).freeze(request).await;
+        self.client.call(Kind::Repeatable, pb::FreezeRequest { name }, send).await
+    }
+
+    /// They may lead again.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn resume(&self, name: String) -> Result<pb::ResumeResponse, ClientError> {
+        let send = async |channel, request| LinesClient::new(channel).resume(request).await;
+        self.client.call(Kind::Mutation, pb::ResumeRequest { name }, send).await
+    }
 }

@@ -365,7 +365,11 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         what: "a raft leader that slept ends sessions that are alive",
         source: "etcd#15247, #12528",
-        shown: Elsewhere("`crates/e2e/tests/lease.rs`"),
+        shown: Both {
+            test: "a_raft_leader_that_slept_ends_no_live_session",
+            etcd: "a session that was renewed all the time ended",
+            tenure: "the session lives",
+        },
     },
     Fault {
         what: "who asks for 1 s gets 2",

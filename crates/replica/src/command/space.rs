@@ -34,6 +34,12 @@ impl Command {
         }
     }
 
+    /// Whether it does not wait for company: somebody's turn may depend on it. A renewal does: there are
+    /// many of them, and none is in a hurry.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.lane() == Lane::Session && !matches!(self, Command::LeaseRenew(_))
+    }
+
     /// Whether it may not be applied while the store is full.
     pub fn needs_room(&self) -> bool {
         match self {

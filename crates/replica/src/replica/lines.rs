@@ -66,6 +66,15 @@ impl Replica {
                     self.lines.drains.forget(name);
                     self.lines.drains.restart(name.clone(), Duration::from_millis(*within_ms), now);
                 }
+                Event::Began { .. } => self.effects.tenures_begun += 1,
+                Event::Ended { tenure, .. } => {
+                    let until = tenure.end.map_or(tenure.from_ms, |end| end.at_ms);
+                    self.effects.held_ms.push(until.saturating_sub(tenure.from_ms));
+                }
+                Event::Granted { place, .. } => {
+                    let clock = self.clock_ms(now).unwrap_or_default();
+                    self.effects.waited_ms.push(clock.saturating_sub(place.since_ms));
+                }
                 _ => {}
             }
         }

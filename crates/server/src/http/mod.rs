@@ -9,9 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use bytes::Bytes;
 use serde_json::json;
 use tenure_api::AlarmKind;
-use tenure_replica::{Consistency, Read};
+use tenure_replica::{Consistency, Read, Reply};
 
 use crate::{grpc::ETCD_VERSION, node::Door};
 
@@ -99,7 +100,19 @@ fn verdict(sick: Option<String>) -> impl IntoResponse {
 
 async fn metrics(State(door): State<Door>) -> impl IntoResponse {
     const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    read_lines(&door).await;
     ([(header::CONTENT_TYPE, TEXT)], door.metrics.text(&door.status()))
+}
+
+/// Who leads is not counted anywhere: it is looked up when somebody asks.
+async fn read_lines(door: &Door) {
+    let read = |read| door.ask(tenure_replica::Request::Read(read, Consistency::Serializable));
+    let (lines, sessions) = tokio::join!(read(Read::Lines(Bytes::new())), read(Read::Sessions));
+    let lines = lines.and_then(|answer| answer.result);
+    let sessions = sessions.and_then(|answer| answer.result);
+    if let (Ok(Reply::Lines(lines)), Ok(Reply::Sessions(sessions))) = (lines, sessions) {
+        door.metrics.line.read(&lines, sessions.len());
+    }
 }
 
 async fn version() -> impl IntoResponse {

@@ -9,6 +9,7 @@ mod core;
 mod disk;
 mod health;
 mod lease;
+mod line;
 mod make;
 mod messages;
 mod mvcc;
@@ -25,7 +26,8 @@ use tenure_replica::Status;
 use self::make::Maker;
 pub(crate) use self::{
     core::CoreMetrics, disk::DiskMetrics, health::HealthMetrics, lease::LeaseMetrics,
-    mvcc::MvccMetrics, network::NetworkMetrics, rpc::Counted, server::ServerMetrics,
+    line::LineMetrics, mvcc::MvccMetrics, network::NetworkMetrics, rpc::Counted,
+    server::ServerMetrics,
 };
 use crate::Config;
 
@@ -36,6 +38,7 @@ pub(crate) struct Metrics {
     pub(crate) disk: DiskMetrics,
     pub(crate) health: HealthMetrics,
     pub(crate) lease: LeaseMetrics,
+    pub(crate) line: LineMetrics,
     pub(crate) mvcc: MvccMetrics,
     pub(crate) network: NetworkMetrics,
     pub(crate) rpc: rpc::RpcMetrics,
@@ -60,6 +63,7 @@ impl Metrics {
             disk: DiskMetrics::new(&make),
             health: HealthMetrics::new(&make),
             lease: LeaseMetrics::new(&make),
+            line: LineMetrics::new(&make),
             mvcc: MvccMetrics::new(&make),
             network: NetworkMetrics::new(&make, config.member_id()),
             rpc: rpc::RpcMetrics::new(&make, config.metrics),

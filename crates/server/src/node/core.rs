@@ -348,6 +348,7 @@ impl Core {
 
     fn carry_out(&mut self, now: Moment, effects: Effects) -> Result<(), Stopped> {
         let mut status_changed = false;
+        self.meter.metrics.line.noted(&effects);
         for notice in effects.notices {
             status_changed |= matches!(
                 notice,

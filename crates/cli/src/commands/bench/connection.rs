@@ -253,6 +253,10 @@ pub(super) mod path {
     pub(in super::super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
     pub(in super::super) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
     pub(in super::super) const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+    pub(in super::super) const LOCK: &str = "/v3lockpb.Lock/Lock";
+    pub(in super::super) const UNLOCK: &str = "/v3lockpb.Lock/Unlock";
+    pub(in super::super) const CAMPAIGN: &str = "/v3electionpb.Election/Campaign";
+    pub(in super::super) const RESIGN: &str = "/v3electionpb.Election/Resign";
     pub(in super::super) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 }
 

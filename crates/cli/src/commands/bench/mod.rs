@@ -1,7 +1,7 @@
 //! Load a cluster and measure it.
 //!
-//! Speaks nothing but the etcd v3 API, so that it measures tenure and a real etcd with the same
-//! hands. The machine under test is usually this one, so the load must cost little: one thread
+//! Speaks the etcd v3 API, so that it measures tenure and a real etcd with the same hands; only what
+//! etcd cannot do at all is measured by the library. The machine under test is usually this one, so the load must cost little: one thread
 //! unless told otherwise, plain HTTP/2 under the requests (`connection`), and the CPU it takes is
 //! part of every report.
 //!
@@ -14,11 +14,14 @@ mod drive;
 mod gap;
 mod gateway;
 mod get;
+mod hand_over;
+mod hold;
 mod key;
 mod lease_expiry;
 mod lease_grant;
 mod lease_keepalive;
 mod load;
+mod lock;
 mod put;
 mod report;
 mod stage;
@@ -55,6 +58,13 @@ enum Workload {
     LeaseKeepalive(lease_keepalive::Args),
     /// Let leases run out and see how late their keys go
     LeaseExpiry(lease_expiry::Args),
+    /// Take a lock and give it back
+    Lock(lock::Args),
+    /// Let one leader go and see how soon the next one is told
+    HandOver(hand_over::Args),
+    /// Lead until killed: the victim of `hand-over`
+    #[command(hide = true)]
+    Hold(hold::Args),
     /// Write without pause, move on at every failure, and measure the longest time without a write
     Gap(gap::Args),
 }
@@ -80,6 +90,9 @@ pub(crate) fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
             Workload::LeaseGrant(args) => lease_grant::run(args, &settings).await,
             Workload::LeaseKeepalive(args) => lease_keepalive::run(args, &settings).await,
             Workload::LeaseExpiry(args) => lease_expiry::run(args, &settings).await,
+            Workload::Lock(args) => lock::run(args, &settings).await,
+            Workload::HandOver(args) => hand_over::run(args, &settings).await,
+            Workload::Hold(args) => hold::run(args, &settings).await,
             Workload::Gap(args) => gap::run(args, &settings).await,
         }
     })?;

@@ -1,6 +1,11 @@
 //! The machine dies, or the disk fails, at every step of writing a newer token down.
 
-use super::super::{Gate, Limits, OpenError, Pass, Refusal};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+use super::super::{Gate, Limits, Obstacle, OpenError, Pass, Refusal};
 use super::simulated::{Op, STEPS, Simulated, Survived};
 use super::token;
 
@@ -17,14 +22,17 @@ fn at_seven() -> (Gate, Simulated) {
 }
 
 #[test]
-fn a_newer_token_takes_four_steps_and_a_known_one_none() {
+fn a_newer_token_of_any_kind_takes_four_steps_and_a_known_one_none() {
     let (gate, disk) = at_seven();
-    let before = disk.log().len();
-    gate.raise_blocking(token(8)).unwrap();
-    assert_eq!(disk.log()[before..], STEPS);
-    gate.raise_blocking(token(8)).unwrap();
-    let _ = gate.raise_blocking(token(7)).unwrap_err();
-    assert_eq!(disk.log().len(), before + STEPS.len());
+    let newer = Pass::from(token(8));
+    for pass in [newer, newer.shared(), newer.permit(0), Pass::to("other", token(1))] {
+        let before = disk.log().len();
+        gate.raise_blocking(pass).unwrap();
+        assert_eq!(disk.log()[before..], STEPS, "{pass:?}");
+        gate.raise_blocking(pass).unwrap();
+        let _ = gate.raise_blocking(token(7)).unwrap_err();
+        assert_eq!(disk.log().len(), before + STEPS.len(), "{pass:?}");
+    }
 }
 
 #[test]
@@ -86,6 +94,52 @@ fn after_a_failed_step_it_never_admits_again_even_if_the_disk_works_again() {
             assert_eq!(disk.log().len(), writes, "a failed write is not tried again");
         }
     }
+}
+
+#[tokio::test]
+async fn a_failed_write_ends_the_waiting_of_tasks_too() {
+    let (gate, disk) = at_seven();
+    disk.fail_at(1, false);
+    let refused = gate.enter(token(9)).await.unwrap_err();
+    assert!(matches!(refused, Refusal::Broken { .. }), "{refused}");
+    assert!(matches!(gate.enter(token(7)).await, Err(Refusal::Broken { .. })));
+}
+
+/// Nobody knows how far a write got that ended in a panic.
+#[tokio::test]
+async fn a_write_that_is_given_up_half_way_closes_the_gate() {
+    for on_this_thread in [true, false] {
+        let (gate, disk) = at_seven();
+        disk.panic();
+        if on_this_thread {
+            catch_unwind(AssertUnwindSafe(|| gate.raise_blocking(token(9)))).unwrap_err();
+        } else {
+            let refused = gate.raise(token(9)).await.unwrap_err();
+            assert!(matches!(refused, Refusal::Broken { .. }), "{refused}");
+        }
+        let refused = gate.enter_blocking(token(9)).unwrap_err();
+        assert!(matches!(refused, Refusal::Broken { .. }), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_does_not_answer_is_waited_for_only_so_long() {
+    let disk = Simulated::default();
+    let limits = Limits { patience: Duration::from_millis(20), ..Limits::default() };
+    let gate = Gate::create_on(Box::new(disk.clone()), limits).unwrap();
+    disk.stall(true);
+    let refused = gate.enter(token(9)).await.unwrap_err();
+    let Refusal::NotYet { obstacle: Obstacle::Disk { .. }, .. } = refused else {
+        panic!("{refused}")
+    };
+    // It is not let in before the disk has it, and what is older is shut out already.
+    assert!(matches!(gate.enter(token(7)).await, Err(Refusal::Stale { .. })));
+    assert!(!gate.admits(token(9)).is_admitted());
+    disk.stall(false);
+    while let Err(refused) = gate.raise(token(9)).await {
+        assert!(matches!(refused, Refusal::NotYet { .. }), "{refused}");
+    }
+    assert_eq!(disk.log().len(), 2 * STEPS.len(), "written once, though asked for often");
 }
 
 #[test]

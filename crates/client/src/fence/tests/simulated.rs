@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
 use super::super::disk::Disk;
@@ -37,11 +37,15 @@ struct Inside {
     fails_at: Option<(usize, bool)>,
     /// This kind of operation says that it was done, and was not.
     lies: Option<Op>,
+    /// Does not answer for now.
+    stalls: bool,
+    /// Panics instead of answering.
+    panics: bool,
 }
 
 /// Clones are the same disk.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Simulated(Arc<Mutex<Inside>>);
+pub(super) struct Simulated(Arc<Mutex<Inside>>, Arc<Condvar>);
 
 /// What of the unflushed survived a crash.
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +77,24 @@ impl Simulated {
         self.0.lock().unwrap().fails_at = None;
     }
 
+    /// Does not answer, from now on or no longer.
+    pub(super) fn stall(&self, stalls: bool) {
+        self.0.lock().unwrap().stalls = stalls;
+        self.1.notify_all();
+    }
+
+    /// Panics at the next operation.
+    pub(super) fn panic(&self) {
+        self.0.lock().unwrap().panics = true;
+    }
+
     pub(super) fn lie(&self, op: Op) {
         self.0.lock().unwrap().lies = Some(op);
     }
 
     /// Everything that was done, in order.
     pub(super) fn log(&self) -> Vec<Op> {
-        self.0.lock().unwrap().log.clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).log.clone()
     }
 
     /// The machine loses power; this is what it finds afterwards.
@@ -101,11 +116,13 @@ impl Simulated {
         };
         let names = (keep(file), keep(beside));
         let found = Inside { contents, cached: names, flushed: names, ..Inside::default() };
-        Simulated(Arc::new(Mutex::new(found)))
+        Simulated(Arc::new(Mutex::new(found)), Arc::default())
     }
 
     fn act(&self, op: Op, effect: impl FnOnce(&mut Inside)) -> io::Result<()> {
-        let mut inside = self.0.lock().unwrap();
+        let inside = self.0.lock().unwrap();
+        let mut inside = self.1.wait_while(inside, |inside| inside.stalls).unwrap();
+        assert!(!inside.panics, "a bug in the disk");
         let number = inside.log.len();
         inside.log.push(op);
         let failed = match inside.fails_at {

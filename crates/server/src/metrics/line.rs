@@ -1,0 +1,76 @@
+//! `tenure_election_*`, `tenure_lock_*`, `tenure_sessions`: who leads, who waits, and for how long.
+
+use prometheus::{Histogram, IntCounter, IntGauge, IntGaugeVec};
+use tenure_replica::{Effects, LineSummary};
+
+use super::make::{Buckets, Maker};
+
+/// Lines that are named one by one. Whoever has more of them looks at them by other means.
+pub(crate) const LINES_NAMED_MAX: usize = 1000;
+
+pub(crate) struct LineMetrics {
+    leader: IntGaugeVec,
+    candidates: IntGaugeVec,
+    transitions: IntCounter,
+    waited: Histogram,
+    held: Histogram,
+    sessions: IntGauge,
+}
+
+impl LineMetrics {
+    pub(super) fn new(make: &Maker<'_>) -> LineMetrics {
+        LineMetrics {
+            leader: make.gauges(
+                "tenure_election_leader",
+                "1 for whoever leads an election or holds a lock.",
+                &["election", "identity"],
+            ),
+            candidates: make.gauges(
+                "tenure_election_candidates",
+                "How many hold or wait.",
+                &["election"],
+            ),
+            transitions: make.counter(
+                "tenure_election_transitions_total",
+                "How often somebody began to lead, in all elections and locks.",
+            ),
+            waited: make.histogram(
+                "tenure_lock_wait_seconds",
+                "How long those who were granted something had stood in line.",
+                Buckets { first: 0.001, count: 20 },
+            ),
+            held: make.histogram(
+                "tenure_lock_held_seconds",
+                "How long those who led had led when it ended.",
+                Buckets { first: 0.001, count: 24 },
+            ),
+            sessions: make.gauge("tenure_sessions", "Sessions that live."),
+        }
+    }
+
+    /// What a round of the core loop brought.
+    pub(crate) fn noted(&self, effects: &Effects) {
+        self.transitions.inc_by(effects.tenures_begun);
+        for ms in &effects.waited_ms {
+            self.waited.observe(*ms as f64 / 1e3);
+        }
+        for ms in &effects.held_ms {
+            self.held.observe(*ms as f64 / 1e3);
+        }
+    }
+
+    /// How things are, for somebody who asks.
+    pub(crate) fn read(&self, lines: &[LineSummary], sessions: usize) {
+        self.leader.reset();
+        self.candidates.reset();
+        for line in lines.iter().take(LINES_NAMED_MAX) {
+            let name = String::from_utf8_lossy(&line.name);
+            let all = line.holders + line.waiting;
+            self.candidates.with_label_values(&[&*name]).set(all as i64);
+            if let Some(leader) = &line.leader {
+                self.leader.with_label_values(&[&*name, &leader.identity]).set(1);
+            }
+        }
+        self.sessions.set(sessions as i64);
+    }
+}

@@ -31,7 +31,7 @@ impl Drop for Candidate {
 
 async fn led_by(ctl: &Ctl, name: &str, identity: &str) -> serde_json::Value {
     eventually(&format!("{identity} leads"), async || {
-        let said = ctl.run(&["leader", name, "-w", "json"]).stdout;
+        let said = ctl.run(&["leader", name, "-w", "json"]).out;
         let leader: serde_json::Value =
             serde_json::from_str(said.trim()).map_err(|_| format!("nobody: {said}"))?;
         if leader["identity"] == identity { Ok(leader) } else { Err(said) }
@@ -47,7 +47,7 @@ async fn a_leadership_is_handed_over_frozen_and_remembered() {
     let first = led_by(&ctl, "jobs", "alice").await;
     let bob = Candidate::stand(&cluster, "jobs", "bob");
     eventually("bob waits", async || {
-        let said = ctl.run(&["candidates", "jobs"]).stdout;
+        let said = ctl.run(&["candidates", "jobs"]).out;
         let lines: Vec<&str> = said.lines().collect();
         if lines.len() == 2 && lines[1].starts_with("bob\twaits") { Ok(()) } else { Err(said) }
     })
@@ -66,8 +66,7 @@ async fn a_leadership_is_handed_over_frozen_and_remembered() {
     assert!(code == 4 && said.contains("frozen"), "{code}: {said}");
     assert_eq!(ctl.run(&["leader", "jobs"]).code, Some(3));
     ctl.run(&["resume", "jobs"]).ok();
-    let told: Vec<String> =
-        ctl.run(&["history", "jobs"]).ok().lines().map(str::to_owned).collect();
+    let told: Vec<String> = ctl.run(&["history", "jobs"]).ok().lines().map(str::to_owned).collect();
     assert!(told[0].starts_with("alice") && told[0].ends_with("transferred"), "{told:?}");
     assert!(told[1].starts_with("bob") && told[1].ends_with("frozen"), "{told:?}");
 }
@@ -78,8 +77,8 @@ async fn whoever_does_not_want_to_wait_is_told_at_once() {
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
     let _alice = Candidate::stand(&cluster, "jobs", "alice");
     let leader = led_by(&ctl, "jobs", "alice").await;
-    let Said { code, stderr, .. } = ctl.run(&["elect", "jobs", "-n"]);
-    assert!(code == Some(3) && stderr.contains("somebody else leads jobs"), "{code:?}: {stderr}");
+    let Said { code, err, .. } = ctl.run(&["elect", "jobs", "-n"]);
+    assert!(code == Some(3) && err.contains("somebody else leads jobs"), "{code:?}: {err}");
     let token = leader["token"].to_string();
     let evicted = ctl.run(&["evict", "jobs", "--token", &token]).ok();
     assert_eq!(evicted.trim(), format!("evicted alice with token {token}"));

@@ -68,6 +68,7 @@ cases! {
         closing_frees_everything_at_once,
         a_dropped_session_is_given_back,
         one_session_serves_many_names,
+        it_needs_no_runtime_of_the_program,
         bad_names_and_settings_are_refused;
     electors:
         it_releases_only_after_the_work_has_ended,

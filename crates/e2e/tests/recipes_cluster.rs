@@ -78,6 +78,38 @@ async fn holders_and_waiters_outlive_every_member() {
     }
 }
 
+/// Hundreds of requests are under way when members die: each is done once.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_requests_outlive_every_member() {
+    const NAMES: usize = 200;
+    let mut cluster = Cluster::start(3).await;
+    for engine in engines(&cluster) {
+        let session = Session::open(&engine, TTL).await.unwrap();
+        let locks = (0..NAMES).map(|at| {
+            let lock = Lock::new(&session, format!("{}-{at}", engine.name())).unwrap();
+            tokio::spawn(async move { lock.lock().await })
+        });
+        let locks: Vec<_> = locks.collect();
+        for at in 0..3 {
+            cluster.members[at].kill();
+            cluster.members[at].start();
+            cluster.ready().await;
+        }
+        for lock in locks {
+            let held = bounded("held", lock).await.unwrap().unwrap();
+            let name = held.name().clone();
+            assert_eq!(engine.candidates(name).await.unwrap()[0].token, held.token());
+            held.release().await.unwrap();
+        }
+        let keys = tenure_e2e::pb::RangeRequest {
+            key: format!("{}-", engine.name()).into(),
+            range_end: format!("{}.", engine.name()).into(),
+            ..Default::default()
+        };
+        assert_eq!(cluster.client().kv().range(keys).await.unwrap().count, 0, "nothing is left");
+    }
+}
+
 /// Stock keys, the recipe over keys, and sessions of tenure.v1 stand in one line.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_means_stand_in_one_line() {

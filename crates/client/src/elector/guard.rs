@@ -46,27 +46,28 @@ pub(super) async fn watch_over(
         () = end_in_time(&held, &scope, orders) => {}
         () = ended => return,
     }
-    let mut overdue = false;
-    phase.send_if_modified(|phase| {
-        overdue = *phase == Phase::Running;
+    enforce(orders.on_lost, &phase);
+}
+
+/// The work must be over. If it is not, does what was ordered for that.
+pub(super) fn enforce(on_lost: OnLost, phase: &watch::Sender<Phase>) {
+    let overdue = phase.send_if_modified(|phase| {
+        let overdue = *phase == Phase::Running;
         if overdue {
             *phase = Phase::Over;
         }
         overdue
     });
-    if !overdue {
-        return;
-    }
-    match orders.on_lost {
-        OnLost::Cancel => {}
-        OnLost::Exit(code) => {
+    match on_lost {
+        OnLost::Exit(code) if overdue => {
             tracing::error!(code, "leadership is lost and the work goes on: ending this process");
             std::process::exit(code);
         }
-        OnLost::Abort => {
+        OnLost::Abort if overdue => {
             tracing::error!("leadership is lost and the work goes on: aborting this process");
             std::process::abort();
         }
+        OnLost::Cancel | OnLost::Exit(_) | OnLost::Abort => {}
     }
 }
 

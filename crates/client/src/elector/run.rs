@@ -8,7 +8,7 @@ use tenure_api::LeaseId;
 use tokio::sync::watch;
 
 use super::config::OnDoubt;
-use super::guard::{Orders, Phase, watch_over};
+use super::guard::{Orders, Phase, enforce, watch_over};
 use super::scope::{Cancelled, Scope};
 use super::{ElectorState, LeaderElector};
 use crate::backend::Sight;
@@ -212,13 +212,7 @@ impl LeaderElector {
                 Err(loss) => {
                     scope.cancel(Cancelled::Lost(loss));
                     tokio::time::sleep(self.inner.config.stop_grace).await;
-                    phase.send_if_modified(|phase| {
-                        let running = *phase == Phase::Running;
-                        if running {
-                            *phase = Phase::Over;
-                        }
-                        running
-                    });
+                    enforce(self.inner.config.on_lost, phase);
                     return std::future::pending().await;
                 }
             }

@@ -27,6 +27,9 @@ use crate::{Doubt, Engine, Loss, SessionError};
 /// A session. Clones are the same one; it ends when the last clone, and everything that was taken
 /// with it, is gone.
 ///
+/// One is enough for a process: it serves any number of names, each of them once. It has a thread, so
+/// the program needs no runtime of its own.
+///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;

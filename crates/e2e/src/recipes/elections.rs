@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure::{AcquireError, Doubt, Election, Loss, ProclaimError, SessionState};
 
-use super::{Ground, bounded};
+use super::{Ground, at_once, bounded};
 use crate::pb;
 
 /// Candidates lead in the order in which they came, each with a greater token.
@@ -37,7 +37,7 @@ pub async fn a_waiter_whose_session_is_revoked_is_told_at_once(ground: &Ground) 
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
     ground.in_line("job", 2).await;
     ground.revoke(&second).await;
-    let error = bounded("told at once", campaign).await.unwrap().unwrap_err();
+    let error = at_once("told", campaign).await.unwrap().unwrap_err();
     assert!(matches!(error, AcquireError::SessionOver { .. }), "{error}");
     assert_eq!(ground.keys("job").await.len(), 1, "and the leader leads on");
     assert!(leads.may_act(Duration::ZERO).is_ok());
@@ -50,7 +50,7 @@ pub async fn a_waiter_whose_key_is_deleted_is_told_at_once(ground: &Ground) {
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
     let keys = ground.in_line("job", 2).await;
     delete(ground, &keys[1].key).await;
-    let error = bounded("told at once", campaign).await.unwrap().unwrap_err();
+    let error = at_once("told", campaign).await.unwrap().unwrap_err();
     assert!(matches!(error, AcquireError::SessionOver { loss: Loss::KeyDeleted, .. }), "{error}");
     drop(leads);
 }
@@ -62,7 +62,7 @@ pub async fn a_leader_whose_session_is_revoked_is_told(ground: &Ground) {
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
     ground.in_line("job", 2).await;
     ground.revoke(&first).await;
-    let loss = bounded("told", leads.lost()).await;
+    let loss = at_once("told", leads.lost()).await;
     assert!(matches!(loss, Loss::NotFound | Loss::Revoked), "{loss}");
     assert_eq!(leads.may_act(Duration::ZERO), Err(Doubt::Lost));
     assert_eq!(leads.state(), SessionState::Lost(loss));
@@ -80,7 +80,7 @@ pub async fn a_leader_whose_key_is_deleted_is_told_and_its_session_lives(ground:
     let leads = election.candidate("a").campaign().await.unwrap();
     let keys = ground.in_line("job", 1).await;
     delete(ground, &keys[0].key).await;
-    assert_eq!(bounded("told", leads.lost()).await, Loss::KeyDeleted);
+    assert_eq!(at_once("told", leads.lost()).await, Loss::KeyDeleted);
     assert_eq!(session.state(), SessionState::Held);
     let old = leads.token();
     drop(leads);

@@ -130,3 +130,12 @@ pub async fn bounded<T>(what: &str, done: impl Future<Output = T>) -> T {
         Err(_) => panic!("{what}: not within {SOON:?}"),
     }
 }
+
+/// Fails if it is not done before a session of the usual time to live could have renewed: so it was
+/// told, not found out by asking.
+pub async fn at_once<T>(what: &str, done: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(TTL / 4, done).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what}: not at once"),
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure::{AcquireError, Lock, MultiLock, RwLock, Semaphore, Session};
 
-use super::{Ground, bounded};
+use super::{Ground, at_once, bounded};
 
 /// etcd#22082: giving up a hold cannot give up a later one of the same session.
 pub async fn a_late_release_does_not_free_a_newer_hold(ground: &Ground) {
@@ -109,7 +109,7 @@ pub async fn a_writer_whose_session_is_revoked_in_line_is_told(ground: &Ground) 
     let third = tokio::spawn(async move { third.write().await });
     ground.in_line("a", 3).await;
     ground.revoke(&sessions[1]).await;
-    let error = bounded("told", second).await.unwrap().unwrap_err();
+    let error = at_once("told", second).await.unwrap().unwrap_err();
     assert!(matches!(error, AcquireError::SessionOver { .. }), "{error}");
     assert!(!third.is_finished());
     reads.release().await.unwrap();

@@ -14,4 +14,4 @@ pub mod locks;
 pub mod observing;
 pub mod sessions;
 
-pub use ground::{Ground, TTL, bounded};
+pub use ground::{Ground, TTL, at_once, bounded};

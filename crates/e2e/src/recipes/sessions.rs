@@ -123,3 +123,41 @@ pub async fn bad_names_and_settings_are_refused(ground: &Ground) {
     let error = Session::open(&ground.engine, Duration::from_millis(10)).await.unwrap_err();
     assert_eq!(error.to_string(), "session: ttl 10ms must be at least 300ms");
 }
+
+/// A program needs no runtime of its own: the session's thread does everything.
+pub async fn it_needs_no_runtime_of_the_program(ground: &Ground) {
+    let engine = ground.engine.clone();
+    let program = std::thread::spawn(move || {
+        wait_for(async {
+            let session = Session::open(&engine, TTL).await.unwrap();
+            let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
+            let other = Session::open(&engine, TTL).await.unwrap();
+            let limit = Duration::from_millis(100);
+            let late = Lock::new(&other, "a").unwrap().lock_within(limit).await.unwrap_err();
+            assert!(matches!(late, AcquireError::TimedOut { .. }), "{late}");
+            held.release().await.unwrap();
+            session.close().await;
+        });
+    });
+    let ended = tokio::task::spawn_blocking(move || program.join());
+    bounded("the program ends", ended).await.unwrap().unwrap();
+}
+
+/// The simplest executor there is.
+fn wait_for<T>(done: impl Future<Output = T>) -> T {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut done = std::pin::pin!(done);
+    loop {
+        match done.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(done) => return done,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -10,7 +10,7 @@ use tonic_reflection::server::{
 };
 
 /// What is named to those who ask.
-const SERVED: [&str; 10] = [
+const SERVED: [&str; 12] = [
     "etcdserverpb.KV",
     "etcdserverpb.Watch",
     "etcdserverpb.Lease",
@@ -19,6 +19,8 @@ const SERVED: [&str; 10] = [
     "etcdserverpb.Auth",
     "v3electionpb.Election",
     "v3lockpb.Lock",
+    "tenure.v1.Sessions",
+    "tenure.v1.Lines",
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
 ];

@@ -22,6 +22,9 @@ use crate::{LineName, Loss};
 
 /// How much may be asked for and not yet answered. Leaving is always possible.
 const REQUESTS_MAX: usize = 4096;
+/// How many requests may be under way at once; the others wait here. The server remembers its last 64
+/// answers of a session, so whatever is sent again is still known to it.
+const UNDER_WAY_MAX: u64 = 32;
 /// How much may be heard of a name before the answer to its join. There is never more than a few.
 const EARLY_MAX: usize = 64;
 
@@ -48,6 +51,8 @@ pub(super) struct Exchange {
     last_request: u64,
     /// Requests without an answer. Some of them nobody waits for.
     pending: BTreeMap<u64, (Does, Option<Reply>)>,
+    /// The last one that was sent on this stream.
+    last_sent: u64,
     last_renewal: u64,
     renewals: BTreeMap<u64, oneshot::Sender<()>>,
     spots: BTreeMap<String, Tracked>,
@@ -76,15 +81,6 @@ enum News {
     Lost(pb::Lost),
     Drain(pb::Drain),
     DrainCancelled(pb::DrainCancelled),
-}
-
-/// What hearing something leads to.
-#[derive(Debug, Default)]
-pub(super) struct Heard {
-    /// To be sent.
-    pub(super) send: Vec<pb::SessionRequest>,
-    /// The stream is over, and with it the session if there is a reason.
-    pub(super) over: Option<Option<Loss>>,
 }
 
 impl Exchange {
@@ -117,20 +113,31 @@ impl Exchange {
     }
 
     /// Numbers a request and remembers it.
-    pub(super) fn request(
-        &mut self,
-        does: Does,
-    ) -> (pb::SessionRequest, oneshot::Receiver<pb::Answer>) {
+    pub(super) fn request(&mut self, does: Does) -> (u64, oneshot::Receiver<pb::Answer>) {
         let (reply, answer) = oneshot::channel();
-        (self.note(does, Some(reply)), answer)
+        self.note(does, Some(reply));
+        (self.last_request, answer)
     }
 
-    fn note(&mut self, does: Does, reply: Option<Reply>) -> pb::SessionRequest {
+    fn note(&mut self, does: Does, reply: Option<Reply>) {
         self.last_request += 1;
         if !self.over {
-            self.pending.insert(self.last_request, (does.clone(), reply));
+            self.pending.insert(self.last_request, (does, reply));
         }
-        pb::SessionRequest { request: self.last_request, does: Some(does) }
+    }
+
+    /// What is to be sent now, in the order of its numbers.
+    pub(super) fn due(&mut self) -> Vec<pb::SessionRequest> {
+        let Some((first, _)) = self.pending.first_key_value() else { return vec![] };
+        let due = self.pending.range(self.last_sent + 1..first + UNDER_WAY_MAX);
+        let due: Vec<_> = due
+            .map(|(request, (does, _))| pb::SessionRequest {
+                request: *request,
+                does: Some(does.clone()),
+            })
+            .collect();
+        self.last_sent = due.last().map_or(self.last_sent, |last| last.request);
+        due
     }
 
     /// A renewal. It is not sent again: one that was lost confirms nothing.
@@ -151,27 +158,18 @@ impl Exchange {
         spot
     }
 
-    /// A stream was opened: what it says of the session's places counts more than what we knew. Answers
-    /// what is to be sent on it.
-    pub(super) fn opened(
-        &mut self,
-        opened: &pb::SessionOpened,
-        revision: i64,
-    ) -> Vec<pb::SessionRequest> {
+    /// A stream was opened: what it says of the session's places counts more than what we knew, and what
+    /// was not answered is due again.
+    pub(super) fn opened(&mut self, opened: &pb::SessionOpened, revision: i64) {
         self.session = opened.session;
         self.attachment = opened.attachment;
         self.renewals.clear();
+        self.last_sent = 0;
         let names: Vec<String> = self.spots.keys().cloned().collect();
         for name in names {
             let stands = opened.places.iter().find(|place| place.name == name).cloned();
-            // Its leave, if there is one, is sent with the rest below.
             self.news(&name, stands.map_or(News::Absent(revision), News::Stands));
         }
-        let again = |(request, (does, _)): (&u64, &(Does, Option<Reply>))| pb::SessionRequest {
-            request: *request,
-            does: Some(does.clone()),
-        };
-        self.pending.iter().map(again).collect()
     }
 
     /// The session is over: whoever waits for an answer, now or later, learns that there is none.
@@ -181,43 +179,36 @@ impl Exchange {
         self.renewals.clear();
     }
 
-    /// Takes in one message, said at this revision.
-    pub(super) fn hear(&mut self, says: Says, revision: i64) -> Heard {
-        let (name, news) = match says {
-            Says::Opened(opened) => {
-                return Heard { send: self.opened(&opened, revision), over: None };
-            }
+    /// Takes in one message, said at this revision. Answers whether the stream is over; and with it the
+    /// session, if there is a reason.
+    pub(super) fn hear(&mut self, says: Says, revision: i64) -> Option<Option<Loss>> {
+        match says {
+            Says::Opened(opened) => self.opened(&opened, revision),
             Says::Renewed(renewed) => {
                 if let Some(acknowledge) = self.renewals.remove(&renewed.number) {
                     let _ = acknowledge.send(());
                 }
-                return Heard::default();
             }
-            Says::Ended(ended) => {
-                let over = Some(words::session_end(ended.reason));
-                return Heard { send: vec![], over };
+            Says::Ended(ended) => return Some(words::session_end(ended.reason)),
+            Says::Answer(answer) => self.answered(answer),
+            Says::Granted(granted) => {
+                if let Some(place) = granted.place {
+                    self.news(&place.name.clone(), News::Granted(place));
+                }
             }
-            Says::Answer(answer) => {
-                return Heard { send: self.answered(answer), over: None };
-            }
-            Says::Granted(granted) => match granted.place {
-                Some(place) => (place.name.clone(), News::Granted(place)),
-                None => return Heard::default(),
-            },
-            Says::Moved(moved) => (moved.name.clone(), News::Moved(moved)),
-            Says::Lost(lost) => (lost.name.clone(), News::Lost(lost)),
-            Says::Drain(drain) => (drain.name.clone(), News::Drain(drain)),
+            Says::Moved(moved) => self.news(&moved.name.clone(), News::Moved(moved)),
+            Says::Lost(lost) => self.news(&lost.name.clone(), News::Lost(lost)),
+            Says::Drain(drain) => self.news(&drain.name.clone(), News::Drain(drain)),
             Says::DrainCancelled(cancelled) => {
-                (cancelled.name.clone(), News::DrainCancelled(cancelled))
+                self.news(&cancelled.name.clone(), News::DrainCancelled(cancelled));
             }
-        };
-        Heard { send: self.news(&name, news).into_iter().collect(), over: None }
+        }
+        None
     }
 
     /// What the answer to a join says counts, then what was heard before it.
-    fn answered(&mut self, answer: pb::Answer) -> Vec<pb::SessionRequest> {
-        let Some((does, reply)) = self.pending.remove(&answer.request) else { return vec![] };
-        let mut send = Vec::new();
+    fn answered(&mut self, answer: pb::Answer) {
+        let Some((does, reply)) = self.pending.remove(&answer.request) else { return };
         if let Does::Join(_) = does {
             for place in &answer.places {
                 let Some(tracked) = self.spots.get_mut(&place.name) else { continue };
@@ -228,25 +219,24 @@ impl Exchange {
                     spot.slot = place.slot;
                 });
                 for news in early {
-                    send.extend(self.news(&place.name, news));
+                    self.news(&place.name, news);
                 }
             }
         }
         if let Some(reply) = reply {
             let _ = reply.send(answer);
         }
-        send
     }
 
     /// Takes in news of a name. If the place is lost and stands in line again, it is left: nobody here
     /// wants it.
-    fn news(&mut self, name: &str, news: News) -> Option<pb::SessionRequest> {
-        let tracked = self.spots.get_mut(name)?;
+    fn news(&mut self, name: &str, news: News) {
+        let Some(tracked) = self.spots.get_mut(name) else { return };
         if tracked.tell.borrow().token.is_none() {
             if tracked.early.len() < EARLY_MAX {
                 tracked.early.push(news);
             }
-            return None;
+            return;
         }
         let mut put_back = false;
         tracked.tell.send_if_modified(|spot| {
@@ -254,7 +244,9 @@ impl Exchange {
             put_back = spot.take_in(news);
             *spot != before
         });
-        put_back.then(|| self.note(leave_line(name, false), None))
+        if put_back {
+            self.note(leave_line(name, false), None);
+        }
     }
 }
 

@@ -50,11 +50,22 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// Sends it, if there is a stream. What is not sent, or lost on the way, is sent on the next one.
-    pub(super) fn send(&self, request: pb::SessionRequest) {
+    /// Sends what is due, if there is a stream. What is lost on the way is sent again on the next one.
+    pub(super) fn flush(&mut self) {
         if let Some(out) = &self.out {
-            let _ = out.send(request);
+            for request in self.exchange.due() {
+                let _ = out.send(request);
+            }
         }
+    }
+
+    /// A renewal, which is sent now or never.
+    pub(super) fn renew(&mut self) -> oneshot::Receiver<()> {
+        let (renewal, acknowledged) = self.exchange.renewal();
+        if let Some(out) = &self.out {
+            let _ = out.send(renewal);
+        }
+        acknowledged
     }
 }
 
@@ -101,8 +112,8 @@ impl Shared {
     /// Asks for something. It will be answered, unless the session ends.
     pub(super) fn ask(&self, does: Does) -> oneshot::Receiver<pb::Answer> {
         let mut talk = self.talk();
-        let (request, answer) = talk.exchange.request(does);
-        talk.send(request);
+        let (_, answer) = talk.exchange.request(does);
+        talk.flush();
         answer
     }
 
@@ -161,10 +172,9 @@ impl Shared {
     /// Makes a stream the one that is spoken on: first everything that was not answered yet.
     fn begin(&self, stream: &Stream, number: u64) {
         let mut talk = self.talk();
-        for request in talk.exchange.opened(&stream.opened, stream.revision) {
-            let _ = stream.out.send(request);
-        }
+        talk.exchange.opened(&stream.opened, stream.revision);
         talk.out = Some(stream.out.clone());
+        talk.flush();
         drop(talk);
         self.link.send_replace(Link::Attached);
         self.stream.send_replace(number);
@@ -244,10 +254,10 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
                 let Some(says) = said.says else { continue };
                 let revision = said.header.map_or(0, |header| header.revision);
                 let mut talk = shared.talk();
-                let heard = talk.exchange.hear(says, revision);
-                heard.send.into_iter().for_each(|request| talk.send(request));
+                let over = talk.exchange.hear(says, revision);
+                talk.flush();
                 drop(talk);
-                if let Some(over) = heard.over {
+                if let Some(over) = over {
                     return over;
                 }
             }

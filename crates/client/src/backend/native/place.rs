@@ -81,8 +81,8 @@ impl Place for NativePlace {
                 let mut talk = self.shared.talk();
                 state.spots =
                     self.join.names.iter().map(|name| talk.exchange.begin(name)).collect();
-                let (request, answer) = talk.exchange.request(Does::Join(words::join(&self.join)));
-                talk.send(request);
+                let (_, answer) = talk.exchange.request(Does::Join(words::join(&self.join)));
+                talk.flush();
                 answer
             };
             let Ok(answer) = answer.await else { return Err(self.over(Loss::NotFound)) };
@@ -177,10 +177,10 @@ impl Place for NativePlace {
         let mut leaving = Vec::new();
         if !state.spots.is_empty() {
             for name in &self.join.names {
-                let (request, answer) = talk.exchange.request(leave_line(name.as_str(), stopped));
-                talk.send(request);
+                let (_, answer) = talk.exchange.request(leave_line(name.as_str(), stopped));
                 leaving.push(answer);
             }
+            talk.flush();
         }
         talk.exchange.free(&self.join.names);
         state.leaving = Some(leaving);

@@ -90,12 +90,7 @@ impl BackendSession for NativeSession {
                 Err(_) => return Err(RenewError::Missed(unanswered())),
             };
             let patience = Patience { shared: &self.shared, stream };
-            let acknowledged = {
-                let mut talk = self.shared.talk();
-                let (request, acknowledged) = talk.exchange.renewal();
-                talk.send(request);
-                acknowledged
-            };
+            let acknowledged = self.shared.talk().renew();
             match acknowledged.await {
                 Ok(()) => {
                     std::mem::forget(patience);

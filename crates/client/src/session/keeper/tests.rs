@@ -242,3 +242,13 @@ async fn a_broken_connection_ends_it_unless_there_is_another_in_time() {
     session.tell_link(Link::Detached(session.clock.now() + window));
     assert_eq!(kept.await.unwrap(), Loss::ConnectionLost);
 }
+
+/// The machine was suspended: nothing has run, and the first question comes before anybody has noticed.
+#[tokio::test(start_paused = true)]
+async fn who_asks_after_a_suspend_is_told_the_truth_first() {
+    let (core, _session) = session(&[Fate::Acknowledged]);
+    assert_eq!(core.may_act(Duration::ZERO), Ok(()));
+    tokio::time::advance(Duration::from_secs(3_600)).await;
+    assert_eq!(core.may_act(Duration::ZERO), Err(crate::Doubt::Lost));
+    assert_eq!(core.refresh(), SessionState::Lost(Loss::Unconfirmed));
+}

@@ -18,11 +18,11 @@ fn opened(places: Vec<pb::Place>) -> pb::SessionOpened {
 
 /// Hears something at revision 100.
 trait Hear {
-    fn hears(&mut self, says: Says) -> Heard;
+    fn hears(&mut self, says: Says) -> Option<Option<Loss>>;
 }
 
 impl Hear for Exchange {
-    fn hears(&mut self, says: Says) -> Heard {
+    fn hears(&mut self, says: Says) -> Option<Option<Loss>> {
         self.hear(says, 100)
     }
 }
@@ -36,7 +36,7 @@ fn holder() -> (Exchange, watch::Receiver<Spot>) {
     let mut exchange = Exchange::default();
     let spot = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(sent.request, vec![place("job", 5, true)]));
+    exchange.hears(answer(sent, vec![place("job", 5, true)]));
     assert!(spot.borrow().held);
     (exchange, spot)
 }
@@ -47,8 +47,11 @@ fn what_was_not_answered_is_sent_again_in_order_under_its_number() {
     let _a = exchange.request(join("a"));
     let (b, _b) = exchange.request(join("b"));
     let _c = exchange.request(leave_line("a", true));
-    exchange.hears(answer(b.request, vec![]));
-    let again = exchange.opened(&opened(vec![]), 100);
+    exchange.due();
+    exchange.hears(answer(b, vec![]));
+    assert_eq!(exchange.due(), [], "sent already");
+    exchange.opened(&opened(vec![]), 100);
+    let again = exchange.due();
     let numbers: Vec<_> = again.iter().map(|request| request.request).collect();
     assert_eq!(numbers, [1, 3]);
     assert_eq!((exchange.session(), exchange.attachment()), (7, 2));
@@ -59,9 +62,9 @@ fn an_answer_comes_once_and_a_second_copy_is_nothing() {
     let mut exchange = Exchange::default();
     let spot = exchange.begin(&name("job"));
     let (sent, mut got) = exchange.request(join("job"));
-    exchange.hears(answer(sent.request, vec![place("job", 5, false)]));
+    exchange.hears(answer(sent, vec![place("job", 5, false)]));
     assert_eq!(got.try_recv().unwrap().places.len(), 1);
-    exchange.hears(answer(sent.request, vec![place("job", 9, true)]));
+    exchange.hears(answer(sent, vec![place("job", 9, true)]));
     assert_eq!((spot.borrow().token, spot.borrow().held), (Some(5), false));
 }
 
@@ -73,7 +76,8 @@ fn a_renewal_is_acknowledged_by_its_number_and_not_sent_again() {
     exchange.hears(Says::Renewed(pb::SessionRenewed { number: 2 }));
     assert!(second.try_recv().is_ok());
     assert!(first.try_recv().is_err());
-    assert_eq!(exchange.opened(&opened(vec![]), 100), []);
+    exchange.opened(&opened(vec![]), 100);
+    assert_eq!(exchange.due(), []);
     assert!(first.try_recv().is_err(), "lost with its stream");
 }
 
@@ -82,9 +86,10 @@ fn a_waiter_that_had_to_let_somebody_pass_is_granted_with_its_new_token() {
     let mut exchange = Exchange::default();
     let spot = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(sent.request, vec![place("job", 5, false)]));
+    exchange.hears(answer(sent, vec![place("job", 5, false)]));
     let moved = pb::Moved { name: "job".into(), token: 8, old_token: 5, ..Default::default() };
-    assert_eq!(exchange.hears(Says::Moved(moved)).send, []);
+    exchange.hears(Says::Moved(moved));
+    assert_eq!(exchange.due(), []);
     let granted = pb::Granted { place: Some(place("job", 8, true)), ..Default::default() };
     exchange.hears(Says::Granted(granted));
     assert_eq!((spot.borrow().token, spot.borrow().held), (Some(8), true));
@@ -100,9 +105,9 @@ fn a_leader_that_is_put_back_in_line_has_lost_and_leaves() {
         lost: true,
         reason: pb::TenureEnd::Preempted as i32,
     };
-    let heard = exchange.hears(Says::Moved(moved));
+    exchange.hears(Says::Moved(moved));
     assert_eq!(spot.borrow().gone, Some(Loss::Preempted));
-    assert!(matches!(&heard.send[0].does, Some(Does::Leave(leave)) if leave.name == "job"));
+    assert!(matches!(&exchange.due()[0].does, Some(Does::Leave(leave)) if leave.name == "job"));
     // Should it be granted again before it has left, nobody is told.
     let granted = pb::Granted { place: Some(place("job", 8, true)), ..Default::default() };
     exchange.hears(Says::Granted(granted));
@@ -114,7 +119,7 @@ fn news_of_an_old_hold_do_not_touch_a_new_one() {
     let (mut exchange, _old) = holder();
     let spot = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(sent.request, vec![place("job", 9, true)]));
+    exchange.hears(answer(sent, vec![place("job", 9, true)]));
     let reason = pb::TenureEnd::Evicted as i32;
     exchange.hears(Says::Lost(pb::Lost { name: "job".into(), token: 5, reason }));
     assert_eq!(spot.borrow().gone, None);
@@ -125,7 +130,8 @@ fn news_of_an_old_hold_do_not_touch_a_new_one() {
 #[test]
 fn what_was_missed_while_nobody_was_attached_is_learnt_on_coming_back() {
     let (mut exchange, spot) = holder();
-    assert_eq!(exchange.opened(&opened(vec![place("job", 5, true)]), 100), []);
+    exchange.opened(&opened(vec![place("job", 5, true)]), 100);
+    assert_eq!(exchange.due(), []);
     assert_eq!(spot.borrow().gone, None, "nothing happened");
     exchange.opened(&opened(vec![]), 100);
     assert_eq!(spot.borrow().gone, Some(Loss::KeyDeleted), "it is gone");
@@ -134,9 +140,12 @@ fn what_was_missed_while_nobody_was_attached_is_learnt_on_coming_back() {
 #[test]
 fn a_hold_that_has_another_token_after_coming_back_was_lost_meanwhile() {
     let (mut exchange, spot) = holder();
-    let again = exchange.opened(&opened(vec![place("job", 8, true)]), 100);
+    exchange.opened(&opened(vec![place("job", 8, true)]), 100);
     assert!(spot.borrow().gone.is_some(), "somebody may have led in between");
-    assert!(matches!(&again[0].does, Some(Does::Leave(_))), "and nobody wants the new place");
+    assert!(
+        matches!(&exchange.due()[0].does, Some(Does::Leave(_))),
+        "and nobody wants the new place"
+    );
 }
 
 #[test]
@@ -144,8 +153,8 @@ fn a_join_without_an_answer_is_not_missed_on_coming_back() {
     let mut exchange = Exchange::default();
     let spot = exchange.begin(&name("job"));
     let _join = exchange.request(join("job"));
-    let again = exchange.opened(&opened(vec![]), 100);
-    assert_eq!(again.len(), 1);
+    exchange.opened(&opened(vec![]), 100);
+    assert_eq!(exchange.due().len(), 1);
     assert_eq!(spot.borrow().gone, None);
 }
 
@@ -169,7 +178,7 @@ fn a_successor_is_announced_and_taken_back() {
 fn an_end_without_a_quorum_ends_the_stream_and_not_the_session() {
     let mut exchange = Exchange::default();
     let mut end = |reason: pb::SessionEnd| {
-        exchange.hears(Says::Ended(pb::SessionEnded { reason: reason as i32 })).over
+        exchange.hears(Says::Ended(pb::SessionEnded { reason: reason as i32 }))
     };
     assert_eq!(end(pb::SessionEnd::SessionNoQuorum), Some(None));
     assert_eq!(end(pb::SessionEnd::SessionRevoked), Some(Some(Loss::Revoked)));
@@ -219,7 +228,7 @@ fn news_that_overtake_the_answer_are_not_lost() {
         let (sent, _answer) = exchange.request(join("job"));
         exchange.hears(early);
         assert_eq!(*spot.borrow(), Spot::default(), "not before the answer");
-        exchange.hears(answer(sent.request, vec![place("job", 5, false)]));
+        exchange.hears(answer(sent, vec![place("job", 5, false)]));
         assert_eq!((spot.borrow().held, spot.borrow().gone), (held, gone));
     }
 }
@@ -229,13 +238,13 @@ fn a_grant_of_the_place_before_is_not_taken_for_ours() {
     let mut exchange = Exchange::default();
     let _old = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(sent.request, vec![place("job", 5, false)]));
+    exchange.hears(answer(sent, vec![place("job", 5, false)]));
     let _leave = exchange.request(leave_line("job", false));
     let spot = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
     let granted = pb::Granted { place: Some(place("job", 5, true)), ..Default::default() };
     exchange.hears(Says::Granted(granted));
-    exchange.hears(answer(sent.request, vec![place("job", 9, false)]));
+    exchange.hears(answer(sent, vec![place("job", 9, false)]));
     assert_eq!((spot.borrow().token, spot.borrow().held), (Some(9), false));
     assert_eq!(spot.borrow().gone, None);
 }
@@ -247,7 +256,7 @@ fn an_answer_that_is_told_again_does_not_hide_what_happened_since() {
     let (sent, _answer) = exchange.request(join("job"));
     // Joined, moved and granted while nobody was attached; then the old answer is told again.
     exchange.opened(&opened(vec![place("job", 8, true)]), 100);
-    exchange.hears(answer(sent.request, vec![place("job", 5, false)]));
+    exchange.hears(answer(sent, vec![place("job", 5, false)]));
     assert_eq!((spot.borrow().token, spot.borrow().held), (Some(8), true));
 
     let mut exchange = Exchange::default();
@@ -255,7 +264,7 @@ fn an_answer_that_is_told_again_does_not_hide_what_happened_since() {
     let (sent, _answer) = exchange.request(join("job"));
     // Joined and evicted while nobody was attached.
     exchange.opened(&opened(vec![]), 100);
-    exchange.hears(answer(sent.request, vec![place("job", 5, false)]));
+    exchange.hears(answer(sent, vec![place("job", 5, false)]));
     assert_eq!(spot.borrow().gone, Some(Loss::KeyDeleted));
 
     let mut exchange = Exchange::default();
@@ -263,6 +272,23 @@ fn an_answer_that_is_told_again_does_not_hide_what_happened_since() {
     let (sent, _answer) = exchange.request(join("job"));
     // Not joined before the stream broke, but after it was opened again.
     exchange.opened(&opened(vec![]), 100);
-    exchange.hears(answer(sent.request, vec![place("job", 101, false)]));
+    exchange.hears(answer(sent, vec![place("job", 101, false)]));
     assert_eq!(spot.borrow().gone, None);
+}
+
+#[test]
+fn no_more_is_under_way_than_the_server_remembers() {
+    let mut exchange = Exchange::default();
+    let _answers: Vec<_> = (0..100).map(|_| exchange.request(leave_line("a", true))).collect();
+    let numbers = |due: Vec<pb::SessionRequest>| {
+        due.iter().map(|request| request.request).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(exchange.due()), (1..=32).collect::<Vec<_>>());
+    assert_eq!(exchange.due(), []);
+    exchange.hears(answer(2, vec![]));
+    assert_eq!(exchange.due(), [], "the first one is not answered");
+    exchange.hears(answer(1, vec![]));
+    assert_eq!(numbers(exchange.due()), [33, 34]);
+    exchange.opened(&opened(vec![]), 100);
+    assert_eq!(numbers(exchange.due()), (3..=34).collect::<Vec<_>>());
 }

@@ -15,6 +15,7 @@ use crate::commands::Command;
 const EXAMPLES: &str = "\
 Try:
   tenure serve                          start a server on this machine
+  tenure elect nightly-job              lead, or wait to
   tenure put greeting hello             write a key
   tenure get greeting                   read it
   tenure watch greeting                 see it change

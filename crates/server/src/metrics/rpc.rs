@@ -38,7 +38,7 @@ const UNARY: &str = "unary";
 const SERVER_STREAM: &str = "server_stream";
 const BIDI_STREAM: &str = "bidi_stream";
 
-/// Every method of etcd's API, served already or not.
+/// Every method of etcd's API and of our own, served already or not.
 #[rustfmt::skip]
 const METHODS: &[(&str, &str, &[&str])] = &[
     ("etcdserverpb.KV", UNARY, &["Range", "Put", "DeleteRange", "Txn", "Compact"]),
@@ -56,6 +56,10 @@ const METHODS: &[(&str, &str, &[&str])] = &[
     ("v3electionpb.Election", UNARY, &["Campaign", "Proclaim", "Leader", "Resign"]),
     ("v3electionpb.Election", SERVER_STREAM, &["Observe"]),
     ("v3lockpb.Lock", UNARY, &["Lock", "Unlock"]),
+    ("tenure.v1.Sessions", BIDI_STREAM, &["Session"]),
+    ("tenure.v1.Sessions", UNARY, &["End", "List"]),
+    ("tenure.v1.Lines", UNARY, &["Candidates", "History", "List", "Transfer", "Evict", "Freeze", "Resume"]),
+    ("tenure.v1.Lines", SERVER_STREAM, &["Observe"]),
     ("grpc.health.v1.Health", UNARY, &["Check"]),
     ("grpc.health.v1.Health", SERVER_STREAM, &["Watch"]),
 ];

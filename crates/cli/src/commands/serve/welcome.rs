@@ -21,7 +21,7 @@ pub(super) fn print(config: &Config, clients: &[SocketAddr]) {
     let _ = write!(
         out,
         "tenure {} is ready: {what}\n  clients  {}  (etcd v3 API, /health, /metrics)\n  data     {}\n  \
-         try      {}{endpoints} put greeting hello\n",
+         try      {}{endpoints} elect nightly-job\n",
         env!("CARGO_PKG_VERSION"),
         addresses.join(" "),
         config.data_dir.display(),

@@ -101,7 +101,7 @@ pub async fn a_dropped_campaign_leaves_no_key(ground: &Ground) {
     let campaign = tokio::spawn(election.candidate("b").campaign());
     ground.in_line("job", 2).await;
     leads.resign().await.unwrap();
-    let _ = bounded("leads", campaign).await.unwrap().unwrap();
+    let _kept = bounded("leads", campaign).await.unwrap().unwrap();
 }
 
 /// A leadership that is dropped is free for the next, without anybody's time to live.
@@ -111,7 +111,7 @@ pub async fn a_dropped_leadership_is_resigned(ground: &Ground) {
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
     ground.in_line("job", 2).await;
     drop(leads);
-    let _ = bounded("the next leads", campaign).await.unwrap().unwrap();
+    let _kept = bounded("the next leads", campaign).await.unwrap().unwrap();
 }
 
 /// etcd#22123: a resignation that gets no answer is made again until it does.
@@ -164,7 +164,7 @@ pub async fn compaction_does_not_disturb_a_waiter(ground: &Ground) {
         client.kv().compact(compact).await.unwrap();
     }
     leads.resign().await.unwrap();
-    let _ = bounded("leads", campaign).await.unwrap().unwrap();
+    let _kept = bounded("leads", campaign).await.unwrap().unwrap();
 }
 
 /// Tried and timed campaigns end when they must, and leave nothing.
@@ -180,7 +180,7 @@ pub async fn a_campaign_that_may_not_wait_leaves_no_key(ground: &Ground) {
     assert!(matches!(error.unwrap_err(), AcquireError::TimedOut { .. }));
     ground.in_line("job", 1).await;
     drop(leads);
-    let _ = bounded("free", election.candidate("b").campaign()).await.unwrap();
+    let _kept = bounded("free", election.candidate("b").campaign()).await.unwrap();
 }
 
 /// The candidates are listed in order, with who holds.

@@ -67,7 +67,7 @@ pub async fn a_try_takes_it_or_leaves_no_key(ground: &Ground) {
     }
     assert_eq!(ground.keys("a").await.len(), 1);
     held.release().await.unwrap();
-    let _ = bounded("free", lock.try_lock()).await.unwrap();
+    let _kept = bounded("free", lock.try_lock()).await.unwrap();
 }
 
 /// etcd#16221: readers share, a writer holds alone, and nobody passes a writer that waits.
@@ -95,7 +95,7 @@ pub async fn readers_share_and_writers_do_not(ground: &Ground) {
     assert!(held.token() > newest_reader);
     assert!(!late.is_finished(), "a writer holds alone");
     held.release().await.unwrap();
-    let _ = bounded("reads after the writer", late).await.unwrap().unwrap();
+    let _kept = bounded("reads after the writer", late).await.unwrap().unwrap();
 }
 
 /// etcd#16221: a writer whose session ends in line never holds.
@@ -113,7 +113,7 @@ pub async fn a_writer_whose_session_is_revoked_in_line_is_told(ground: &Ground) 
     assert!(matches!(error, AcquireError::SessionOver { .. }), "{error}");
     assert!(!third.is_finished());
     reads.release().await.unwrap();
-    let _ = bounded("the other writes", third).await.unwrap().unwrap();
+    let _kept = bounded("the other writes", third).await.unwrap().unwrap();
 }
 
 /// As many as there are permits, and the next when one is free.
@@ -134,7 +134,7 @@ pub async fn a_semaphore_has_so_many_permits(ground: &Ground) {
     assert!(matches!(error, AcquireError::ModeMismatch { .. }), "{error}");
     assert!(!third.is_finished());
     first.release().await.unwrap();
-    let _ = bounded("third", third).await.unwrap().unwrap();
+    let _kept = bounded("third", third).await.unwrap().unwrap();
     ground.in_line("pool", 2).await;
 }
 

@@ -77,7 +77,7 @@ pub async fn closing_frees_everything_at_once(ground: &Ground) {
     assert_eq!(held.lost().await, Loss::Closed);
     assert_eq!(leads.lost().await, Loss::Closed);
     for name in ["a", "job"] {
-        let _ = bounded("free", Lock::new(&other, name).unwrap().try_lock()).await.unwrap();
+        let _kept = bounded("free", Lock::new(&other, name).unwrap().try_lock()).await.unwrap();
     }
 }
 

@@ -41,7 +41,9 @@ async fn it_describes_its_services() {
     for listed in [ask!(v1, channel.clone()), ask!(v1alpha, channel.clone())] {
         let etcd = ["KV", "Watch", "Lease", "Cluster", "Maintenance", "Auth"];
         let etcd = etcd.map(|service| format!("etcdserverpb.{service}"));
-        let lines = ["v3electionpb.Election", "v3lockpb.Lock", "tenure.v1.Sessions", "tenure.v1.Lines"].map(str::to_owned);
+        let lines =
+            ["v3electionpb.Election", "v3lockpb.Lock", "tenure.v1.Sessions", "tenure.v1.Lines"]
+                .map(str::to_owned);
         for name in etcd.iter().chain(&lines) {
             assert!(listed.contains(name), "{name} is not in {listed:?}");
         }

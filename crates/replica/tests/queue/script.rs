@@ -1,0 +1,362 @@
+//! The language of the stories. Sessions and stock clients are known by names of one's choice.
+//!
+//! ```text
+//! open WHO                           a session
+//! stock WHO                          a client of etcd's, with a lease
+//! join WHO NAME… [shared] [permits=N] [priority=N] [preempts] [no-overlap] [try] [unhealthy]
+//! lock WHO NAME                      a stock client stands in line
+//! leave WHO NAME                     gives up its place, its work has ended
+//! yield WHO NAME [stay]              makes room for the successor
+//! well WHO NAME   unwell WHO NAME    says how it is
+//! expire WHO   revoke WHO   die WHO  the lease runs out, is revoked; the process dies (fast release)
+//! stopped WHO                        confirms that its work has ended
+//! patience                           the raft leader's clock says that all waits are over
+//! transfer NAME to=WHO   evict NAME   freeze NAME   resume NAME
+//! write WHO NAME                     a write that counts only with the token WHO was told last
+//! line NAME   history NAME
+//! ```
+
+use std::{collections::BTreeMap, error::Error, fmt::Write as _};
+
+use bytes::Bytes;
+use goldenscript::{Command as Line, Runner};
+use tenure_api::{
+    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, Op, Put, Revision, Span, Term,
+    Txn, op::PutLease,
+};
+use tenure_replica::{
+    At, LineDone, Outcome, State,
+    command::{Ask, Command, Ended, Expiry, Join, LineCommand, Overdue, Rule, Successor},
+    queue::{Event, Mode, Refusal, key_of},
+    state::Traces,
+};
+
+type Answer<T> = Result<T, Box<dyn Error>>;
+
+pub struct Script {
+    state: State,
+    names: BTreeMap<LeaseId, String>,
+    /// The token that each was told last, for each name.
+    told: BTreeMap<(LeaseId, Bytes), Revision>,
+    index: u64,
+    request: u64,
+}
+
+impl Script {
+    pub fn new() -> Script {
+        let mut script = Script {
+            state: State::new([tenure_api::Member {
+                id: tenure_api::MemberId(1),
+                name: String::new(),
+                peer_urls: vec![],
+                client_urls: vec![],
+                is_learner: false,
+            }]),
+            names: BTreeMap::new(),
+            told: BTreeMap::new(),
+            index: 0,
+            request: 0,
+        };
+        let _ = script.apply(Command::ClusterVersion(3));
+        script
+    }
+
+    fn who(&self, name: &str) -> Answer<LeaseId> {
+        let known = self.names.iter().find(|(_, known)| *known == name);
+        known.map(|(id, _)| *id).ok_or_else(|| format!("nobody is called {name}").into())
+    }
+
+    fn newcomer(&mut self, name: &str) -> LeaseId {
+        let id = LeaseId(self.names.len() as i64 + 10);
+        self.names.retain(|_, known| known != name);
+        self.names.insert(id, name.to_owned());
+        id
+    }
+
+    fn called(&self, id: LeaseId) -> &str {
+        self.names.get(&id).map_or("?", String::as_str)
+    }
+
+    fn apply(&mut self, command: Command) -> String {
+        self.index += 1;
+        let mut traces = Traces::default();
+        let at = At { index: self.index, term: Term(1), ms: 0 };
+        let outcome = self.state.apply(at, &command, &mut traces);
+        let mut out = String::new();
+        match outcome {
+            Ok(Outcome::Line(Err(refusal))) => {
+                let _ = writeln!(out, "refused: {refusal}");
+            }
+            Ok(Outcome::Line(Ok(LineDone::Places(places)))) => {
+                for info in places.iter().filter(|info| !info.place.told) {
+                    let (name, ahead) = (text(&info.name), info.ahead);
+                    let _ = writeln!(
+                        out,
+                        "waits for {name} behind {ahead}, token {}",
+                        info.place.created
+                    );
+                }
+            }
+            Ok(_) => {}
+            Err(failure) => {
+                let _ = writeln!(out, "refused: {failure}");
+            }
+        }
+        for event in &traces.lines {
+            self.tell(event, &mut out);
+        }
+        out
+    }
+
+    fn line(&mut self, command: LineCommand) -> String {
+        self.apply(Command::Line(command))
+    }
+
+    fn ask(&mut self, who: &str, ask: Ask) -> Answer<String> {
+        self.request += 1;
+        let (session, request) = (self.who(who)?, self.request);
+        Ok(self.line(LineCommand::Ask { session, request, ask }))
+    }
+
+    fn tell(&mut self, event: &Event, out: &mut String) {
+        let owner = |place: &tenure_replica::queue::Place| {
+            place.lease.map_or("?", |id| self.called(id)).to_owned()
+        };
+        let said = match event {
+            Event::Granted { name, place, predecessor } => {
+                let id = place.lease.expect("holders have leases");
+                let who = owner(place);
+                self.told.insert((id, name.clone()), place.created);
+                let after = if predecessor.is_empty() {
+                    String::new()
+                } else {
+                    format!(" after {predecessor}")
+                };
+                let slot = match place.mode() {
+                    Mode::Permit(_) => format!(" in slot {}", place.slot.unwrap_or_default()),
+                    _ => String::new(),
+                };
+                format!("{who} holds {}{slot}, token {}{after}", text(name), place.created)
+            }
+            Event::Gone { name, place, why } if place.lease.is_some() => {
+                format!("{} is out of {}: {why:?}", owner(place), text(name)).to_lowercase()
+            }
+            Event::Moved { name, place, old, why } => {
+                let lost = if old.told { " and holds it no more" } else { "" };
+                let who = owner(place);
+                format!(
+                    "{who} lets others pass in {} ({why:?}), token {}{lost}",
+                    text(name),
+                    place.created
+                )
+            }
+            Event::Drain { name, place, successor, .. } => {
+                format!("{} is asked to make room in {} for {successor}", owner(place), text(name))
+            }
+            Event::DrainCancelled { name, place } => {
+                format!("{} may stay in {}", owner(place), text(name))
+            }
+            Event::Vacant { name, frozen, .. } => {
+                let why = if *frozen { ": it is frozen" } else { "" };
+                format!("nobody holds {}{why}", text(name))
+            }
+            Event::Delayed { session } => {
+                format!("{} may not have stopped yet", self.called(*session))
+            }
+            Event::DelayOver { session } => format!("{} has surely stopped", self.called(*session)),
+            _ => return,
+        };
+        let _ = writeln!(out, "{said}");
+    }
+
+    fn places(&self, name: &str) -> String {
+        let Some(line) = self.state.queues.line(name.as_bytes()) else { return "nobody\n".into() };
+        let mut out = String::new();
+        for place in line.places() {
+            let who = place.lease.map_or("!frozen", |id| self.called(id));
+            let does = match (place.told, place.holds()) {
+                (true, _) => "holds",
+                (false, true) => "is next, and waits for a stop",
+                (false, false) => "waits",
+            };
+            let _ = writeln!(out, "{who} {does}, token {}", place.created);
+        }
+        if out.is_empty() { "nobody\n".into() } else { out }
+    }
+
+    fn write(&mut self, who: &str, name: &str) -> Answer<String> {
+        let id = self.who(who)?;
+        let Some(token) = self.told.get(&(id, text_bytes(name))).copied() else {
+            return Ok(format!("{who} was never told that it holds {name}\n"));
+        };
+        let leads = Compare {
+            span: Span::One(key_of(name.as_bytes(), id)),
+            result: CompareResult::Equal,
+            target: CompareTarget::Create(token),
+        };
+        let put = put("data", who, None);
+        let txn = Txn { compare: vec![leads], success: vec![Op::Put(put)], failure: vec![] };
+        let at = At { index: self.index + 1, term: Term(1), ms: 0 };
+        self.index += 1;
+        match self.state.apply(at, &Command::Txn(txn), &mut Traces::default())? {
+            Outcome::Txn(done) if done.succeeded => {
+                Ok(format!("{who} writes with token {token}\n"))
+            }
+            _ => Ok(format!("{who} is refused: token {token} is not in force\n")),
+        }
+    }
+}
+
+impl Runner for Script {
+    fn run(&mut self, command: &Line) -> Answer<String> {
+        let words: Vec<&str> = command
+            .args
+            .iter()
+            .filter(|arg| arg.key.is_none())
+            .map(|arg| arg.value.as_str())
+            .collect();
+        let value = |key: &str| {
+            command
+                .args
+                .iter()
+                .find(|arg| arg.key.as_deref() == Some(key))
+                .map(|arg| arg.value.clone())
+        };
+        let has = |word: &str| words.contains(&word);
+        Ok(match (command.name.as_str(), &words[..]) {
+            ("open", [who]) => {
+                let id = self.newcomer(who);
+                let identity = (*who).to_owned();
+                self.line(LineCommand::Open {
+                    id,
+                    ttl_ms: 5000,
+                    identity,
+                    fast_release: true,
+                    by: 0,
+                })
+            }
+            ("stock", [who]) => {
+                let id = self.newcomer(who);
+                self.apply(Command::LeaseGrant { id, ttl_secs: 5 })
+            }
+            ("join", [who, rest @ ..]) => {
+                let flags = ["shared", "preempts", "no-overlap", "try", "unhealthy"];
+                let names = rest.iter().filter(|word| !flags.contains(word));
+                let mode = match (has("shared"), value("permits")) {
+                    (true, _) => Mode::Shared,
+                    (false, Some(permits)) => Mode::Permit(permits.parse()?),
+                    (false, None) => Mode::Exclusive,
+                };
+                let join = Join {
+                    names: names.map(|name| text_bytes(name)).collect(),
+                    value: Bytes::new(),
+                    mode,
+                    priority: value("priority").map_or(Ok(0), |priority| priority.parse())?,
+                    preempts: has("preempts"),
+                    no_overlap: has("no-overlap"),
+                    try_only: has("try"),
+                    unhealthy: has("unhealthy"),
+                    metadata: vec![],
+                };
+                self.ask(who, Ask::Join(join))?
+            }
+            ("lock", [who, name]) => {
+                let id = self.who(who)?;
+                let key = key_of(name.as_bytes(), id);
+                let put = put(std::str::from_utf8(&key)?, who, Some(id));
+                let said = self.apply(Command::Put(put));
+                if said.is_empty() { format!("{who} waits for {name}\n") } else { said }
+            }
+            ("leave", [who, name]) => {
+                let id = self.who(who)?;
+                if self.state.queues.session(id).is_none() && self.state.leases.contains(id) {
+                    let span = Span::One(key_of(name.as_bytes(), id));
+                    return Ok(
+                        self.apply(Command::DeleteRange(DeleteRange { span, prev_kv: false }))
+                    );
+                }
+                self.ask(who, Ask::Leave { name: text_bytes(name), token: None, stopped: true })?
+            }
+            ("yield", [who, name, ..]) => {
+                let id = self.who(who)?;
+                let token = *self.told.get(&(id, text_bytes(name))).ok_or("it never held that")?;
+                self.ask(who, Ask::Yield { name: text_bytes(name), token, stay: has("stay") })?
+            }
+            ("well" | "unwell", [who, name]) => {
+                let unhealthy = command.name == "unwell";
+                self.ask(who, Ask::Health { name: text_bytes(name), unhealthy })?
+            }
+            ("expire", [who]) => {
+                let id = self.who(who)?;
+                let renewed_at = self.state.leases.get(id).ok_or("it has no lease")?.renewed_at;
+                self.apply(Command::LeaseExpire(Term(1), vec![Expiry { id, renewed_at }]))
+            }
+            ("revoke", [who]) => self.apply(Command::LeaseRevoke(self.who(who)?)),
+            ("die", [who]) => {
+                let how = Ended::ConnectionLost { attachment: 1 };
+                self.line(LineCommand::End { id: self.who(who)?, how })
+            }
+            ("stopped", [who]) => {
+                let how = Ended::Revoked { stopped: true };
+                self.line(LineCommand::End { id: self.who(who)?, how })
+            }
+            ("patience", []) => {
+                let mut overdue: Vec<_> =
+                    self.state.queues.delays().map(|(id, _)| Overdue::Delay(id)).collect();
+                for (name, line) in self.state.queues.lines() {
+                    overdue.extend(line.transfer().map(|t| Overdue::Drain(name.clone(), t.from)));
+                }
+                self.line(LineCommand::Overdue(Term(1), overdue))
+            }
+            ("transfer", [name]) => {
+                let to = Successor::Identity(value("to").ok_or("to whom?")?);
+                self.line(LineCommand::Rule(Rule::Transfer {
+                    name: text_bytes(name),
+                    to,
+                    within_ms: 1000,
+                }))
+            }
+            ("evict", [name]) => {
+                self.line(LineCommand::Rule(Rule::Evict { name: text_bytes(name), token: None }))
+            }
+            ("freeze", [name]) => self.line(LineCommand::Rule(Rule::Freeze(text_bytes(name)))),
+            ("resume", [name]) => self.line(LineCommand::Rule(Rule::Resume(text_bytes(name)))),
+            ("write", [who, name]) => self.write(who, name)?,
+            ("line", [name]) => self.places(name),
+            ("history", [name]) => {
+                let line = self.state.queues.line(name.as_bytes()).ok_or("nobody ever led")?;
+                let mut out = String::new();
+                for tenure in line.tenures() {
+                    let end = tenure
+                        .end
+                        .map_or("lasts".into(), |end| format!("{:?}", end.why).to_lowercase());
+                    let _ = writeln!(out, "{} with token {}: {end}", tenure.identity, tenure.token);
+                }
+                out
+            }
+            _ => return Err(format!("what is {} {words:?}?", command.name).into()),
+        })
+    }
+}
+
+fn put(key: &str, value: &str, lease: Option<LeaseId>) -> Put {
+    let value = Some(Bytes::copy_from_slice(value.as_bytes()));
+    Put { key: text_bytes(key), value, lease: PutLease::Set(lease), prev_kv: false }
+}
+
+fn text(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
+fn text_bytes(name: &str) -> Bytes {
+    Bytes::copy_from_slice(name.as_bytes())
+}
+
+/// Only to be sure that every refusal has a word of its own.
+#[test]
+fn refusals_have_different_words() {
+    let mut words: Vec<String> = Refusal::ALL.iter().map(ToString::to_string).collect();
+    words.sort();
+    words.dedup();
+    assert_eq!(words.len(), Refusal::ALL.len());
+}

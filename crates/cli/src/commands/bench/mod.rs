@@ -10,6 +10,7 @@
 
 mod cas;
 mod connection;
+mod crowd;
 mod drive;
 mod gap;
 mod gateway;
@@ -62,6 +63,8 @@ enum Workload {
     Lock(lock::Args),
     /// Let one leader go and see how soon the next one is told
     HandOver(hand_over::Args),
+    /// Stand in many lines and live: what that costs shows at the members
+    Crowd(crowd::Args),
     /// Lead until killed: the victim of `hand-over`
     #[command(hide = true)]
     Hold(hold::Args),
@@ -92,6 +95,7 @@ pub(crate) fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
             Workload::LeaseExpiry(args) => lease_expiry::run(args, &settings).await,
             Workload::Lock(args) => lock::run(args, &settings).await,
             Workload::HandOver(args) => hand_over::run(args, &settings).await,
+            Workload::Crowd(args) => crowd::run(args, &settings).await,
             Workload::Hold(args) => hold::run(args, &settings).await,
             Workload::Gap(args) => gap::run(args, &settings).await,
         }

@@ -100,8 +100,8 @@ pub enum Read {
     Leader(Bytes),
     /// Everybody who stands under a name.
     Line(Bytes),
-    /// All lines whose names begin so.
-    Lines(Bytes),
+    /// The first lines whose names begin so, so many at the most, and how many sessions there are.
+    Lines(Bytes, usize),
     /// All sessions.
     Sessions,
     /// Nothing: the answer only proves that this member is up to date.
@@ -148,8 +148,8 @@ pub enum Reply {
     Leader(Option<Arc<KeyValue>>),
     /// A line with everybody in it.
     Line(Box<LineView>),
-    /// Lines.
-    Lines(Vec<LineSummary>),
+    /// Lines, and how many sessions there are.
+    Lines(Vec<LineSummary>, usize),
     /// Sessions.
     Sessions(Vec<SessionView>),
     /// Done, or up to date, with nothing to tell.

@@ -38,7 +38,7 @@ impl Queues {
             let mut out = vec![DELAY];
             put_i64(&mut out, session.0);
             put_u64(&mut out, delay.ttl_ms);
-            put_names(&mut out, &delay.names);
+            put_names(&mut out, delay.names.iter());
             out
         });
         sessions.chain(lines).chain(delays)
@@ -76,7 +76,7 @@ impl Codec for Session {
         put_u64(out, self.ttl_ms);
         put_bool(out, self.fast_release);
         put_u64(out, self.attachment);
-        put_names(out, &self.places);
+        put_names(out, self.places.iter());
         put_u64(out, self.forgotten);
         put_u64(out, self.answered.len() as u64);
         for (request, answer) in &self.answered {
@@ -97,7 +97,7 @@ impl Codec for Session {
     fn decode(input: &mut Reader<'_>) -> Result<Session, DecodeError> {
         let mut session = Session::new(input.text()?, input.u64()?, input.bool()?);
         session.attachment = input.u64()?;
-        session.places = names(input)?;
+        session.places = names(input)?.into_iter().collect();
         session.forgotten = input.u64()?;
         for _ in 0..input.count()? {
             let request = input.u64()?;
@@ -202,7 +202,7 @@ impl Codec for Candidate {
         put_bool(out, self.preempts);
         put_bool(out, self.no_overlap);
         put_pairs(out, &self.metadata);
-        put_names(out, &self.together);
+        put_names(out, self.together.iter());
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Candidate, DecodeError> {
@@ -277,7 +277,7 @@ fn number(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
     u32::try_from(input.u64()?).map_err(|_| DecodeError::Overflow)
 }
 
-fn put_names(out: &mut Vec<u8>, names: &[Bytes]) {
+fn put_names<'a>(out: &mut Vec<u8>, names: impl ExactSizeIterator<Item = &'a Bytes>) {
     put_u64(out, names.len() as u64);
     for name in names {
         put_bytes(out, name);

@@ -53,8 +53,8 @@ pub const IDENTITY_BYTES_MAX: usize = 256;
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a candidate's metadata, keys and values together.
 pub const METADATA_BYTES_MAX: usize = 4 << 10;
-/// Places that one session may have.
-pub const PLACES_MAX: usize = 10_000;
+/// Places that one session may have: when it ends, all of them change hands in one command.
+pub const PLACES_MAX: usize = 1000;
 /// How long a leader may take to drain when a candidate of higher priority pre-empts it.
 pub const PREEMPTION_DRAIN_MS: u64 = 5_000;
 /// The longest drain that may be asked for.

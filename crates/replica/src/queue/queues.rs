@@ -185,6 +185,11 @@ impl Queues {
         self.lines.iter()
     }
 
+    /// All lines from a name on.
+    pub fn lines_from(&self, name: &Bytes) -> impl Iterator<Item = (&Bytes, &Arc<Line>)> {
+        self.lines.range(name.clone()..)
+    }
+
     /// Whether there is any line at all.
     pub fn has_lines(&self) -> bool {
         !self.lines.is_empty()
@@ -198,6 +203,11 @@ impl Queues {
     /// All sessions.
     pub fn sessions(&self) -> impl Iterator<Item = (LeaseId, &Arc<Session>)> {
         self.sessions.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// How many sessions there are.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
     }
 
     /// Sessions whose stop is not confirmed.
@@ -240,7 +250,7 @@ impl Queues {
         }
         line.insert(place);
         if let Some(session) = session.and_then(|id| self.session_mut(id)) {
-            session.places.push(name.clone());
+            session.places.insert(name.clone());
         }
     }
 
@@ -262,7 +272,7 @@ impl Queues {
         let unsure = place.told && !ending.stopped && ending.why != TenureEnd::Expired;
         if let Some(session) = place.session() {
             if let Some(known) = self.session_mut(session) {
-                known.places.retain(|place| place != name);
+                known.places.remove(name);
             }
             if unsure {
                 self.delay(name, session, events);

@@ -1,6 +1,6 @@
 //! A process that stands in lines: a lease with a name, a finer clock and a memory.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use tenure_api::Revision;
@@ -22,7 +22,7 @@ pub struct Session {
     /// How often somebody attached to it. What is said for an earlier attachment does not count.
     pub attachment: u64,
     /// The names it stands in line for.
-    pub places: Vec<Bytes>,
+    pub places: BTreeSet<Bytes>,
     /// Its latest requests, in order of their numbers.
     pub(super) answered: VecDeque<(u64, Answered)>,
     /// All requests up to this one are forgotten.
@@ -57,7 +57,7 @@ impl Session {
             ttl_ms,
             fast_release,
             attachment: 1,
-            places: vec![],
+            places: BTreeSet::new(),
             answered: VecDeque::new(),
             forgotten: 0,
         }

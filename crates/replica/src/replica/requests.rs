@@ -166,7 +166,10 @@ impl Replica {
             Read::Members => Reply::Members(state.roll()),
             Read::Leader(name) => Reply::Leader(self.leader_of(&name)),
             Read::Line(name) => Reply::Line(Box::new(self.line_view(&name))),
-            Read::Lines(prefix) => Reply::Lines(self.line_summaries(&prefix)),
+            Read::Lines(prefix, most) => {
+                let lines = self.line_summaries(&prefix, most);
+                Reply::Lines(lines, state.queues.session_count())
+            }
             Read::Sessions => Reply::Sessions(self.session_views(now)),
             Read::Freshness => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),

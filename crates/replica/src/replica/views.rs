@@ -81,10 +81,12 @@ impl Replica {
         LineView { line, seats }
     }
 
-    pub(super) fn line_summaries(&self, prefix: &Bytes) -> Vec<LineSummary> {
-        let lines = self.state.queues.lines();
+    pub(super) fn line_summaries(&self, prefix: &Bytes, most: usize) -> Vec<LineSummary> {
+        let lines = self.state.queues.lines_from(prefix);
         lines
-            .filter(|(name, line)| name.starts_with(prefix) && !line.places().is_empty())
+            .take_while(|(name, _)| name.starts_with(prefix))
+            .filter(|(_, line)| !line.places().is_empty())
+            .take(most)
             .map(|(name, line)| {
                 let holders = line.places().iter().filter(|place| place.holds()).count();
                 let marks = usize::from(self.state.store.get(&frozen_key(name)).is_some());

@@ -95,7 +95,7 @@ impl State {
             .map(|kv| stock_place(kv, at.ms))
             .collect();
         self.queues.begin_line(name.clone(), places);
-        traces.touched.push(name);
+        traces.touched.insert(name);
     }
 
     /// Lets the lines above a key know what happened to it.
@@ -131,7 +131,7 @@ impl State {
                 }
                 (EventKind::Delete, None) => {}
             }
-            traces.touched.push(name);
+            traces.touched.insert(name);
         }
     }
 
@@ -174,8 +174,7 @@ impl State {
 
     /// Decides who holds in all lines that something happened to.
     pub(super) fn settle(&mut self, at: At, traces: &mut Traces) {
-        while let Some(name) = traces.touched.pop() {
-            traces.touched.retain(|other| *other != name);
+        while let Some(name) = traces.touched.pop_first() {
             loop {
                 match self.queues.next_step(&name, &mut traces.lines) {
                     Step::Done => break,
@@ -191,7 +190,7 @@ impl State {
             self.queues.settle(&name, now, &kv_of, &mut traces.lines);
             // Moving keys has touched this line again, and nothing is left to do in it; others may
             // lie above.
-            traces.touched.retain(|other| *other != name);
+            traces.touched.remove(&name);
         }
     }
 

@@ -8,7 +8,7 @@ mod lines;
 mod rules;
 mod sessions;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use imbl::{OrdMap, OrdSet};
@@ -149,7 +149,7 @@ pub struct Traces {
     /// What happened in lines and to sessions, in order.
     pub lines: Vec<queue::Event>,
     /// Lines that must be settled. None between two commands.
-    touched: Vec<Bytes>,
+    touched: BTreeSet<Bytes>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,
 }

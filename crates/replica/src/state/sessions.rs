@@ -154,10 +154,8 @@ impl State {
             }
         };
         let tokens = answer?;
-        let places = self.places_of(id);
-        Ok(LineDone::Places(
-            places.into_iter().filter(|info| tokens.contains(&info.place.created)).collect(),
-        ))
+        let places = names_in(ask).iter().filter_map(|name| self.place_info(name, id));
+        Ok(LineDone::Places(places.filter(|info| tokens.contains(&info.place.created)).collect()))
     }
 
     fn join(
@@ -278,7 +276,7 @@ impl State {
             successor,
             within_ms: transfer.within_ms,
         });
-        traces.touched.push(name.clone());
+        traces.touched.insert(name.clone());
     }
 
     fn leave(
@@ -341,7 +339,7 @@ impl State {
         if let Some(place) = line.place_mut(place.created, &place.key) {
             place.unhealthy = unhealthy;
         }
-        traces.touched.push(name.clone());
+        traces.touched.insert(name.clone());
         if unhealthy && place.holds() && !place.is_fixed() && place.mode() == Mode::Exclusive {
             let key = std::slice::from_ref(&place.key);
             self.put_behind(name, key, (TenureEnd::Unhealthy, true), at, traces);
@@ -397,13 +395,25 @@ impl State {
     /// Everything a session has.
     pub fn places_of(&self, id: LeaseId) -> Vec<PlaceInfo> {
         let Some(session) = self.queues.session(id) else { return vec![] };
-        let info = |name: &Bytes| {
-            let line = self.queues.line(name)?;
-            let place = line.place_of(id)?.clone();
-            let draining = line.transfer().is_some_and(|transfer| transfer.from == place.created);
-            Some(PlaceInfo { name: name.clone(), ahead: line.ahead(&place), draining, place })
-        };
-        session.places.iter().filter_map(info).collect()
+        session.places.iter().filter_map(|name| self.place_info(name, id)).collect()
+    }
+
+    fn place_info(&self, name: &Bytes, id: LeaseId) -> Option<PlaceInfo> {
+        let line = self.queues.line(name)?;
+        let place = line.place_of(id)?.clone();
+        let draining = line.transfer().is_some_and(|transfer| transfer.from == place.created);
+        Some(PlaceInfo { name: name.clone(), ahead: line.ahead(&place), draining, place })
+    }
+}
+
+/// The lines that a request is about.
+fn names_in(ask: &Ask) -> &[Bytes] {
+    match ask {
+        Ask::Join(join) => &join.names,
+        Ask::Leave { name, .. }
+        | Ask::Proclaim { name, .. }
+        | Ask::Health { name, .. }
+        | Ask::Yield { name, .. } => std::slice::from_ref(name),
     }
 }
 

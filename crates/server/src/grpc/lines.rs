@@ -20,6 +20,8 @@ use super::{
 };
 use crate::node::{Door, LineOutlet, Stamp};
 
+/// Lines that one answer lists; more specific prefixes find the others.
+const LISTED_MAX: usize = 2000;
 /// How long a leader may take to drain if nobody says otherwise.
 const DRAIN_MS: u64 = 10_000;
 
@@ -102,8 +104,8 @@ impl lines_server::Lines for Lines {
     ) -> Result<Response<pb::ListLinesResponse>, Status> {
         self.door.admit(request.metadata())?;
         let prefix = Bytes::from(request.into_inner().prefix);
-        let (header, lines) = match self.read(Read::Lines(prefix)).await? {
-            (header, Reply::Lines(lines)) => (header, lines),
+        let (header, lines) = match self.read(Read::Lines(prefix, LISTED_MAX)).await? {
+            (header, Reply::Lines(lines, _)) => (header, lines),
             (_, other) => return Err(unexpected(&other)),
         };
         let lines = lines

@@ -14,7 +14,7 @@ use serde_json::json;
 use tenure_api::AlarmKind;
 use tenure_replica::{Consistency, Read, Reply};
 
-use crate::{grpc::ETCD_VERSION, node::Door};
+use crate::{grpc::ETCD_VERSION, metrics::LINES_NAMED_MAX, node::Door};
 
 /// Everything that is not gRPC.
 pub fn routes(door: Door) -> Router {
@@ -106,12 +106,11 @@ async fn metrics(State(door): State<Door>) -> impl IntoResponse {
 
 /// Who leads is not counted anywhere: it is looked up when somebody asks.
 async fn read_lines(door: &Door) {
-    let read = |read| door.ask(tenure_replica::Request::Read(read, Consistency::Serializable));
-    let (lines, sessions) = tokio::join!(read(Read::Lines(Bytes::new())), read(Read::Sessions));
-    let lines = lines.and_then(|answer| answer.result);
-    let sessions = sessions.and_then(|answer| answer.result);
-    if let (Ok(Reply::Lines(lines)), Ok(Reply::Sessions(sessions))) = (lines, sessions) {
-        door.metrics.line.read(&lines, sessions.len());
+    let read = Read::Lines(Bytes::new(), LINES_NAMED_MAX);
+    let read = tenure_replica::Request::Read(read, Consistency::Serializable);
+    let answer = door.ask(read).await.and_then(|answer| answer.result);
+    if let Ok(Reply::Lines(lines, sessions)) = answer {
+        door.metrics.line.read(&lines, sessions);
     }
 }
 

@@ -63,7 +63,7 @@ impl LineMetrics {
     pub(crate) fn read(&self, lines: &[LineSummary], sessions: usize) {
         self.leader.reset();
         self.candidates.reset();
-        for line in lines.iter().take(LINES_NAMED_MAX) {
+        for line in lines {
             let name = String::from_utf8_lossy(&line.name);
             let all = line.holders + line.waiting;
             self.candidates.with_label_values(&[&*name]).set(all as i64);

@@ -25,8 +25,14 @@ use tenure_replica::Status;
 
 use self::make::Maker;
 pub(crate) use self::{
-    core::CoreMetrics, disk::DiskMetrics, health::HealthMetrics, lease::LeaseMetrics,
-    line::LineMetrics, mvcc::MvccMetrics, network::NetworkMetrics, rpc::Counted,
+    core::CoreMetrics,
+    disk::DiskMetrics,
+    health::HealthMetrics,
+    lease::LeaseMetrics,
+    line::{LINES_NAMED_MAX, LineMetrics},
+    mvcc::MvccMetrics,
+    network::NetworkMetrics,
+    rpc::Counted,
     server::ServerMetrics,
 };
 use crate::Config;

@@ -68,9 +68,13 @@ async fn a_full_store_keeps_elections_going_and_recovers_by_itself() {
     leader.kill().unwrap();
     leader.wait().unwrap();
 
-    let revision = cluster.status(0).await.unwrap().header.unwrap().revision;
-    ctl.run(&["del", "--prefix", "fill/"]).ok();
-    ctl.run(&["compaction", &(revision + 1).to_string()]).ok();
+    let fill = pb::DeleteRangeRequest {
+        key: "fill/".into(),
+        range_end: "fill0".into(),
+        ..Default::default()
+    };
+    let deleted = cluster.client().kv().delete_range(fill).await.unwrap();
+    ctl.run(&["compaction", &deleted.header.unwrap().revision.to_string()]).ok();
     eventually("the alarm ends by itself", async || {
         let listed = ctl.run(&["alarm", "list"]).ok();
         if listed.trim().is_empty() { Ok(()) } else { Err(listed) }

@@ -135,6 +135,11 @@ pub trait Place: fmt::Debug + Send + Sync + 'static {
     /// Waits until it is held. May be dropped and called again.
     fn turn(&self) -> Boxed<'_, Result<Grant, AcquireError>>;
 
+    /// Why it is gone, if that is known this very moment; for those who cannot wait to be told.
+    fn gone_already(&self) -> Option<Loss> {
+        None
+    }
+
     /// Waits until something that was held is not held any more.
     fn gone(&self) -> Boxed<'_, Loss>;
 

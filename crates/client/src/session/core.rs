@@ -1,7 +1,7 @@
 //! What the keeper's thread, the background tasks and the users of one session share.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +43,8 @@ pub(crate) struct Core {
     state: watch::Sender<SessionState>,
     pub(super) phase: watch::Sender<Phase>,
     slow_renewals: AtomicU64,
+    /// Somebody has said that all work has ended.
+    pub(super) stopped: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,7 @@ impl Core {
             state: watch::Sender::new(SessionState::Held),
             phase: watch::Sender::new(Phase::Open),
             slow_renewals: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -227,6 +230,7 @@ impl Owner {
     }
 
     pub(super) async fn close(&self) {
+        self.core.stopped.store(true, Ordering::Release);
         self.ask_to_close();
         let mut phase = self.core.phase.subscribe();
         let _ = phase.wait_for(|phase| *phase == Phase::Closed).await;

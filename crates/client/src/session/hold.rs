@@ -152,7 +152,7 @@ impl Hold {
     /// Why it is lost, if it is.
     pub(crate) fn loss(&self) -> Option<Loss> {
         let told = *self.lost.borrow();
-        told.or_else(|| self.core.loss())
+        told.or_else(|| self.core.loss()).or_else(|| self.place().gone_already())
     }
 
     /// Waits until it is lost.
@@ -161,7 +161,8 @@ impl Hold {
     }
 
     pub(crate) fn may_act(&self, takes: Duration) -> Result<FencingToken, Doubt> {
-        if self.lost.borrow().is_some() {
+        // Not only what was passed on: a renewal that was acknowledged after the loss must not hide it.
+        if self.lost.borrow().is_some() || self.place().gone_already().is_some() {
             return Err(Doubt::Lost);
         }
         self.core.may_act(takes).map(|()| self.token())

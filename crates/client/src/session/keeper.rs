@@ -1,6 +1,7 @@
 //! The thread that keeps a session: renews it, watches its deadline, ends it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -173,8 +174,10 @@ async fn links(core: &Core) -> Loss {
 async fn close(core: &Core) {
     let give_up = core.clock.now() + core.ttl();
     let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+    // Of a session that was only dropped nobody knows whether its work has ended.
+    let stopped = core.stopped.load(Ordering::Acquire);
     let closing = async {
-        while let Err(error) = core.session.close(true).await {
+        while let Err(error) = core.session.close(stopped).await {
             tracing::debug!(session = %core.id(), %error, "closing failed");
             tokio::time::sleep(backoff.pause()).await;
         }

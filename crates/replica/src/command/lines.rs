@@ -28,8 +28,6 @@ pub enum LineCommand {
     Attach {
         /// Which.
         id: LeaseId,
-        /// The attachment before this one, as far as the client knows.
-        after: u64,
         /// A mark by which whoever asks knows this attachment from all others.
         by: u64,
     },
@@ -176,8 +174,8 @@ pub enum Successor {
 /// What has lasted long enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overdue {
-    /// The wait for the stop of this session.
-    Delay(LeaseId),
+    /// The wait for the stop of this session, as it has been since this revision.
+    Delay(LeaseId, Revision),
     /// The time to make room of the leader with this token.
     Drain(Bytes, Revision),
 }
@@ -210,10 +208,9 @@ impl Codec for LineCommand {
                 put_bool(out, *fast_release);
                 put_u64(out, *by);
             }
-            LineCommand::Attach { id, after, by } => {
+            LineCommand::Attach { id, by } => {
                 out.push(2);
                 put_i64(out, id.0);
-                put_u64(out, *after);
                 put_u64(out, *by);
             }
             LineCommand::End { id, how } => {
@@ -251,11 +248,7 @@ impl Codec for LineCommand {
                 fast_release: input.bool()?,
                 by: input.u64()?,
             },
-            2 => LineCommand::Attach {
-                id: LeaseId(input.i64()?),
-                after: input.u64()?,
-                by: input.u64()?,
-            },
+            2 => LineCommand::Attach { id: LeaseId(input.i64()?), by: input.u64()? },
             3 => LineCommand::End { id: LeaseId(input.i64()?), how: Ended::decode(input)? },
             4 => LineCommand::Ask {
                 session: LeaseId(input.i64()?),
@@ -446,9 +439,10 @@ impl Codec for Rule {
 impl Codec for Overdue {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Overdue::Delay(session) => {
+            Overdue::Delay(session, since) => {
                 out.push(1);
                 put_i64(out, session.0);
+                put_i64(out, since.0);
             }
             Overdue::Drain(name, token) => {
                 out.push(2);
@@ -460,7 +454,7 @@ impl Codec for Overdue {
 
     fn decode(input: &mut Reader<'_>) -> Result<Overdue, DecodeError> {
         Ok(match input.u8()? {
-            1 => Overdue::Delay(LeaseId(input.i64()?)),
+            1 => Overdue::Delay(LeaseId(input.i64()?), Revision(input.i64()?)),
             2 => Overdue::Drain(input.bytes()?, Revision(input.i64()?)),
             tag => return Err(DecodeError::UnknownTag { what: "overdue", tag }),
         })

@@ -38,7 +38,12 @@ impl Queues {
             let mut out = vec![DELAY];
             put_i64(&mut out, session.0);
             put_u64(&mut out, delay.ttl_ms);
-            put_names(&mut out, delay.names.iter());
+            put_i64(&mut out, delay.since.0);
+            put_u64(&mut out, delay.names.len() as u64);
+            for (name, token) in &delay.names {
+                put_bytes(&mut out, name);
+                put_i64(&mut out, token.0);
+            }
             out
         });
         sessions.chain(lines).chain(delays)
@@ -61,7 +66,13 @@ impl Queues {
             }
             DELAY => {
                 let session = LeaseId(input.i64()?);
-                let delay = Delay { ttl_ms: input.u64()?, names: names(input)? };
+                let delay = Delay {
+                    ttl_ms: input.u64()?,
+                    since: Revision(input.i64()?),
+                    names: (0..input.count()?)
+                        .map(|_| Ok((input.bytes()?, Revision(input.i64()?))))
+                        .collect::<Result<_, DecodeError>>()?,
+                };
                 self.delays.insert(session, delay);
             }
             tag => return Err(DecodeError::UnknownTag { what: "queue record", tag }),

@@ -1,6 +1,9 @@
 //! One line: its places in order, who of them holds, who led before.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
@@ -148,14 +151,17 @@ impl Line {
 
     /// Gives slots to those who may hold and do not yet.
     pub(super) fn give_slots(&mut self) {
-        let (due, _) = self.due();
-        for at in 0..due {
-            if self.places[at].holds() {
-                continue;
-            }
-            let taken = |slot: &u32| self.places.iter().take(due).any(|p| p.slot == Some(*slot));
-            let free = (0..).find(|slot| !taken(slot)).unwrap_or(0);
-            Arc::make_mut(&mut self.places[at]).slot = Some(free);
+        let (due, slots) = self.due();
+        let holders = self.places[..due].iter().take_while(|place| place.holds()).count();
+        // Readers are too many to be counted out, and nobody asks for their slots.
+        let taken: BTreeSet<u32> = match slots {
+            u32::MAX => BTreeSet::new(),
+            _ => self.places[..holders].iter().filter_map(|place| place.slot).collect(),
+        };
+        let mut free = (0..).filter(|slot| !taken.contains(slot));
+        for place in &mut self.places[holders..due] {
+            let slot = if slots == u32::MAX { 0 } else { free.next().unwrap_or_default() };
+            Arc::make_mut(place).slot = Some(slot);
         }
     }
 

@@ -105,9 +105,18 @@ pub enum Observed {
 pub struct Listeners {
     waiting: BTreeMap<(Bytes, Revision), Vec<(Listener, Bytes)>>,
     observing: BTreeMap<Bytes, BTreeSet<Listener>>,
-    attached: BTreeMap<LeaseId, Vec<(Listener, u64)>>,
+    attached: BTreeMap<LeaseId, Vec<Attached>>,
     subjects: BTreeMap<Listener, Subject>,
     news: Vec<(Listener, LineNews)>,
+}
+
+/// Who speaks for a session, or will.
+#[derive(Clone, Copy, Debug)]
+struct Attached {
+    listener: Listener,
+    by: u64,
+    /// Its attachment has come about.
+    stands: bool,
 }
 
 /// What a listener listens to.
@@ -132,7 +141,8 @@ impl Listeners {
                 self.subjects.insert(listener, Subject::Line(name, told));
             }
             LineInput::Attach { listener, session, by } => {
-                self.attached.entry(session).or_default().push((listener, by));
+                let attached = Attached { listener, by, stands: false };
+                self.attached.entry(session).or_default().push(attached);
                 self.subjects.insert(listener, Subject::Session(session));
             }
             LineInput::Close(listener) => self.close(listener),
@@ -140,9 +150,24 @@ impl Listeners {
     }
 
     /// Tells those concerned what was just applied.
+    ///
+    /// A member that catches up applies much at once. Whoever waits for a place that was granted and
+    /// then lost in the same breath hears only that it is gone.
     pub fn observe(&mut self, events: &[Event]) {
+        let gone: BTreeSet<(&Bytes, Revision)> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Gone { place, .. } => Some((&place.key, place.created)),
+                _ => None,
+            })
+            .collect();
         for event in events {
-            self.tell(event);
+            match event {
+                Event::Granted { place, .. } if gone.contains(&(&place.key, place.created)) => {
+                    self.tell_session(place.session(), event);
+                }
+                _ => self.tell(event),
+            }
         }
     }
 
@@ -159,8 +184,8 @@ impl Listeners {
             match state.queues.session(session) {
                 Some(_) => {
                     let places = LineNews::Places(state.places_of(session));
-                    for (listener, _) in self.attached.get(&session).into_iter().flatten() {
-                        self.news.push((*listener, places.clone()));
+                    for attached in self.attached.get(&session).into_iter().flatten() {
+                        self.news.push((attached.listener, places.clone()));
                     }
                 }
                 None => self.tell(&Event::SessionEnded { session, why: SessionEnd::NotFound }),
@@ -274,8 +299,8 @@ impl Listeners {
             }
             Event::SessionEnded { session, .. } => {
                 self.tell_session(Some(*session), event);
-                for (listener, _) in self.attached.remove(session).into_iter().flatten() {
-                    self.subjects.remove(&listener);
+                for attached in self.attached.remove(session).into_iter().flatten() {
+                    self.subjects.remove(&attached.listener);
                 }
             }
             Event::Attached { session, by, .. } => self.attached(*session, *by, event),
@@ -283,16 +308,18 @@ impl Listeners {
         }
     }
 
-    /// Somebody attached to a session: whoever was attached before is not any more.
+    /// Somebody attached to a session: whoever was attached before is not any more. One whose turn to
+    /// attach has not come is left alone: it may be next.
     fn attached(&mut self, session: LeaseId, by: u64, event: &Event) {
         let Some(listeners) = self.attached.get_mut(&session) else { return };
         let replaced = Event::SessionEnded { session, why: SessionEnd::Replaced };
-        for (listener, known) in listeners.iter() {
-            let news = if *known == by { event.clone() } else { replaced.clone() };
-            self.news.push((*listener, LineNews::Session(news)));
+        for attached in listeners.extract_if(.., |known| known.stands && known.by != by) {
+            self.subjects.remove(&attached.listener);
+            self.news.push((attached.listener, LineNews::Session(replaced.clone())));
         }
-        for (listener, _) in listeners.extract_if(.., |(_, known)| *known != by) {
-            self.subjects.remove(&listener);
+        for attached in listeners.iter_mut().filter(|known| known.by == by) {
+            attached.stands = true;
+            self.news.push((attached.listener, LineNews::Session(event.clone())));
         }
         if listeners.is_empty() {
             self.attached.remove(&session);
@@ -313,8 +340,8 @@ impl Listeners {
         let Some(listeners) = session.and_then(|session| self.attached.get(&session)) else {
             return;
         };
-        for (listener, _) in listeners {
-            self.news.push((*listener, LineNews::Session(event.clone())));
+        for attached in listeners {
+            self.news.push((attached.listener, LineNews::Session(event.clone())));
         }
     }
 
@@ -350,7 +377,7 @@ impl Listeners {
             }
             Some(Subject::Session(session)) => {
                 if let Some(listeners) = self.attached.get_mut(&session) {
-                    listeners.retain(|(other, _)| *other != listener);
+                    listeners.retain(|other| other.listener != listener);
                     if listeners.is_empty() {
                         self.attached.remove(&session);
                     }

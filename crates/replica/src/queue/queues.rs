@@ -32,8 +32,11 @@ pub struct Queues {
 pub struct Delay {
     /// How long it lived without a sign of life.
     pub ttl_ms: u64,
-    /// The lines that remember it.
-    pub names: Vec<Bytes>,
+    /// The revision at which it last lost something. A verdict that the time is over says which time it
+    /// means.
+    pub since: Revision,
+    /// The lines that remember it, and the tokens it had there last.
+    pub names: Vec<(Bytes, Revision)>,
 }
 
 /// How a place goes.
@@ -264,7 +267,8 @@ impl Queues {
     ) -> Option<Arc<Place>> {
         let line = self.lines.get_mut(name).map(Arc::make_mut)?;
         let place = line.remove(created, key)?;
-        if line.tenure.as_ref().is_some_and(|tenure| tenure.token == created)
+        if place.holds()
+            && line.tenure.as_ref().is_some_and(|tenure| tenure.token == created)
             && let Some(tenure) = line.end_tenure(ending.at, ending.at_ms, ending.why)
         {
             events.push(Event::Ended { name: name.clone(), tenure });
@@ -275,7 +279,7 @@ impl Queues {
                 known.places.remove(name);
             }
             if unsure {
-                self.delay(name, session, events);
+                self.begin_delay(name, &place, ending.at, events);
             }
         }
         if !ending.returns {
@@ -285,44 +289,56 @@ impl Queues {
         Some(place)
     }
 
-    fn delay(&mut self, name: &Bytes, session: LeaseId, events: &mut Vec<Event>) {
+    fn begin_delay(&mut self, name: &Bytes, place: &Place, at: Revision, events: &mut Vec<Event>) {
+        let Some(session) = place.session() else { return };
         let ttl_ms = self.sessions.get(&session).map_or(0, |session| session.ttl_ms);
-        if let Some(line) = self.line_mut(name)
-            && !line.delays.contains(&session)
-        {
+        let Some(line) = self.line_mut(name) else { return };
+        if !line.delays.contains(&session) {
             line.delays.push(session);
-            let delay = self.delays.entry(session).or_default();
-            delay.names.push(name.clone());
-            delay.ttl_ms = delay.ttl_ms.max(ttl_ms);
-            events.push(Event::Delayed { session });
         }
+        let delay = self.delays.entry(session).or_default();
+        match delay.names.iter_mut().find(|(known, _)| known == name) {
+            Some((_, token)) => *token = place.created,
+            None => delay.names.push((name.clone(), place.created)),
+        }
+        delay.ttl_ms = delay.ttl_ms.max(ttl_ms);
+        delay.since = at;
+        // Again, if it was delayed already: its time counts from now.
+        events.push(Event::Delayed { session });
     }
 
-    /// A session's work has surely stopped, everywhere or in one line; answers the lines to settle.
+    /// A session's work has surely stopped, everywhere or with one token; answers the lines to settle.
     pub(crate) fn end_delay(
         &mut self,
         session: LeaseId,
-        only: Option<&Bytes>,
+        only: Option<(&Bytes, Revision)>,
         events: &mut Vec<Event>,
     ) -> Vec<Bytes> {
-        let Some(Delay { ttl_ms, mut names }) = self.delays.remove(&session) else {
-            return vec![];
+        let Some(delay) = self.delays.get_mut(&session) else { return vec![] };
+        let over = |(name, token): &mut (Bytes, Revision)| {
+            only.is_none_or(|(only, with)| name == only && *token == with)
         };
-        let kept: Vec<Bytes> = match only {
-            None => vec![],
-            Some(only) => names.extract_if(.., |name| name != only).collect(),
-        };
+        let names: Vec<Bytes> = delay.names.extract_if(.., over).map(|(name, _)| name).collect();
+        if delay.names.is_empty() {
+            self.delays.remove(&session);
+            events.push(Event::DelayOver { session });
+        }
         for name in &names {
             if let Some(line) = self.line_mut(name) {
                 line.delays.retain(|delayed| *delayed != session);
             }
         }
-        if kept.is_empty() {
-            events.push(Event::DelayOver { session });
-        } else {
-            self.delays.insert(session, Delay { ttl_ms, names: kept });
-        }
         names
+    }
+
+    /// Whether a session's stop is waited for, and has been since this revision and no later one.
+    pub(crate) fn is_delayed_since(&self, session: LeaseId, since: Revision) -> bool {
+        self.delays.get(&session).is_some_and(|delay| delay.since == since)
+    }
+
+    /// A session whose stop is not confirmed.
+    pub fn delay(&self, session: LeaseId) -> Option<&Delay> {
+        self.delays.get(&session)
     }
 
     /// The next thing to do in a line before it can be settled.
@@ -392,8 +408,9 @@ impl Queues {
     /// Tells those who hold and have not been told, unless they must wait.
     fn tell_holders(&mut self, name: &Bytes, events: &mut Vec<Event>) {
         let Some(line) = self.lines.get(name) else { return };
-        let untold = |place: &&Arc<Place>| place.holds() && !place.told;
-        let waiting: Vec<_> = line.places.iter().filter(untold).cloned().collect();
+        // Who holds stands before who does not.
+        let holders = line.places.iter().take_while(|place| place.holds());
+        let waiting: Vec<_> = holders.filter(|place| !place.told).cloned().collect();
         for place in waiting {
             let together = match &place.candidate {
                 Some(candidate) => &candidate.together[..],

@@ -62,15 +62,18 @@ impl Replica {
                     self.lines.delays.restart(*session, left.unwrap_or(whole), now);
                 }
                 Event::DelayOver { session } => self.lines.delays.forget(session),
+                Event::DrainCancelled { name, .. } | Event::Ended { name, .. }
+                    if self.state.queues.line(name).is_none_or(|l| l.transfer().is_none()) =>
+                {
+                    self.lines.drains.forget(name);
+                    self.note_tenure(event);
+                }
                 Event::Drain { name, within_ms, .. } => {
                     self.lines.drains.forget(name);
                     self.lines.drains.restart(name.clone(), Duration::from_millis(*within_ms), now);
                 }
                 Event::Began { .. } => self.effects.tenures_begun += 1,
-                Event::Ended { tenure, .. } => {
-                    let until = tenure.end.map_or(tenure.from_ms, |end| end.at_ms);
-                    self.effects.held_ms.push(until.saturating_sub(tenure.from_ms));
-                }
+                Event::Ended { .. } => self.note_tenure(event),
                 Event::Granted { place, .. } => {
                     let clock = self.clock_ms(now).unwrap_or_default();
                     self.effects.waited_ms.push(clock.saturating_sub(place.since_ms));
@@ -81,9 +84,15 @@ impl Replica {
         self.lines.listeners.observe(events);
     }
 
+    fn note_tenure(&mut self, event: &Event) {
+        let Event::Ended { tenure, .. } = event else { return };
+        let until = tenure.end.map_or(tenure.from_ms, |end| end.at_ms);
+        self.effects.held_ms.push(until.saturating_sub(tenure.from_ms));
+    }
+
     fn delay_of(&self, session: LeaseId) -> Duration {
-        let delay = self.state.queues.delays().find(|(id, _)| *id == session);
-        Duration::from_millis(delay.map_or(0, |(_, delay)| delay.ttl_ms))
+        let delay = self.state.queues.delay(session);
+        Duration::from_millis(delay.map_or(0, |delay| delay.ttl_ms))
     }
 
     /// A member that has just come up, or skipped a part of the log, cannot know how long anything has
@@ -110,8 +119,12 @@ impl Replica {
         }
         let mut overdue = Vec::new();
         for session in self.lines.delays.take_due(now, OVERDUE_PER_COMMAND) {
+            let Some(since) = self.state.queues.delay(session).map(|delay| delay.since) else {
+                self.lines.delays.forget(&session);
+                continue;
+            };
             self.lines.delays.put_back(session, now + OVERDUE_AGAIN);
-            overdue.push(Overdue::Delay(session));
+            overdue.push(Overdue::Delay(session, since));
         }
         for name in self.lines.drains.take_due(now, OVERDUE_PER_COMMAND) {
             let line = self.state.queues.line(&name);

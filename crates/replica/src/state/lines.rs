@@ -159,17 +159,20 @@ impl State {
         at: Revision,
     ) -> Ending {
         let place = self.queues.line(name).and_then(|line| line.place(created, key));
-        let by_hand = match place.and_then(|place| place.session()) {
+        let session = place.and_then(|place| place.session());
+        let by_hand = match session {
             Some(_) => TenureEnd::Deleted,
             None => TenureEnd::Resigned,
         };
-        Ending {
-            why: cause.why.unwrap_or(by_hand),
-            stopped: cause.stopped,
-            returns: cause.returns,
-            at,
-            at_ms: cause.at.ms,
-        }
+        // Somebody may have put the key of a session under another lease. When that one ends, the
+        // session lives, and so does its belief.
+        let lives = session.is_some_and(|session| self.leases.contains(session));
+        let of_lease = matches!(cause.why, Some(TenureEnd::Expired | TenureEnd::Revoked));
+        let (why, stopped) = match cause.why {
+            Some(_) if lives && of_lease => (by_hand, false),
+            why => (why.unwrap_or(by_hand), cause.stopped),
+        };
+        Ending { why, stopped, returns: cause.returns, at, at_ms: cause.at.ms }
     }
 
     /// Decides who holds in all lines that something happened to.

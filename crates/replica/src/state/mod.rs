@@ -311,9 +311,7 @@ impl State {
             LineCommand::Open { id, ttl_ms, identity, fast_release, by } => {
                 self.open_session(*id, (*ttl_ms, identity, *fast_release), *by, at, traces)
             }
-            LineCommand::Attach { id, after, by } => {
-                self.attach_session(*id, (*after, *by), at, traces)
-            }
+            LineCommand::Attach { id, by } => self.attach_session(*id, *by, at, traces),
             LineCommand::End { id, how } => self.end_session(*id, *how, at, traces),
             LineCommand::Ask { session, request, ask } => {
                 self.ask(*session, *request, ask, at, traces)

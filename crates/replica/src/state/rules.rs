@@ -132,6 +132,7 @@ impl State {
 
     fn freeze(&mut self, name: &Bytes, at: At, traces: &mut Traces) -> Result<LineDone, Refusal> {
         queue::check_name(name)?;
+        self.queues.check_nesting(name)?;
         let line = self.queues.line(name).cloned().unwrap_or_default();
         if line.is_frozen() {
             return Ok(LineDone::Done);
@@ -139,7 +140,9 @@ impl State {
         // Clients of etcd's would lead as soon as they see themselves first. They lose their leases;
         // whoever comes later waits behind the mark.
         for place in line.places() {
-            if place.holds() || place.candidate.is_none() {
+            // A key that hangs on nothing is somebody's data, and leads nobody.
+            let stock = place.candidate.is_none() && place.lease.is_some();
+            if stock || (place.holds() && place.candidate.is_some()) {
                 self.take_away(place, TenureEnd::Frozen, at, traces);
             }
         }
@@ -177,7 +180,12 @@ impl State {
     ) {
         for overdue in overdue.iter().filter(|_| judged_in == at.term) {
             match overdue {
-                Overdue::Delay(session) => self.end_delay(*session, traces),
+                // It may have lost something else since it was judged.
+                Overdue::Delay(session, since) => {
+                    if self.queues.is_delayed_since(*session, *since) {
+                        self.end_delay(*session, traces);
+                    }
+                }
                 Overdue::Drain(name, token) => self.end_drain(name, *token, at, traces),
             }
         }

@@ -45,12 +45,12 @@ impl State {
     pub(super) fn attach_session(
         &mut self,
         id: LeaseId,
-        (after, by): (u64, u64),
+        by: u64,
         at: At,
         traces: &mut Traces,
     ) -> Result<LineDone, Refusal> {
         let session = self.queues.session_mut(id).ok_or(Refusal::SessionGone)?;
-        session.attachment = session.attachment.max(after) + 1;
+        session.attachment += 1;
         let (attachment, ttl_ms) = (session.attachment, session.ttl_ms);
         // A session lives as long as its lease does.
         self.leases.renew(id, at.index).map_err(|_| Refusal::SessionGone)?;
@@ -153,9 +153,10 @@ impl State {
                 answer
             }
         };
-        let tokens = answer?;
+        answer?;
+        // As they are now: a request that comes again may be about places that were moved since.
         let places = names_in(ask).iter().filter_map(|name| self.place_info(name, id));
-        Ok(LineDone::Places(places.filter(|info| tokens.contains(&info.place.created)).collect()))
+        Ok(LineDone::Places(places.collect()))
     }
 
     fn join(
@@ -202,7 +203,9 @@ impl State {
         {
             return Err(Refusal::TooLarge);
         }
-        if join.priority > PRIORITY_MAX || (join.priority > 0 && join.names.len() > 1) {
+        // Several at once are never moved, so nobody could pass one of them that is not well.
+        let several = join.names.len() > 1;
+        if join.priority > PRIORITY_MAX || (several && (join.priority > 0 || join.unhealthy)) {
             return Err(Refusal::BadPriority);
         }
         for name in &join.names {
@@ -291,7 +294,10 @@ impl State {
         let place = place.filter(|place| token.is_none_or(|token| place.created == token)).cloned();
         if stopped && place.is_none() {
             // It was taken away before, and now the work has ended.
-            let settled = self.queues.end_delay(id, Some(name), &mut traces.lines);
+            let only = token.map(|token| (name, token));
+            let settled = only
+                .map(|_| self.queues.end_delay(id, only, &mut traces.lines))
+                .unwrap_or_default();
             if !settled.is_empty() {
                 traces.touched.extend(settled);
                 return Ok(vec![]);

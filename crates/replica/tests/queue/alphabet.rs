@@ -94,9 +94,7 @@ impl World {
                 fast_release: true,
                 by: 0,
             }),
-            Deed::Attach(who) => {
-                self.line(LineCommand::Attach { id: LeaseId(*who), after: 0, by: 0 })
-            }
+            Deed::Attach(who) => self.line(LineCommand::Attach { id: LeaseId(*who), by: 0 }),
             Deed::Expire(who) => {
                 let Some(lease) = self.state.leases.get(LeaseId(*who)) else { return false };
                 let expiry = Expiry { id: LeaseId(*who), renewed_at: lease.renewed_at };
@@ -178,7 +176,7 @@ impl World {
             }
             Deed::DelayOver => {
                 let overdue: Vec<_> =
-                    self.state.queues.delays().map(|(id, _)| Overdue::Delay(id)).collect();
+                    self.state.queues.delays().map(|(id, d)| Overdue::Delay(id, d.since)).collect();
                 if overdue.is_empty() {
                     return false;
                 }
@@ -272,7 +270,8 @@ impl World {
             let _ = write!(shape, "{id} ");
         }
         for (id, delay) in self.state.queues.delays() {
-            let _ = write!(shape, "{id}{:?}", delay.names);
+            let names: Vec<_> = delay.names.iter().map(|(name, _)| name).collect();
+            let _ = write!(shape, "{id}{names:?}");
         }
         shape
     }

@@ -11,6 +11,7 @@
 //! expire WHO   revoke WHO   die WHO  the lease runs out, is revoked; the process dies (fast release)
 //! stopped WHO                        confirms that its work has ended
 //! patience                           the raft leader's clock says that all waits are over
+//! judge … verdict                    it says so, and that is applied only later
 //! transfer NAME to=WHO   evict NAME   freeze NAME   resume NAME
 //! write WHO NAME                     a write that counts only with the token WHO was told last
 //! line NAME   history NAME
@@ -38,6 +39,8 @@ pub struct Script {
     names: BTreeMap<LeaseId, String>,
     /// The token that each was told last, for each name.
     told: BTreeMap<(LeaseId, Bytes), Revision>,
+    /// What the raft leader found to be over, and has not been applied.
+    judged: Vec<Overdue>,
     index: u64,
     request: u64,
 }
@@ -54,6 +57,7 @@ impl Script {
             }]),
             names: BTreeMap::new(),
             told: BTreeMap::new(),
+            judged: vec![],
             index: 0,
             request: 0,
         };
@@ -110,6 +114,14 @@ impl Script {
 
     fn line(&mut self, command: LineCommand) -> String {
         self.apply(Command::Line(command))
+    }
+
+    fn overdue(&self) -> Vec<Overdue> {
+        let delays = self.state.queues.delays().map(|(id, d)| Overdue::Delay(id, d.since));
+        let transfers = self.state.queues.lines().filter_map(|(name, line)| {
+            line.transfer().map(|transfer| Overdue::Drain(name.clone(), transfer.from))
+        });
+        delays.chain(transfers).collect()
     }
 
     fn ask(&mut self, who: &str, ask: Ask) -> Answer<String> {
@@ -275,7 +287,8 @@ impl Runner for Script {
                         self.apply(Command::DeleteRange(DeleteRange { span, prev_kv: false }))
                     );
                 }
-                self.ask(who, Ask::Leave { name: text_bytes(name), token: None, stopped: true })?
+                let token = self.told.get(&(id, text_bytes(name))).copied();
+                self.ask(who, Ask::Leave { name: text_bytes(name), token, stopped: true })?
             }
             ("yield", [who, name, ..]) => {
                 let id = self.who(who)?;
@@ -301,12 +314,16 @@ impl Runner for Script {
                 self.line(LineCommand::End { id: self.who(who)?, how })
             }
             ("patience", []) => {
-                let mut overdue: Vec<_> =
-                    self.state.queues.delays().map(|(id, _)| Overdue::Delay(id)).collect();
-                for (name, line) in self.state.queues.lines() {
-                    overdue.extend(line.transfer().map(|t| Overdue::Drain(name.clone(), t.from)));
-                }
+                let overdue = self.overdue();
                 self.line(LineCommand::Overdue(Term(1), overdue))
+            }
+            ("judge", []) => {
+                self.judged = self.overdue();
+                String::new()
+            }
+            ("verdict", []) => {
+                let judged = std::mem::take(&mut self.judged);
+                self.line(LineCommand::Overdue(Term(1), judged))
             }
             ("transfer", [name]) => {
                 let to = Successor::Identity(value("to").ok_or("to whom?")?);

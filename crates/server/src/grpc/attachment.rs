@@ -115,7 +115,7 @@ impl Attachment {
                 fast_release: open.fast_release,
                 by,
             },
-            Some(id) => LineCommand::Attach { id, after: open.attachment, by },
+            Some(id) => LineCommand::Attach { id, by },
         };
         let answer = self.door.ask(Request::Write(Command::Line(command))).await.map_err(refuse)?;
         let stamp = Stamp { revision: answer.revision, term: answer.term };
@@ -136,7 +136,11 @@ impl Attachment {
         };
         // What came before the attachment is in the list of places already.
         loop {
-            match outlet.news.recv().await {
+            let news = tokio::select! {
+                news = outlet.news.recv() => news,
+                () = self.responses.closed() => return Ok(None),
+            };
+            match news {
                 Some((LineNews::Session(Event::Attached { by: other, .. }), _)) if other == by => {
                     break;
                 }
@@ -229,6 +233,12 @@ impl Attachment {
                 return Some(End::Told);
             }
             (For::Request(request), Ok(reply)) => Says::Answer(answered(request, reply)?),
+            // Only this request is refused. To end the stream for it would end the session, if the client
+            // asks the same again and again.
+            (For::Request(request), Err(failure)) => {
+                let refusal = pb::Refusal { kind: 0, text: failure.to_string() };
+                Says::Answer(pb::Answer { request, refusal: Some(refusal), places: vec![] })
+            }
             (For::Close, Ok(_)) => return None,
             (_, Err(failure)) => {
                 let _ = self.responses.send(Err(refuse(failure))).await;
@@ -297,10 +307,14 @@ impl Attachment {
     /// The client is gone. If its kernel said so, and it had asked for that, its session ends, unless
     /// somebody attaches to it in time.
     async fn release(&self, seat: &Seat) {
-        if !seat.fast_release || !self.link.is_gone() {
+        if !seat.fast_release {
             return;
         }
+        // A stream may end a moment before its connection does.
         tokio::time::sleep(REATTACH_WINDOW).await;
+        if !self.link.is_gone() {
+            return;
+        }
         let how = Ended::ConnectionLost { attachment: seat.attachment };
         let command = LineCommand::End { id: seat.session, how };
         let _ = self.door.ask(Request::Write(Command::Line(command))).await;

@@ -187,7 +187,12 @@ fn observed(
 ) -> impl Stream<Item = Result<pb::ObserveResponse, Status>> + Send {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     tokio::spawn(async move {
-        while let Some((news, stamp)) = outlet.news.recv().await {
+        loop {
+            let news = tokio::select! {
+                news = outlet.news.recv() => news,
+                () = sender.closed() => return,
+            };
+            let Some((news, stamp)) = news else { break };
             let LineNews::Observed(seen) = news else { continue };
             if sender.send(Ok(observation(&door, &seen, stamp))).await.is_err() {
                 return;
@@ -217,9 +222,11 @@ fn observation(door: &Door, seen: &Observed, stamp: Stamp) -> pb::ObserveRespons
         Observed::Vacant { frozen, .. } => What::NoLeader(pb::NoLeader { frozen: *frozen }),
         Observed::Forgotten(_) => What::Forgotten(pb::Forgotten {}),
     };
-    pb::ObserveResponse {
-        header: Some(door.header(stamp)),
-        revision: seen.revision().0,
-        what: Some(what),
-    }
+    // What follows an end happens at the same revision. Whoever heard only of the end and resumes must
+    // hear what followed, so the end is said to be a revision older.
+    let revision = match seen {
+        Observed::Ended(_) => seen.revision().0 - 1,
+        _ => seen.revision().0,
+    };
+    pb::ObserveResponse { header: Some(door.header(stamp)), revision, what: Some(what) }
 }

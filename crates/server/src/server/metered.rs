@@ -35,6 +35,15 @@ impl Link {
         self.0.store(true, Ordering::Release);
     }
 
+    /// Silence is no word: who does not answer may live.
+    fn failed(&self, error: &io::Error) {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+        {
+            self.closed();
+        }
+    }
+
     /// Whether it has.
     pub(crate) fn is_gone(&self) -> bool {
         self.0.load(Ordering::Acquire)
@@ -51,8 +60,10 @@ impl AsyncRead for Metered {
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
         let received = buffer.filled().len() - before;
         self.received.inc_by(received as u64);
-        if read.is_err() || (received == 0 && buffer.remaining() > 0) {
-            self.link.closed();
+        match &read {
+            Ok(()) if received == 0 && buffer.remaining() > 0 => self.link.closed(),
+            Ok(()) => {}
+            Err(error) => self.link.failed(error),
         }
         Poll::Ready(read)
     }
@@ -60,8 +71,9 @@ impl AsyncRead for Metered {
 
 impl Metered {
     fn sent(&self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
-        if let Ok(bytes) = &written {
-            self.sent.inc_by(*bytes as u64);
+        match &written {
+            Ok(bytes) => self.sent.inc_by(*bytes as u64),
+            Err(error) => self.link.failed(error),
         }
         Poll::Ready(written)
     }

@@ -66,6 +66,8 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 struct Tracked {
     tell: watch::Sender<Spot>,
+    /// The number of the join that asked for it. An earlier one for the same name was given up.
+    join: u64,
     early: Vec<News>,
 }
 
@@ -121,6 +123,13 @@ impl Exchange {
 
     fn note(&mut self, does: Does, reply: Option<Reply>) {
         self.last_request += 1;
+        if let Does::Join(join) = &does {
+            for name in &join.names {
+                if let Some(tracked) = self.spots.get_mut(name) {
+                    tracked.join = self.last_request;
+                }
+            }
+        }
         if !self.over {
             self.pending.insert(self.last_request, (does, reply));
         }
@@ -154,7 +163,7 @@ impl Exchange {
     pub(super) fn begin(&mut self, name: &LineName) -> watch::Receiver<Spot> {
         let (tell, spot) = watch::channel(Spot::default());
         self.spots.retain(|_, tracked| !tracked.tell.is_closed());
-        self.spots.insert(name.to_string(), Tracked { tell, early: vec![] });
+        self.spots.insert(name.to_string(), Tracked { tell, join: 0, early: vec![] });
         spot
     }
 
@@ -209,9 +218,22 @@ impl Exchange {
     /// What the answer to a join says counts, then what was heard before it.
     fn answered(&mut self, answer: pb::Answer) {
         let Some((does, reply)) = self.pending.remove(&answer.request) else { return };
-        if let Does::Join(_) = does {
+        if let Does::Join(join) = does {
+            // It was taken, and is gone again: so it was answered before, and lost meanwhile.
+            let there = |name: &String| answer.places.iter().any(|place| place.name == *name);
+            let missing = join.names.iter().filter(|name| answer.refusal.is_none() && !there(name));
+            for name in missing {
+                if let Some(tracked) = self.spots.get_mut(name)
+                    && tracked.join == answer.request
+                {
+                    tracked.tell.send_modify(|spot| spot.gone = Some(Loss::KeyDeleted));
+                }
+            }
             for place in &answer.places {
                 let Some(tracked) = self.spots.get_mut(&place.name) else { continue };
+                if tracked.join != answer.request {
+                    continue;
+                }
                 let early = std::mem::take(&mut tracked.early);
                 tracked.tell.send_modify(|spot| {
                     spot.token = Some(place.token);
@@ -245,7 +267,7 @@ impl Exchange {
             *spot != before
         });
         if put_back {
-            self.note(leave_line(name, false), None);
+            self.note(leave_line(name, 0, false), None);
         }
     }
 }
@@ -307,8 +329,8 @@ impl Spot {
 /// Leaves whatever place this session has in that line. Named by no token: the number of the request
 /// says which places it is about, namely those that were joined by lower ones, whatever token they
 /// have been given meanwhile.
-pub(super) fn leave_line(name: &str, stopped: bool) -> Does {
-    Does::Leave(pb::Leave { name: name.to_owned(), token: 0, stopped })
+pub(super) fn leave_line(name: &str, token: i64, stopped: bool) -> Does {
+    Does::Leave(pb::Leave { name: name.to_owned(), token, stopped })
 }
 
 #[cfg(test)]

@@ -113,6 +113,10 @@ impl Place for NativePlace {
         })
     }
 
+    fn gone_already(&self) -> Option<Loss> {
+        self.loss()
+    }
+
     fn gone(&self) -> Boxed<'_, Loss> {
         Box::pin(async move {
             let mut spots = self.spots();
@@ -176,8 +180,14 @@ impl Place for NativePlace {
         let mut talk = self.shared.talk();
         let mut leaving = Vec::new();
         if !state.spots.is_empty() {
-            for name in &self.join.names {
-                let (_, answer) = talk.exchange.request(leave_line(name.as_str(), stopped));
+            for (name, spot) in self.join.names.iter().zip(&state.spots) {
+                // What was held is named by its token, also if it is gone: that its work has stopped is
+                // worth knowing then. Who only waited leaves whatever place it has.
+                let token = {
+                    let spot = spot.borrow();
+                    spot.token.filter(|_| spot.held).unwrap_or_default()
+                };
+                let (_, answer) = talk.exchange.request(leave_line(name.as_str(), token, stopped));
                 leaving.push(answer);
             }
             talk.flush();

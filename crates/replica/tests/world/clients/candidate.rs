@@ -111,7 +111,7 @@ impl Candidate {
         self.early.clear();
         world.listen(member, LineInput::Attach { listener, session: id, by });
         let command = match self.session {
-            Some(id) => LineCommand::Attach { id, after: 0, by },
+            Some(id) => LineCommand::Attach { id, by },
             None => LineCommand::Open {
                 id,
                 ttl_ms: self.ttl.as_millis() as u64,

@@ -46,7 +46,7 @@ fn what_was_not_answered_is_sent_again_in_order_under_its_number() {
     let mut exchange = Exchange::default();
     let _a = exchange.request(join("a"));
     let (b, _b) = exchange.request(join("b"));
-    let _c = exchange.request(leave_line("a", true));
+    let _c = exchange.request(leave_line("a", 0, true));
     exchange.due();
     exchange.hears(answer(b, vec![]));
     assert_eq!(exchange.due(), [], "sent already");
@@ -239,7 +239,7 @@ fn a_grant_of_the_place_before_is_not_taken_for_ours() {
     let _old = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
     exchange.hears(answer(sent, vec![place("job", 5, false)]));
-    let _leave = exchange.request(leave_line("job", false));
+    let _leave = exchange.request(leave_line("job", 0, false));
     let spot = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
     let granted = pb::Granted { place: Some(place("job", 5, true)), ..Default::default() };
@@ -279,7 +279,7 @@ fn an_answer_that_is_told_again_does_not_hide_what_happened_since() {
 #[test]
 fn no_more_is_under_way_than_the_server_remembers() {
     let mut exchange = Exchange::default();
-    let _answers: Vec<_> = (0..100).map(|_| exchange.request(leave_line("a", true))).collect();
+    let _answers: Vec<_> = (0..100).map(|_| exchange.request(leave_line("a", 0, true))).collect();
     let numbers = |due: Vec<pb::SessionRequest>| {
         due.iter().map(|request| request.request).collect::<Vec<_>>()
     };
@@ -291,4 +291,29 @@ fn no_more_is_under_way_than_the_server_remembers() {
     assert_eq!(numbers(exchange.due()), [33, 34]);
     exchange.opened(&opened(vec![]), 100);
     assert_eq!(numbers(exchange.due()), (3..=34).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_answer_to_a_join_that_was_given_up_is_not_taken_for_the_next_one() {
+    let mut exchange = Exchange::default();
+    let _old = exchange.begin(&name("job"));
+    let (given_up, _answer) = exchange.request(join("job"));
+    let _leave = exchange.request(leave_line("job", 0, false));
+    let spot = exchange.begin(&name("job"));
+    let (sent, _answer) = exchange.request(join("job"));
+    exchange.hears(answer(given_up, vec![place("job", 5, false)]));
+    let reason = pb::TenureEnd::Resigned as i32;
+    exchange.hears(Says::Lost(pb::Lost { name: "job".into(), token: 5, reason }));
+    exchange.hears(answer(sent, vec![place("job", 9, true)]));
+    assert_eq!((spot.borrow().token, spot.borrow().held), (Some(9), true));
+    assert_eq!(spot.borrow().gone, None);
+}
+
+#[test]
+fn a_join_that_is_answered_again_after_its_place_was_taken_away_does_not_wait_for_ever() {
+    let mut exchange = Exchange::default();
+    let spot = exchange.begin(&name("job"));
+    let (sent, _answer) = exchange.request(join("job"));
+    exchange.hears(answer(sent, vec![]));
+    assert_eq!(spot.borrow().gone, Some(Loss::KeyDeleted));
 }

@@ -28,7 +28,7 @@ pub enum Shown {
     Both {
         /// The test that tells it.
         test: &'static str,
-        /// What it sees on etcd 3.5.1.
+        /// What it sees on etcd 3.5.1; where chance decides, the alternatives with " or " between them.
         etcd: &'static str,
         /// What it sees on us.
         tenure: &'static str,
@@ -50,7 +50,7 @@ pub async fn on_so_many(test: &str, members: usize, story: impl AsyncFn(&mut Sid
     });
     let (etcd, tenure) = told.unwrap_or_else(|| panic!("{test} is not in the list of faults"));
     let seen = story(&mut Side::Etcd(Etcd::start(members).await)).await;
-    assert_eq!(seen, etcd, "what etcd does");
+    assert!(etcd.split(" or ").any(|one| one == seen), "what etcd does: {seen}, and not {etcd}");
     let seen = story(&mut Side::Tenure(Cluster::start(3).await)).await;
     assert_eq!(seen, tenure, "what we do");
 }

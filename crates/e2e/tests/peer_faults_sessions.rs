@@ -50,8 +50,8 @@ async fn a_new_raft_leader_does_not_start_leases_anew() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_raft_leader_that_slept_ends_no_live_session() {
     on_so_many("a_raft_leader_that_slept_ends_no_live_session", 3, async |side: &mut Side| {
-        // Now and then it happens to spare them.
-        let sleeps = if matches!(side, Side::Etcd(_)) { 5 } else { 2 };
+        // Now and then etcd happens to spare them; how often depends on what else the machine does.
+        let sleeps = if matches!(side, Side::Etcd(_)) { 3 } else { 2 };
         for _ in 0..sleeps {
             let sleeper = side.raft_leader().await;
             let awake = side.caller_at((sleeper + 1) % 3);

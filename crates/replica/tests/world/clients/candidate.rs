@@ -320,6 +320,12 @@ impl Client for Candidate {
 
     fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
         let Request::Write(command) = &open.request else { return };
+        // It has closed its session since, or turned to another member: this makes it lead no more.
+        let attaches =
+            matches!(command, Command::Line(LineCommand::Open { .. } | LineCommand::Attach { .. }));
+        if attaches && self.attached.is_none() {
+            return self.next_turn(me, world, ms(20));
+        }
         let delay = match (command, &answer.result) {
             (
                 Command::Line(LineCommand::Open { id, .. } | LineCommand::Attach { id, .. }),

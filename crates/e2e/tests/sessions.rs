@@ -117,7 +117,7 @@ async fn a_stream_that_is_given_up_ends_no_session() {
         refused(&other.join_as(pb::Join { try_only: true, ..name("jobs") }).await),
         pb::RefusalKind::Taken
     );
-    let open = pb::OpenSession { session: id, attachment, ..Default::default() };
+    let open = pb::OpenSession { session: id, ..Default::default() };
     let back = SessionStream::attach(channel, open).await.expect("the session lives");
     assert_eq!(back.opened.attachment, attachment + 1);
     assert_eq!(back.opened.places[0].token, held);
@@ -135,11 +135,7 @@ async fn a_session_survives_the_member_it_was_attached_to() {
     let waits = token(&waiting.join("jobs").await);
     cluster.members[leader].kill();
     let address = cluster.members[other].client;
-    let open = pb::OpenSession {
-        session: holder.id(),
-        attachment: holder.opened.attachment,
-        ..Default::default()
-    };
+    let open = pb::OpenSession { session: holder.id(), ..Default::default() };
     let mut back = eventually("somebody leads the log", async || {
         let channel = connect(address).await;
         let (requests, outgoing) = tokio::sync::mpsc::channel(1);

@@ -37,6 +37,17 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The same, with no attempt that takes longer than this.
+    pub(crate) fn within(&self, attempt_max: Duration) -> Options {
+        Options {
+            dial_timeout: self.dial_timeout.min(attempt_max),
+            request_timeout: self.request_timeout.min(attempt_max),
+            credentials: self.credentials.clone(),
+        }
+    }
+}
+
 /// A client of one cluster. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Client {

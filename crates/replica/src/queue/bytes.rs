@@ -148,7 +148,6 @@ impl Codec for Line {
         }
         put_i64(out, self.forgotten.0);
         put_option(out, self.idle_since.map(|since| since.0), put_i64);
-        put_bytes(out, self.predecessor.as_bytes());
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Line, DecodeError> {
@@ -173,7 +172,6 @@ impl Codec for Line {
                 .collect::<Result<_, _>>()?,
             forgotten: Revision(input.i64()?),
             idle_since: input.option(Reader::i64)?.map(Revision),
-            predecessor: input.text()?,
             vacated: false,
         })
     }

@@ -30,8 +30,6 @@ pub struct Line {
     pub(super) forgotten: Revision,
     /// Since which revision nobody has stood here.
     pub(super) idle_since: Option<Revision>,
-    /// Who held last, for whoever holds next.
-    pub(super) predecessor: String,
     /// A tenure ended, and nobody was told yet what follows. Never so between two commands.
     pub(super) vacated: bool,
 }
@@ -82,7 +80,7 @@ impl Line {
         }
     }
 
-    /// Whether the first of the line is the mark that keeps everybody from leading.
+    /// Whether the mark that keeps everybody from leading stands before all who do not hold already.
     pub fn is_frozen(&self) -> bool {
         self.places.iter().take_while(|place| !place.holds()).any(|place| is_frost(place))
     }
@@ -100,6 +98,11 @@ impl Line {
     /// The tenures this line remembers, oldest first, and the one that lasts.
     pub fn tenures(&self) -> impl Iterator<Item = &Tenure> {
         self.history.iter().chain(&self.tenure)
+    }
+
+    /// Who led before; nobody if nobody is known.
+    pub(super) fn predecessor(&self) -> String {
+        self.history.back().map(|tenure| tenure.identity.clone()).unwrap_or_default()
     }
 
     /// Up to which revision tenures may be missing from [`Self::tenures`].
@@ -226,7 +229,6 @@ impl Line {
     ) -> Option<Tenure> {
         let mut tenure = self.tenure.take()?;
         tenure.end = Some(End { at, at_ms, why });
-        self.predecessor.clone_from(&tenure.identity);
         self.vacated = true;
         self.history.push_back(tenure.clone());
         if self.history.len() > HISTORY_MAX

@@ -421,7 +421,7 @@ impl Queues {
             }
             for name in together {
                 let Some(line) = self.lines.get_mut(name).map(Arc::make_mut) else { continue };
-                let predecessor = line.predecessor.clone();
+                let predecessor = line.predecessor();
                 let own = match place.session() {
                     Some(session) => line.place_of(session).cloned(),
                     None => Some(place.clone()),

@@ -62,18 +62,17 @@ impl Replica {
                     self.lines.delays.restart(*session, left.unwrap_or(whole), now);
                 }
                 Event::DelayOver { session } => self.lines.delays.forget(session),
-                Event::DrainCancelled { name, .. } | Event::Ended { name, .. }
-                    if self.state.queues.line(name).is_none_or(|l| l.transfer().is_none()) =>
-                {
-                    self.lines.drains.forget(name);
-                    self.note_tenure(event);
-                }
+                Event::DrainCancelled { name, .. } => self.forget_drain(name),
                 Event::Drain { name, within_ms, .. } => {
                     self.lines.drains.forget(name);
                     self.lines.drains.restart(name.clone(), Duration::from_millis(*within_ms), now);
                 }
                 Event::Began { .. } => self.effects.tenures_begun += 1,
-                Event::Ended { .. } => self.note_tenure(event),
+                Event::Ended { name, tenure } => {
+                    self.forget_drain(name);
+                    let until = tenure.end.map_or(tenure.from_ms, |end| end.at_ms);
+                    self.effects.held_ms.push(until.saturating_sub(tenure.from_ms));
+                }
                 Event::Granted { place, .. } => {
                     let clock = self.clock_ms(now).unwrap_or_default();
                     self.effects.waited_ms.push(clock.saturating_sub(place.since_ms));
@@ -84,10 +83,11 @@ impl Replica {
         self.lines.listeners.observe(events);
     }
 
-    fn note_tenure(&mut self, event: &Event) {
-        let Event::Ended { tenure, .. } = event else { return };
-        let until = tenure.end.map_or(tenure.from_ms, |end| end.at_ms);
-        self.effects.held_ms.push(until.saturating_sub(tenure.from_ms));
+    /// Unless another transfer is under way already, nobody is asked to make room any more.
+    fn forget_drain(&mut self, name: &Bytes) {
+        if self.state.queues.line(name).is_none_or(|line| line.transfer().is_none()) {
+            self.lines.drains.forget(name);
+        }
     }
 
     fn delay_of(&self, session: LeaseId) -> Duration {

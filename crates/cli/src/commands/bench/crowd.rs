@@ -46,7 +46,8 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
     let client = Client::new(settings.endpoints.clone(), settings.options.clone());
     let members: Vec<Client> = client.each_member().map(|(_, member)| member).collect();
     let ready = Arc::new(Barrier::new(args.sessions as usize + 1));
-    let stage = Arc::new(Stage::begin(Duration::from_secs(3600), Limit::For(Duration::MAX)));
+    // Nothing here is timed: what it costs shows at the members.
+    let stage = Stage::begin(Duration::ZERO, Limit::For(args.duration));
     let mut crowd = JoinSet::new();
     for number in 0..args.sessions {
         let member = members[number as usize % members.len()].clone();
@@ -62,7 +63,6 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
     while let Some(lived) = crowd.join_next().await {
         renewals += lived??;
     }
-    let stage = Arc::into_inner(stage).expect("nobody else has it");
     let clients = args.sessions as usize;
     let mut report = Report::of("crowd", &settings.endpoints, clients, clients, &stage);
     report.operations = renewals;

@@ -60,10 +60,7 @@ impl Etcd {
     }
 
     fn client(&self, attempt_max: Duration) -> Client {
-        let mut options = self.options.clone();
-        options.request_timeout = options.request_timeout.min(attempt_max);
-        options.dial_timeout = options.dial_timeout.min(attempt_max);
-        Client::new(self.endpoints.clone(), options)
+        Client::new(self.endpoints.clone(), self.options.within(attempt_max))
     }
 }
 

@@ -46,7 +46,6 @@ type Reply = oneshot::Sender<pb::Answer>;
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     session: i64,
-    attachment: u64,
     /// The number of the last request.
     last_request: u64,
     /// Requests without an answer. Some of them nobody waits for.
@@ -88,10 +87,6 @@ enum News {
 impl Exchange {
     pub(super) fn session(&self) -> i64 {
         self.session
-    }
-
-    pub(super) fn attachment(&self) -> u64 {
-        self.attachment
     }
 
     /// Takes these lines, or says which one is taken.
@@ -171,7 +166,6 @@ impl Exchange {
     /// was not answered is due again.
     pub(super) fn opened(&mut self, opened: &pb::SessionOpened, revision: i64) {
         self.session = opened.session;
-        self.attachment = opened.attachment;
         self.renewals.clear();
         self.last_sent = 0;
         let names: Vec<String> = self.spots.keys().cloned().collect();

@@ -135,7 +135,6 @@ impl Shared {
                 ttl_ms: u64::try_from(self.opening.ttl.as_millis()).unwrap_or(u64::MAX),
                 identity: self.opening.identity.clone(),
                 fast_release: self.opening.fast_release,
-                attachment: talk.exchange.attachment(),
             }
         };
         let member = &self.members[turn % self.members.len()];

@@ -4,35 +4,64 @@ use std::io;
 use std::process::ExitCode;
 
 use tenure::grpc::ClientError;
+use tenure::{EngineError, SessionError};
 use tenure_server::{StartError, Stopped, import::ImportError};
 
 /// How the command ended, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
+    Done,
     /// It did not work; stderr says why.
-    Error = 1,
+    Error,
     /// It was not asked for properly.
-    Usage = 2,
+    Usage,
     /// A condition did not hold: not written, not leader, lock not taken.
-    NotTaken = 3,
+    NotTaken,
     /// Leadership or a lock was lost while it was held.
-    Lost = 4,
+    Lost,
     /// This member was removed from its cluster; starting it again changes nothing.
-    Removed = 5,
+    Removed,
     /// No server could be reached.
-    Unreachable = 69,
+    Unreachable,
     /// No answer in time.
-    TimedOut = 124,
+    TimedOut,
+    /// The command that was to be run is no program.
+    NotExecutable,
+    /// There is no such command.
+    NotFound,
     /// Interrupted from the keyboard.
-    Interrupted = 130,
+    Interrupted,
+    /// Ended by a signal: our own end, or that of the command that was run.
+    Signal(u8),
+    /// The exit code of the command that was run, or one that the user chose.
+    Code(u8),
+}
+
+impl Exit {
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Error => 1,
+            Exit::Usage => 2,
+            Exit::NotTaken => 3,
+            Exit::Lost => 4,
+            Exit::Removed => 5,
+            Exit::Unreachable => 69,
+            Exit::TimedOut => 124,
+            Exit::NotExecutable => 126,
+            Exit::NotFound => 127,
+            Exit::Interrupted => 130,
+            Exit::Signal(number) => number.saturating_add(128),
+            Exit::Code(code) => code,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
+        ExitCode::from(exit.code())
     }
 }
 
@@ -55,6 +84,12 @@ impl Exit {
         }
         if let Some(ImportError::Settings(_)) = error.downcast_ref() {
             return Exit::Usage;
+        }
+        if let Some(SessionError::Settings { .. }) = error.downcast_ref() {
+            return Exit::Usage;
+        }
+        if let Some(SessionError::Engine(EngineError::Unavailable { .. })) = error.downcast_ref() {
+            return Exit::Unreachable;
         }
         match error.downcast_ref::<ClientError>() {
             Some(ClientError::Unreachable { .. }) => Exit::Unreachable,

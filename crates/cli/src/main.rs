@@ -8,6 +8,7 @@ mod advice;
 mod args;
 mod commands;
 mod exit;
+mod guardian;
 mod output;
 
 use std::process::ExitCode;
@@ -20,6 +21,9 @@ use crate::exit::Exit;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(code) = guardian::main(std::env::args_os()) {
+        return code;
+    }
     let cli = args::Cli::parse();
     let Some(command) = cli.command else {
         // Nothing asked for: show what can be. A closed pipe is no reason to complain.

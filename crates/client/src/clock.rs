@@ -21,6 +21,11 @@ impl Moment {
         Moment(elapsed)
     }
 
+    /// How long after the clock's beginning it is.
+    pub const fn since_start(self) -> Duration {
+        self.0
+    }
+
     /// How long ago `earlier` was; nothing, if it is yet to come.
     pub fn since(self, earlier: Moment) -> Duration {
         self.0.saturating_sub(earlier.0)

@@ -13,6 +13,7 @@ mod line;
 mod member;
 mod move_leader;
 mod put;
+mod run;
 mod serve;
 mod snapshot;
 mod status;
@@ -32,6 +33,10 @@ use crate::exit::Exit;
 pub(crate) enum Command {
     /// Run a server
     Serve(Box<serve::Flags>),
+    /// Run a command while leading, on one of many machines
+    Run(Box<run::Run>),
+    /// Run a command while holding a lock
+    Lock(Box<run::Lock>),
     /// Stand for an election and lead until interrupted
     Elect(line::elect::Args),
     /// See who leads, and whenever that changes
@@ -103,6 +108,8 @@ impl Command {
     pub(crate) fn run(self, client: ClientArgs) -> anyhow::Result<Exit> {
         match self {
             Command::Serve(args) => serve::run(*args),
+            Command::Run(args) => block_on(run::run(*args, client.settings()?)),
+            Command::Lock(args) => block_on(run::lock(*args, client.settings()?)),
             Command::Elect(args) => block_on(line::elect::run(args, client.settings()?)),
             Command::Observe(args) => block_on(line::observe::run(args, client.settings()?)),
             Command::Leader(args) => block_on(line::look::leader(args, client.settings()?)),

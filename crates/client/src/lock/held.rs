@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::backend::Drain;
 use crate::clock::Moment;
 use crate::session::Hold;
 use crate::{Doubt, FencingToken, LineName, Loss, ReleaseError, SessionState};
@@ -72,6 +73,12 @@ impl Held {
         self.hold.core().deadline()
     }
 
+    /// Waits until that is another moment than `known`: later after every renewal, earlier when the
+    /// connection breaks of a session that hangs on it.
+    pub async fn deadline_moved(&self, known: Moment) -> Moment {
+        self.hold.core().deadline_moved(known).await
+    }
+
     /// How long that is from now.
     pub fn remaining(&self) -> Duration {
         self.hold.core().remaining()
@@ -80,6 +87,12 @@ impl Held {
     /// Waits until it is lost, and says why.
     pub async fn lost(&self) -> Loss {
         self.hold.lost().await
+    }
+
+    /// Waits until the holder is asked to stop for a chosen successor: end the work, then release.
+    /// Never, on engines that cannot hand over.
+    pub async fn drain(&self) -> Drain {
+        self.hold.drain().await
     }
 
     /// Gives it up, and waits until the server has confirmed it. If this future is dropped, that goes

@@ -28,7 +28,7 @@ use crate::AcquireError;
 use crate::backend::Join;
 use crate::session::{Session, acquire};
 
-async fn wait(
+pub(crate) async fn wait(
     session: &Session,
     join: Join,
     limit: Option<Duration>,

@@ -41,6 +41,8 @@ pub(crate) struct Core {
     pub(crate) runtime: Handle,
     belief: Mutex<Belief>,
     state: watch::Sender<SessionState>,
+    /// Until when this process may act, as told last.
+    until: watch::Sender<Moment>,
     pub(super) phase: watch::Sender<Phase>,
     slow_renewals: AtomicU64,
     /// Somebody has said that all work has ended.
@@ -68,6 +70,7 @@ impl Core {
             runtime: Handle::current(),
             belief: Mutex::new(Belief { tenancy, loss: None }),
             state: watch::Sender::new(SessionState::Held),
+            until: watch::Sender::new(tenancy.safe_until()),
             phase: watch::Sender::new(Phase::Open),
             slow_renewals: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
@@ -136,6 +139,8 @@ impl Core {
             }
         };
         self.state.send_if_modified(|told| std::mem::replace(told, state) != state);
+        let until = belief.tenancy.safe_until();
+        self.until.send_if_modified(|told| std::mem::replace(told, until) != until);
         state
     }
 
@@ -176,6 +181,16 @@ impl Core {
 
     pub(crate) fn deadline(&self) -> Moment {
         self.belief().tenancy.safe_until()
+    }
+
+    /// Waits until the deadline is another one than `known`.
+    pub(crate) async fn deadline_moved(&self, known: Moment) -> Moment {
+        let mut until = self.until.subscribe();
+        match until.wait_for(|until| *until != known).await {
+            Ok(until) => *until,
+            // The sender lives as long as `self`.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     pub(crate) fn remaining(&self) -> Duration {

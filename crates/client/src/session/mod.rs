@@ -21,8 +21,9 @@ pub use options::SessionOptions;
 pub(crate) use options::default_identity;
 use tenure_api::LeaseId;
 
+use crate::backend::Join;
 use crate::clock::Moment;
-use crate::{Doubt, Engine, Loss, SessionError};
+use crate::{AcquireError, Doubt, Engine, Held, Loss, SessionError};
 
 /// A session. Clones are the same one; it ends when the last clone, and everything that was taken
 /// with it, is gone.
@@ -81,6 +82,15 @@ impl Session {
     /// The engine it lives on.
     pub fn engine(&self) -> &Engine {
         self.core().engine()
+    }
+
+    /// Stands in line for whatever a [`Join`] can say, for no longer than `limit` if there is one.
+    /// [`Election`](crate::Election) and the locks are shorter ways to say the usual.
+    ///
+    /// # Errors
+    /// See [`AcquireError`]. When the session ends, at once.
+    pub async fn join(&self, join: Join, limit: Option<Duration>) -> Result<Held, AcquireError> {
+        crate::lock::wait(self, join, limit).await
     }
 
     /// What may be believed of it now.

@@ -168,6 +168,18 @@ impl Shared {
         }
     }
 
+    /// Says that all work of a session has ended, which has itself ended before.
+    pub(super) async fn confirm_stopped(&self, session: i64) -> Result<(), EngineError> {
+        let mut failed = None;
+        for member in &self.members {
+            match member.sessions().end(session, true).await {
+                Ok(_) => return Ok(()),
+                Err(error) => failed = Some(error.into()),
+            }
+        }
+        Err(failed.expect("a client has members"))
+    }
+
     /// Makes a stream the one that is spoken on: first everything that was not answered yet.
     fn begin(&self, stream: &Stream, number: u64) {
         let mut talk = self.talk();

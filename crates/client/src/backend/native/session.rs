@@ -149,16 +149,21 @@ impl BackendSession for NativeSession {
 
     fn close(&self, stopped: bool) -> Boxed<'_, Result<(), EngineError>> {
         Box::pin(async move {
-            if self.shared.ended.borrow().is_some() {
-                return Ok(());
+            if self.shared.ended.borrow().is_none() {
+                let answer = self.shared.ask(Does::Close(pb::CloseSession { stopped }));
+                tokio::select! {
+                    answer = answer => return match answer.map_err(|_| unanswered())?.refusal {
+                        Some(refusal) if !words::is_not_ours(&refusal) => Err(words::engine(refusal)),
+                        _ => Ok(()),
+                    },
+                    _ = self.ended() => {}
+                }
             }
-            let answer = self.shared.ask(Does::Close(pb::CloseSession { stopped }));
-            tokio::select! {
-                answer = answer => match answer.map_err(|_| unanswered())?.refusal {
-                    Some(refusal) if !words::is_not_ours(&refusal) => Err(words::engine(refusal)),
-                    _ => Ok(()),
-                },
-                _ = self.ended() => Ok(()),
+            // It was ended by others, revoked say. Whoever waits until our work has surely stopped
+            // still wants to know.
+            match stopped {
+                true => self.shared.confirm_stopped(self.id.0).await,
+                false => Ok(()),
             }
         })
     }

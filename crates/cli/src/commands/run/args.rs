@@ -1,0 +1,268 @@
+//! How a command is to be run under an election or a lock.
+
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tenure::tenancy::margin;
+
+use super::signals::signal;
+use super::size::{Size, size};
+use crate::args::duration;
+use crate::exit::usage;
+use crate::guardian::{KILL_TIME, watchdog_timeout};
+use crate::output::Format;
+
+/// The shortest lease under which a command can be started and ended again in time.
+const TTL_MIN: Duration = Duration::from_secs(1);
+/// As long as most people are ready to wait for a command to end.
+const GRACE_MAX: Duration = Duration::from_secs(5);
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  tenure run --election nightly -- ./backup.sh      one of many machines does it
+  tenure run --election db --grace 4s -- postgres   time to end before it is killed
+  tenure run --election web --won USR1 -- ./server  runs at once, is told when it leads
+
+The command finds its fencing token in TENURE_TOKEN: send it along with what it writes.
+Exit code: the command's own; 3 not elected, 4 lost with --once, 69 no server, 124 took too long.
+";
+
+const LOCK_EXAMPLES: &str = "\
+Examples:
+  tenure lock deploy -- ./deploy.sh           one at a time
+  tenure lock -n deploy -- ./deploy.sh        or not at all: exit code 3
+  tenure lock reports --shared -- ./read.sh   with other readers
+  tenure lock builds --permits 4 -- make      four at a time
+  tenure lock deploy                          hold it until interrupted
+";
+
+/// Run a command while leading.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct Run {
+    /// The election to stand for
+    #[arg(long, short = 'e', value_name = "NAME")]
+    pub(super) election: String,
+    #[command(flatten)]
+    pub(super) how: How,
+    /// The command and its arguments, after --
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// Run a command while holding a lock.
+#[derive(Debug, clap::Args)]
+#[command(after_help = LOCK_EXAMPLES)]
+pub(crate) struct Lock {
+    /// The name of the lock
+    pub(super) name: String,
+    /// Hold it together with others who say the same
+    #[arg(long, conflicts_with = "permits")]
+    pub(super) shared: bool,
+    /// How many may hold it at once; all must say the same
+    #[arg(long, value_name = "N")]
+    pub(super) permits: Option<NonZeroU32>,
+    #[command(flatten)]
+    pub(super) how: How,
+    /// The command and its arguments, after --; without one the token is printed and the lock held
+    #[arg(last = true, value_name = "CMD")]
+    pub(super) command: Vec<OsString>,
+}
+
+/// What both have in common.
+#[derive(Debug, clap::Args)]
+pub(crate) struct How {
+    /// How long the lease lasts without a sign of life
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    pub(super) ttl: Duration,
+    /// Who this is, for people [default: host name and process id]
+    #[arg(long)]
+    pub(super) identity: Option<String>,
+    /// What others shall know of the holder: its address, say
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(super) value: String,
+    /// Whoever has more leads before whoever has less, 0 to 1000
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub(super) priority: u32,
+    /// How long the command may take to end by itself before it is killed [default: a quarter of --ttl]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub(super) grace: Option<Duration>,
+    /// When it is lost, do not stand in line again: exit with 4
+    #[arg(long)]
+    pub(super) once: bool,
+    /// Do not wait: exit with 3 if somebody else has it
+    #[arg(long, short = 'n')]
+    pub(super) nonblock: bool,
+    /// Wait no longer than this: exit with 3
+    #[arg(
+        long,
+        short = 'w',
+        visible_alias = "max-wait",
+        value_parser = duration,
+        value_name = "DURATION",
+        conflicts_with = "nonblock"
+    )]
+    pub(super) timeout: Option<Duration>,
+    /// The exit code of -n and -w instead of 3
+    #[arg(long, short = 'E', value_name = "CODE", default_value_t = 3, hide_default_value = true)]
+    pub(super) conflict_exit_code: u8,
+    /// Start the command at once, and tell it by this signal that it leads
+    #[arg(long, value_parser = signal, value_name = "SIGNAL")]
+    pub(super) won: Option<i32>,
+    /// Tell the command by this signal, and not by TERM, that it leads no more
+    #[arg(long, value_parser = signal, value_name = "SIGNAL")]
+    pub(super) lost: Option<i32>,
+    /// A file that exists while the command may run, with the token in it
+    #[arg(long, value_name = "FILE")]
+    pub(super) marker: Option<PathBuf>,
+    /// A command to run while waiting (by sh)
+    #[arg(long, value_name = "CMD")]
+    pub(super) standby_cmd: Option<String>,
+    /// Keep it at least so long, also if the command ends earlier
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub(super) hold_at_least: Option<Duration>,
+    /// End the command after this time, and exit with 124
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    pub(super) hold_at_most: Option<Duration>,
+    /// Start the command again when it fails, instead of giving up the lead
+    #[arg(long, value_enum, default_value_t = Restart::Never)]
+    pub(super) restart: Restart,
+    /// When the lease cannot be confirmed: stop (at most one runs) or continue (duplicates possible)
+    #[arg(long, value_enum, default_value_t = OnDoubt::Stop)]
+    pub(super) on_doubt: OnDoubt,
+    /// A device that resets the machine if the guardian cannot do its work, as /dev/watchdog
+    #[arg(long, value_name = "DEVICE")]
+    pub(super) watchdog: Option<PathBuf>,
+    /// The timeout of that device, if the system does not tell it
+    #[arg(long, value_parser = duration, value_name = "DURATION", requires = "watchdog")]
+    pub(super) watchdog_timeout: Option<Duration>,
+    /// Say nothing but what goes wrong
+    #[arg(long, short = 'q')]
+    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) health: HealthArgs,
+    #[command(flatten)]
+    pub(super) fence: FenceArgs,
+    /// Taken here without its short form, which is that of --timeout
+    #[arg(id = "write_out", long = "write-out", value_enum, hide = true)]
+    pub(super) _write_out: Option<Format>,
+}
+
+/// How it is seen whether the command does its work.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Health: who is not well leads not")]
+pub(crate) struct HealthArgs {
+    /// A command that succeeds while all is well (by sh); asked of candidates too
+    #[arg(long, value_name = "CMD")]
+    pub(super) health_cmd: Option<String>,
+    /// An address that answers 200 to 399 while all is well
+    #[arg(long, value_name = "URL")]
+    pub(super) health_http: Option<String>,
+    /// An address that takes connections while all is well
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) health_tcp: Option<String>,
+    /// Memory that the command and all it started may use, as 512M
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub(super) max_rss: Option<Size>,
+    /// Disk that must be free, as 1G or 1G:/var/lib; asked of candidates too
+    #[arg(long, value_name = "SIZE[:PATH]")]
+    pub(super) min_disk_free: Option<String>,
+    /// How often to look
+    #[arg(long, default_value = "5s", value_parser = duration, value_name = "DURATION")]
+    pub(super) health_interval: Duration,
+    /// How many failures in a row are too many
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) unhealthy_after: u32,
+}
+
+/// What to do about a holder of whom nobody knows whether it has stopped.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Fencing: what cannot check tokens")]
+pub(crate) struct FenceArgs {
+    /// Must succeed before the command is started after a holder that did not resign: cuts it off. By sh;
+    /// a Pacemaker agent (fence_…) gets key=value on its stdin
+    #[arg(long, value_name = "CMD")]
+    pub(super) fence_cmd: Option<String>,
+    /// What else a fence agent is told
+    #[arg(long, value_name = "KEY=VALUE", requires = "fence_cmd")]
+    pub(super) fence_option: Vec<String>,
+    /// How long fencing may take
+    #[arg(long, default_value = "60s", value_parser = duration, value_name = "DURATION")]
+    pub(super) fence_timeout: Duration,
+}
+
+/// When to start the command again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Restart {
+    Never,
+    OnFailure,
+}
+
+/// What to do when nobody confirms the lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OnDoubt {
+    Stop,
+    Continue,
+}
+
+impl How {
+    /// How long the command may take to end.
+    pub(super) fn grace(&self) -> Duration {
+        let usual = GRACE_MAX.min(self.ttl / 4).min(grace_max(self.ttl));
+        self.grace.unwrap_or(usual)
+    }
+
+    /// The timeout of the watchdog.
+    pub(super) fn watchdog_timeout(&self) -> Option<Duration> {
+        self.watchdog_timeout.or_else(|| watchdog_timeout(self.watchdog.as_deref()?))
+    }
+
+    /// Checks every rule.
+    ///
+    /// # Errors
+    /// Names all that are broken.
+    pub(super) fn validate(&self) -> anyhow::Result<()> {
+        let mut broken = Vec::new();
+        if self.ttl < TTL_MIN {
+            broken.push(format!("--ttl {:?} must be at least {TTL_MIN:?}", self.ttl));
+        } else if self.grace() > grace_max(self.ttl) {
+            // What is left of the lease must be enough for a renewal and one more attempt.
+            let needed = 2 * (self.grace() + 2 * KILL_TIME + margin(self.ttl));
+            broken.push(format!(
+                "--grace {:?} with --ttl {:?} leaves no time to renew: make --ttl {needed:?} or more",
+                self.grace(),
+                self.ttl
+            ));
+        }
+        if let (Some(least), Some(most)) = (self.hold_at_least, self.hold_at_most)
+            && least > most
+        {
+            broken.push(format!("--hold-at-least {least:?} is longer than --hold-at-most {most:?}"));
+        }
+        if self.watchdog.is_some() {
+            match self.watchdog_timeout() {
+                None => broken.push("--watchdog: say its --watchdog-timeout".to_owned()),
+                Some(timeout) if timeout > self.ttl / 2 => broken.push(format!(
+                    "--watchdog: its timeout {timeout:?} must be at most half of --ttl {:?}, or the \
+                     lease could end before it resets the machine",
+                    self.ttl
+                )),
+                Some(_) => {}
+            }
+        }
+        if self.health.health_interval.is_zero() {
+            broken.push("--health-interval must not be zero".to_owned());
+        }
+        match broken.is_empty() {
+            true => Ok(()),
+            false => Err(usage(broken.join("; "))),
+        }
+    }
+}
+
+/// Of the lease, a third passes before a renewal, and a sixth before another attempt.
+fn grace_max(ttl: Duration) -> Duration {
+    (ttl / 2).saturating_sub(margin(ttl) + 2 * KILL_TIME)
+}

@@ -1,0 +1,31 @@
+//! A file that exists while the command may run.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// What it says.
+#[derive(Debug, Serialize)]
+pub(super) struct Marker<'a> {
+    pub(super) name: &'a str,
+    pub(super) identity: &'a str,
+    pub(super) token: i64,
+    pub(super) session: String,
+    /// The supervisor.
+    pub(super) pid: u32,
+}
+
+impl Marker<'_> {
+    /// Writes it all at once: whoever reads it sees all or nothing. The guardian removes it when the
+    /// command is gone, so that it does not outlive a supervisor that was killed.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_string(self)?;
+        text.push('\n');
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}", self.pid));
+        fs::write(&beside, text)?;
+        fs::rename(&beside, path)
+    }
+}

@@ -1,0 +1,56 @@
+//! `tenure run` and `tenure lock`: any program as the one leader, safely.
+//!
+//! This process is the supervisor: it keeps the session, stands in line, and decides. The command runs
+//! below a guardian ([`crate::guardian`]) that ends it in time whatever becomes of the supervisor. A
+//! successor is told that it leads only when the one before has surely stopped: its lease has run
+//! out, or its guardian has said so.
+//!
+//! - `args`: what may be typed. `size`, `signals`: words of it.
+//! - `supervisor`: the loop: stand by, lead, begin again. `standby` and `office` are its two halves.
+//! - `health`, `stonith`: when not to lead, and what to do about who led before.
+//! - `marker`, `terminal`: what others see of it.
+//! - `hold`: a lock without a command.
+
+mod args;
+mod health;
+mod hold;
+mod marker;
+mod office;
+mod signals;
+mod size;
+mod standby;
+mod stonith;
+mod supervisor;
+mod terminal;
+
+pub(super) use args::{Lock, Run};
+use tenure::LineName;
+use tenure::backend::{Join, Mode};
+
+use self::supervisor::Supervisor;
+use crate::args::Settings;
+use crate::exit::{Exit, usage};
+
+/// Runs a command while leading.
+pub(super) async fn run(args: Run, settings: Settings) -> anyhow::Result<Exit> {
+    let join = Join::one(name(args.election)?, Mode::Exclusive);
+    Supervisor::new(join, args.how, args.command, settings)?.supervise().await
+}
+
+/// Runs a command while holding a lock, or just holds it.
+pub(super) async fn lock(args: Lock, settings: Settings) -> anyhow::Result<Exit> {
+    let mode = match (args.shared, args.permits) {
+        (true, _) => Mode::Shared,
+        (false, Some(permits)) => Mode::Permit { of: permits.get() },
+        (false, None) => Mode::Exclusive,
+    };
+    let join = Join::one(name(args.name)?, mode);
+    if args.command.is_empty() {
+        return hold::hold(join, args.how, settings).await;
+    }
+    Supervisor::new(join, args.how, args.command, settings)?.supervise().await
+}
+
+fn name(text: String) -> anyhow::Result<LineName> {
+    LineName::try_from(text).map_err(|error| usage(error.to_string()))
+}

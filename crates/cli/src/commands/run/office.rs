@@ -1,0 +1,342 @@
+//! One time in office: from being elected until the command and everything it started is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tenure::backend::Drain;
+use tenure::clock::Moment;
+use tenure::{Held, Loss, Session, SessionState};
+use tokio::time::Instant;
+
+use super::args::{OnDoubt, Restart};
+use super::health::Role;
+use super::marker::Marker;
+use super::signals::Wish;
+use super::stonith;
+use super::supervisor::{Next, Supervisor, exit_of};
+use crate::exit::Exit;
+use crate::guardian::{Ending, Guardian, News};
+
+/// After a failed fencing others shall have their turn first.
+const STEP_ASIDE: Duration = Duration::from_secs(5);
+/// Between two starts of a command that fails.
+const RESTART_FIRST: Duration = Duration::from_millis(200);
+const RESTART_MAX: Duration = Duration::from_secs(10);
+
+/// Why the command was ended, if not by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Somebody wants us to end.
+    Asked,
+    Lost(Loss),
+    /// The lease was not confirmed in time.
+    Doubt,
+    Drain(Drain),
+    Unhealthy,
+    /// `--hold-at-most`.
+    TooLong,
+}
+
+/// How a command's life ended.
+struct End {
+    cause: Option<Cause>,
+    ending: Option<Ending>,
+}
+
+impl Supervisor {
+    /// Leads until it is over.
+    pub(super) async fn lead(&mut self, session: &Session, held: Held) -> anyhow::Result<Next> {
+        let since = Instant::now();
+        let name = self.name();
+        self.say(&format!("{} {name} with token {}", self.holding(), held.token()));
+        if !self.cut_off_predecessor(&held).await {
+            let _ = held.release().await;
+            return Ok(self.step_aside().await);
+        }
+        let mut pause = RESTART_FIRST;
+        let end = loop {
+            let end = self.run_once(session, &held, since).await?;
+            let failed = matches!(end, End { cause: None, ending } if ending != Some(Ending::Code(0)));
+            if !(failed && self.how.restart == Restart::OnFailure) {
+                break end;
+            }
+            self.say(&format!("{} failed, starting it again", self.command[0].display()));
+            if let Some(end) = self.pause(&held, pause).await {
+                break end;
+            }
+            pause = RESTART_MAX.min(pause * 2);
+        };
+        self.leave(held, end, since).await
+    }
+
+    /// Whether we may start, as far as the one before is concerned.
+    async fn cut_off_predecessor(&self, held: &Held) -> bool {
+        let Some(stonith) = &self.stonith else { return true };
+        let fenced = async {
+            let found = stonith::deposed(&self.settings, &self.name(), held.token().get()).await?;
+            let Some(deposed) = found else { return Ok(()) };
+            self.say(&format!("fencing {}, which did not resign", deposed.identity));
+            stonith.fence(&deposed).await
+        };
+        let done: anyhow::Result<()> = tokio::select! {
+            done = fenced => done,
+            loss = held.lost() => Err(anyhow::anyhow!("{loss}")),
+        };
+        if let Err(error) = &done {
+            eprintln!("tenure: fencing failed, stepping aside: {error:#}");
+        }
+        done.is_ok()
+    }
+
+    /// Lets others try before we do again.
+    async fn step_aside(&mut self) -> Next {
+        if self.how.once {
+            return Next::Exit(Exit::Lost);
+        }
+        let pause = tokio::time::sleep(STEP_ASIDE);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => return Next::Again,
+                wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
+                    return Next::Exit(exit);
+                },
+            }
+        }
+    }
+
+    /// Runs the command once, or takes over the one that runs already.
+    async fn run_once(
+        &mut self,
+        session: &Session,
+        held: &Held,
+        since: Instant,
+    ) -> anyhow::Result<End> {
+        self.mark(session, held)?;
+        let mut guardian = match self.running.take() {
+            None => self.start_command(Some(session), Some(held))?,
+            Some(mut running) => {
+                if self.how.on_doubt == OnDoubt::Stop {
+                    running.extend(held.deadline()).await;
+                }
+                if let Some(signal) = self.how.won {
+                    running.signal(signal).await;
+                }
+                running
+            }
+        };
+        let end = self.guard(held, &mut guardian, since).await;
+        self.terminal.take_back();
+        if matches!(end.cause, Some(Cause::Lost(_))) && self.how.on_doubt == OnDoubt::Continue {
+            self.running = Some(guardian);
+        }
+        Ok(end)
+    }
+
+    fn mark(&self, session: &Session, held: &Held) -> anyhow::Result<()> {
+        if let Some(path) = &self.how.marker {
+            let marker = Marker {
+                name: &self.name(),
+                identity: &self.identity,
+                token: held.token().get(),
+                session: format!("{:x}", session.id().0),
+                pid: std::process::id(),
+            };
+            marker.write(path)?;
+        }
+        Ok(())
+    }
+
+    /// Follows the command, and ends it when there is a reason, until the tree is gone.
+    async fn guard(&mut self, held: &Held, guardian: &mut Guardian, since: Instant) -> End {
+        let mut end = End { cause: None, ending: None };
+        let mut until = held.deadline();
+        let mut group = None;
+        let too_late = self.how.hold_at_most.map(|most| since + most);
+        let role = guardian.id().map_or(Role::Standby, Role::Leader);
+        let health = Arc::clone(&self.health);
+        let mut unhealthy = std::pin::pin!(health.unhealthy(role));
+        loop {
+            let runs = end.cause.is_none() && end.ending.is_none();
+            let wanted = tokio::select! {
+                news = guardian.news() => match news {
+                    Some(News::Gone) => return end,
+                    Some(news) => {
+                        self.hear(news, guardian, &mut end, &mut group).await;
+                        None
+                    }
+                    None => {
+                        eprintln!("tenure: the guardian was killed; ending what it guarded");
+                        guardian.bury(Some(until)).await;
+                        end.ending.get_or_insert(Ending::Signal(9));
+                        return end;
+                    }
+                },
+                moved = held.deadline_moved(until) => {
+                    self.extend(held, guardian, moved).await;
+                    until = moved;
+                    None
+                }
+                loss = held.lost(), if runs => {
+                    eprintln!("tenure: lost {}: {loss}", self.name());
+                    if self.how.on_doubt == OnDoubt::Continue {
+                        self.tell_lost(guardian).await;
+                        end.cause = Some(Cause::Lost(loss));
+                        return end;
+                    }
+                    Some((Cause::Lost(loss), self.how.lost.unwrap_or(Signal::TERM.as_raw())))
+                }
+                drain = held.drain(), if runs => {
+                    self.say(&format!("making room in {} for {}", self.name(), drain.successor));
+                    Some((Cause::Drain(drain), self.how.lost.unwrap_or(Signal::TERM.as_raw())))
+                }
+                what = &mut unhealthy, if runs => {
+                    eprintln!("tenure: giving up {}: {what}", self.name());
+                    Some((Cause::Unhealthy, Signal::TERM.as_raw()))
+                }
+                () = overdue(too_late), if runs => {
+                    eprintln!("tenure: ending {}: it ran too long", self.command[0].display());
+                    Some((Cause::TooLong, Signal::TERM.as_raw()))
+                }
+                wish = self.signals.next() => self.wish(wish, guardian, &mut end, group).await,
+            };
+            if let Some((cause, signal)) = wanted {
+                end.cause = Some(cause);
+                guardian.stop(signal).await;
+            }
+        }
+    }
+
+    /// The lease was confirmed. Only what is surely still ours counts.
+    async fn extend(&self, held: &Held, guardian: &mut Guardian, until: Moment) {
+        if self.how.on_doubt == OnDoubt::Stop && !matches!(held.state(), SessionState::Lost(_)) {
+            guardian.extend(until).await;
+        }
+    }
+
+    async fn hear(
+        &mut self,
+        news: News,
+        guardian: &mut Guardian,
+        end: &mut End,
+        group: &mut Option<i32>,
+    ) {
+        match news {
+            News::Started(number) => *group = Some(number),
+            News::Halted(signal) => self.halted(signal, guardian, *group).await,
+            News::Doubt if end.cause.is_none() => {
+                eprintln!("tenure: {} is not confirmed in time: ending the command", self.name());
+                end.cause = Some(Cause::Doubt);
+            }
+            News::Ended(ending) => end.ending = Some(ending),
+            News::Doubt | News::Gone => {}
+        }
+    }
+
+    /// The terminal stopped the command: it wants to read, or somebody pressed Ctrl-Z.
+    async fn halted(&mut self, signal: i32, guardian: &mut Guardian, group: Option<i32>) {
+        let wants_terminal = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal);
+        let go_on = match (wants_terminal, group) {
+            (true, Some(group)) => self.terminal.lend(group),
+            // A leader that stands still leads nothing.
+            _ => signal == Signal::TSTP.as_raw(),
+        };
+        if go_on {
+            guardian.signal(Signal::CONT.as_raw()).await;
+        }
+    }
+
+    async fn wish(
+        &mut self,
+        wish: Wish,
+        guardian: &mut Guardian,
+        end: &mut End,
+        group: Option<i32>,
+    ) -> Option<(Cause, i32)> {
+        match wish {
+            Wish::End(_) if end.cause == Some(Cause::Asked) => {
+                eprintln!("tenure: killing the command");
+                guardian.kill().await;
+                None
+            }
+            Wish::End(signal) => {
+                // Whatever it was ended for: now the end is ours as well.
+                Some((Cause::Asked, signal))
+            }
+            Wish::Pass(signal) => {
+                guardian.signal(signal).await;
+                None
+            }
+            Wish::Suspend => {
+                eprintln!("tenure: whoever leads cannot be suspended");
+                None
+            }
+            Wish::GoOn => {
+                if let Some(group) = group
+                    && self.terminal.lend_if_wanted(group)
+                {
+                    guardian.signal(Signal::CONT.as_raw()).await;
+                }
+                None
+            }
+        }
+    }
+
+    async fn tell_lost(&self, guardian: &mut Guardian) {
+        if let Some(signal) = self.how.lost {
+            guardian.signal(signal).await;
+        }
+    }
+
+    /// Waits, but not longer than we lead.
+    async fn pause(&mut self, held: &Held, time: Duration) -> Option<End> {
+        let asleep = tokio::time::sleep(time);
+        tokio::pin!(asleep);
+        loop {
+            let cause = tokio::select! {
+                () = &mut asleep => return None,
+                loss = held.lost() => Cause::Lost(loss),
+                drain = held.drain() => Cause::Drain(drain),
+                wish = self.signals.next() => match wish {
+                    Wish::End(_) => Cause::Asked,
+                    _ => continue,
+                },
+            };
+            return Some(End { cause: Some(cause), ending: None });
+        }
+    }
+
+    /// Everything is gone: gives up what is held, and says so.
+    async fn leave(&mut self, held: Held, mut end: End, since: Instant) -> anyhow::Result<Next> {
+        let least = self.how.hold_at_least.unwrap_or_default();
+        if end.cause.is_none() && least > since.elapsed() {
+            let ending = end.ending;
+            if let Some(cut) = self.pause(&held, least.saturating_sub(since.elapsed())).await {
+                end = End { ending, ..cut };
+            }
+        }
+        let code = end.ending.map_or(Exit::Error, exit_of);
+        let next = match end.cause {
+            None => Next::Exit(code),
+            Some(Cause::Asked) => Next::Exit(code),
+            Some(Cause::TooLong) => Next::Exit(Exit::TimedOut),
+            Some(_) if self.how.once => Next::Exit(Exit::Lost),
+            Some(Cause::Lost(_) | Cause::Doubt | Cause::Drain(_) | Cause::Unhealthy) => Next::Again,
+        };
+        if matches!(held.state(), SessionState::Lost(_)) {
+            // It may be that nobody can be told; the lease ends by itself then.
+            tokio::spawn(held.release());
+        } else {
+            let _ = held.release().await;
+        }
+        Ok(next)
+    }
+}
+
+async fn overdue(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,144 @@
+//! Waiting for our turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::{AcquireError, Session};
+use tokio::time::Instant;
+
+use super::health::Role;
+use super::supervisor::{Stood, Supervisor, ended, follow};
+use crate::exit::Exit;
+use crate::guardian::{Charge, Guardian, Job};
+
+/// Whoever waits longer than this is told for whom.
+const TELL_AFTER: Duration = Duration::from_millis(100);
+/// A frozen name is asked for again after this.
+const FROZEN_PAUSE: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// Stands in line until it is our turn. Whoever is not well does not.
+    pub(super) async fn stand_by(&mut self, session: &Session) -> anyhow::Result<Stood> {
+        let mut standby = self.start_standby_command()?;
+        let stood = loop {
+            if let Some(stood) = self.be_well(session).await {
+                break stood;
+            }
+            if let Some(stood) = self.wait_in_line(session).await? {
+                break stood;
+            }
+        };
+        if let Some(guardian) = &mut standby {
+            guardian.stop(rustix::process::Signal::TERM.as_raw()).await;
+            follow(guardian, None).await;
+        }
+        Ok(stood)
+    }
+
+    fn start_standby_command(&self) -> anyhow::Result<Option<Guardian>> {
+        let Some(command) = &self.how.standby_cmd else { return Ok(None) };
+        let command = ["sh".into(), "-c".into(), command.into()];
+        let charge = Charge::new(self.how.grace(), None);
+        let environment = vec![("TENURE_ELECTION", self.name().into())];
+        Guardian::start(Job { charge, command: &command, environment }).map(Some)
+    }
+
+    /// Waits until all is well.
+    async fn be_well(&mut self, session: &Session) -> Option<Stood> {
+        let Err(what) = self.health.look(Role::Standby).await else { return None };
+        self.say(&format!("not standing for {}: {what}", self.name()));
+        let health = Arc::clone(&self.health);
+        let mut healthy = std::pin::pin!(health.healthy());
+        loop {
+            tokio::select! {
+                () = &mut healthy => return None,
+                _ = session.lost() => return Some(Stood::Over),
+                exit = ended(&mut self.running) => return Some(Stood::Exit(exit)),
+                () = overdue(self.give_up) => return Some(self.not_taken()),
+                wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
+                    return Some(Stood::Exit(exit));
+                },
+            }
+        }
+    }
+
+    /// Waits in line. Answers nothing if it is not well any more.
+    async fn wait_in_line(&mut self, session: &Session) -> anyhow::Result<Option<Stood>> {
+        let mut waiting = std::pin::pin!(session.join(self.join.clone(), None));
+        let mut tell = std::pin::pin!(tokio::time::sleep(TELL_AFTER));
+        let health = Arc::clone(&self.health);
+        let mut unhealthy = std::pin::pin!(health.unhealthy(Role::Standby));
+        let mut told = false;
+        loop {
+            tokio::select! {
+                held = &mut waiting => return self.turn(held).await,
+                () = &mut tell, if !told => {
+                    told = true;
+                    self.tell_place(session).await;
+                }
+                () = overdue(self.give_up) => return Ok(Some(self.not_taken())),
+                what = &mut unhealthy => {
+                    self.say(&format!("leaving the line for {}: {what}", self.name()));
+                    return Ok(None);
+                }
+                exit = ended(&mut self.running) => return Ok(Some(Stood::Exit(exit))),
+                wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
+                    return Ok(Some(Stood::Exit(exit)));
+                },
+            }
+        }
+    }
+
+    /// What waiting came to; nothing, if it is to be tried again.
+    async fn turn(
+        &self,
+        held: Result<tenure::Held, AcquireError>,
+    ) -> anyhow::Result<Option<Stood>> {
+        match held {
+            Ok(held) => Ok(Some(Stood::Held(Box::new(held)))),
+            Err(AcquireError::Taken { .. }) => Ok(Some(self.not_taken())),
+            Err(AcquireError::SessionOver { loss, .. }) => {
+                self.say(&format!("out of the line for {}: {loss}", self.name()));
+                Ok(Some(Stood::Over))
+            }
+            Err(AcquireError::Frozen { .. }) if self.how.nonblock => Ok(Some(self.not_taken())),
+            Err(AcquireError::Frozen { .. }) => {
+                tokio::time::sleep(FROZEN_PAUSE).await;
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn not_taken(&self) -> Stood {
+        self.say(&format!("{} is held by others", self.name()));
+        Stood::Exit(match self.how.conflict_exit_code {
+            3 => Exit::NotTaken,
+            code => Exit::Code(code),
+        })
+    }
+
+    /// Asked once: who waits is not woken by every change in the line.
+    async fn tell_place(&self, session: &Session) {
+        if self.how.quiet {
+            return;
+        }
+        let asked = self.settings.client();
+        let Ok(line) = asked.lines().candidates(self.name()).await else { return };
+        let before = line.candidates.iter().take_while(|c| c.session != session.id().0);
+        let (ahead, holder) =
+            (before.count(), line.candidates.iter().find(|candidate| candidate.holds));
+        let frozen = if line.frozen { ", frozen" } else { "" };
+        let behind = holder.map_or_else(String::new, |holder| {
+            format!(", held by {} with token {}", holder.identity, holder.token)
+        });
+        self.say(&format!("waiting for {}: {ahead} ahead{behind}{frozen}", self.name()));
+    }
+}
+
+async fn overdue(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

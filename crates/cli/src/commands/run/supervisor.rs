@@ -1,0 +1,333 @@
+//! The loop: stand by, lead, begin again.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::backend::{Join, Mode, Native};
+use tenure::clock::Moment;
+use tenure::{Engine, Held, Session, SessionError, SessionOptions};
+use tokio::time::Instant;
+
+use super::args::How;
+use super::health::Health;
+use super::signals::{Signals, Wish};
+use super::stonith::Stonith;
+use super::terminal::Terminal;
+use crate::args::Settings;
+use crate::exit::Exit;
+use crate::guardian::{Charge, Ending, Guardian, Job, News, SessionCharge, WatchdogCharge};
+
+/// Between attempts to open a session, after the first one was once opened.
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// How long the end of a session may take when there is nothing else to do.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Somebody who wants to run a command while leading.
+pub(super) struct Supervisor {
+    pub(super) join: Join,
+    pub(super) how: How,
+    pub(super) command: Vec<OsString>,
+    pub(super) settings: Settings,
+    pub(super) identity: String,
+    pub(super) signals: Signals,
+    pub(super) health: Arc<Health>,
+    pub(super) stonith: Option<Stonith>,
+    pub(super) terminal: Terminal,
+    /// The command, where it runs already while waiting: `--won`, `--on-doubt continue`.
+    pub(super) running: Option<Guardian>,
+    /// When to stop waiting.
+    pub(super) give_up: Option<Instant>,
+}
+
+/// What comes after a time in office.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The end.
+    Exit(Exit),
+    /// Stand in line again.
+    Again,
+}
+
+/// What standing by came to.
+pub(super) enum Stood {
+    /// Our turn.
+    Held(Box<Held>),
+    /// The end.
+    Exit(Exit),
+    /// The session is over.
+    Over,
+}
+
+impl Supervisor {
+    pub(super) fn new(
+        mut join: Join,
+        how: How,
+        command: Vec<OsString>,
+        settings: Settings,
+    ) -> anyhow::Result<Supervisor> {
+        how.validate()?;
+        let options = SessionOptions::new(how.ttl);
+        let identity = how.identity.clone().unwrap_or(options.identity);
+        join.value = how.value.clone().into_bytes();
+        join.priority = how.priority;
+        join.try_only = how.nonblock;
+        // Not before the one who held last has surely stopped.
+        join.no_overlap = true;
+        Ok(Supervisor {
+            join,
+            command,
+            settings,
+            identity,
+            signals: Signals::listen()?,
+            health: Arc::new(Health::new(&how.health)?),
+            stonith: Stonith::new(&how.fence),
+            terminal: Terminal::default(),
+            running: None,
+            give_up: how.timeout.map(|time| Instant::now() + time),
+            how,
+        })
+    }
+
+    /// From the first attempt to the end.
+    pub(super) async fn supervise(mut self) -> anyhow::Result<Exit> {
+        if let Some(exit) = missing(&self.command[0]) {
+            eprintln!(
+                "tenure: {}: {}",
+                self.command[0].display(),
+                if exit == Exit::NotFound { "command not found" } else { "not executable" }
+            );
+            return Ok(exit);
+        }
+        let mut session = self.open().await?;
+        if self.how.won.is_some() {
+            self.running = Some(self.start_command(None, None)?);
+        }
+        loop {
+            let next = match self.stand_by(&session).await? {
+                Stood::Held(held) => self.lead(&session, *held).await?,
+                Stood::Exit(exit) => Next::Exit(exit),
+                Stood::Over => Next::Again,
+            };
+            match next {
+                Next::Exit(exit) => {
+                    self.end_running().await;
+                    let _ = tokio::time::timeout(FAREWELL, session.close()).await;
+                    return Ok(exit);
+                }
+                Next::Again if matches!(session.state(), tenure::SessionState::Lost(_)) => {
+                    // It ends by itself if this fails; nobody waits for it here.
+                    tokio::spawn(session.close());
+                    session = match self.open_again().await {
+                        Ok(session) => session,
+                        Err(exit) => {
+                            self.end_running().await;
+                            return Ok(exit);
+                        }
+                    };
+                }
+                Next::Again => {}
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<Session, SessionError> {
+        let engine = Engine::new(Native::new(
+            self.settings.endpoints.clone(),
+            self.settings.options.clone(),
+        ));
+        let mut options = SessionOptions::new(self.how.ttl);
+        options.identity.clone_from(&self.identity);
+        Session::open_with(&engine, options).await
+    }
+
+    /// The same, for as long as it takes: there was a server once.
+    async fn open_again(&mut self) -> Result<Session, Exit> {
+        let mut pause = PAUSE_FIRST;
+        let mut told = false;
+        loop {
+            match self.open().await {
+                Ok(session) => return Ok(session),
+                Err(error) if !told => {
+                    told = true;
+                    let error = anyhow::Error::from(error);
+                    eprintln!("tenure: no session, trying on: {error:#}");
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                exit = ended(&mut self.running) => return Err(exit),
+                wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
+                    return Err(exit);
+                },
+            }
+            pause = PAUSE_MAX.min(pause * 2);
+        }
+    }
+
+    /// What a signal means while nothing is led. Answers the exit code, if it ends us.
+    pub(super) async fn asked(&mut self, wish: Wish) -> Option<Exit> {
+        match (wish, &mut self.running) {
+            (Wish::End(signal), None) => Some(Exit::Signal(u8::try_from(signal).unwrap_or(0))),
+            (Wish::End(signal), Some(running)) => {
+                running.stop(signal).await;
+                Some(ended(&mut self.running).await)
+            }
+            (Wish::Pass(signal), Some(running)) => {
+                running.signal(signal).await;
+                None
+            }
+            // The terminal is gone, and nothing runs that could want to know.
+            (Wish::Pass(signal), None) if signal == rustix::process::Signal::HUP.as_raw() => {
+                Some(Exit::Signal(u8::try_from(signal).unwrap_or(0)))
+            }
+            (Wish::Pass(_) | Wish::Suspend | Wish::GoOn, _) => None,
+        }
+    }
+
+    /// Starts the command below a guardian, under a lease if there is one.
+    pub(super) fn start_command(
+        &self,
+        session: Option<&Session>,
+        held: Option<&Held>,
+    ) -> anyhow::Result<Guardian> {
+        let stops = self.how.on_doubt == super::args::OnDoubt::Stop;
+        let until = held.filter(|_| stops).map(Held::deadline);
+        let watchdog = self.how.watchdog.clone().zip(self.how.watchdog_timeout());
+        Guardian::start(Job {
+            charge: Charge {
+                session: session.map(|session| self.session_charge(session)),
+                marker: self.how.marker.clone(),
+                watchdog: watchdog.map(|(device, timeout)| WatchdogCharge::new(device, timeout)),
+                ..Charge::new(self.how.grace(), until)
+            },
+            command: &self.command,
+            environment: self.environment(session, held),
+        })
+    }
+
+    fn session_charge(&self, session: &Session) -> SessionCharge {
+        let user = self.settings.options.credentials.as_ref();
+        SessionCharge {
+            id: session.id().0,
+            ttl_ms: u64::try_from(session.ttl().as_millis()).unwrap_or(u64::MAX),
+            endpoints: self.endpoints(),
+            user: user.map(|user| (user.name.clone(), user.password.clone())),
+        }
+    }
+
+    fn endpoints(&self) -> String {
+        let endpoints = self.settings.endpoints.iter().map(ToString::to_string);
+        endpoints.collect::<Vec<_>>().join(",")
+    }
+
+    /// What the command finds in its environment.
+    fn environment(
+        &self,
+        session: Option<&Session>,
+        held: Option<&Held>,
+    ) -> Vec<(&'static str, OsString)> {
+        let name = self.name();
+        let mut environment: Vec<(&'static str, OsString)> = vec![
+            ("TENURE_ELECTION", name.clone().into()),
+            ("TENURE_IDENTITY", self.identity.clone().into()),
+            ("TENURE_ENDPOINTS", self.endpoints().into()),
+        ];
+        if let Some(held) = held {
+            environment.push(("TENURE_TOKEN", held.token().get().to_string().into()));
+            if let Some(slot) = held.slot() {
+                environment.push(("TENURE_SLOT", slot.to_string().into()));
+            }
+        }
+        if let Some(session) = session {
+            let key = format!("{name}/{:x}", session.id().0);
+            environment.push(("TENURE_KEY", key.into()));
+        }
+        if let Some(marker) = &self.how.marker {
+            environment.push(("TENURE_MARKER", marker.into()));
+        }
+        environment
+    }
+
+    /// Ends what runs without being led, if it does.
+    async fn end_running(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.stop(rustix::process::Signal::TERM.as_raw()).await;
+            ended(&mut self.running).await;
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        self.join.first_name().to_string()
+    }
+
+    /// What is said when it is ours.
+    pub(super) fn holding(&self) -> &'static str {
+        match self.join.mode {
+            Mode::Exclusive => "leading",
+            Mode::Shared | Mode::Permit { .. } => "holding",
+        }
+    }
+
+    /// Talk, for those who want it.
+    pub(super) fn say(&self, text: &str) {
+        if !self.how.quiet {
+            eprintln!("tenure: {text}");
+        }
+    }
+}
+
+/// Waits until a command that runs while nothing is led has ended, with all it started. For ever, if
+/// there is none.
+pub(super) async fn ended(running: &mut Option<Guardian>) -> Exit {
+    let Some(guardian) = running else { return std::future::pending().await };
+    let exit = follow(guardian, None).await;
+    *running = None;
+    exit
+}
+
+/// Waits until a tree is gone, and answers how the command ended.
+pub(super) async fn follow(guardian: &mut Guardian, until: Option<Moment>) -> Exit {
+    let mut exit = Exit::Error;
+    loop {
+        match guardian.news().await {
+            Some(News::Ended(ending)) => exit = exit_of(ending),
+            Some(News::Gone) => return exit,
+            Some(_) => {}
+            None => {
+                guardian.bury(until).await;
+                return exit;
+            }
+        }
+    }
+}
+
+/// The exit code of a command is ours.
+pub(super) fn exit_of(ending: Ending) -> Exit {
+    match ending {
+        Ending::Code(code) => Exit::Code(code),
+        Ending::Signal(signal) => Exit::Signal(signal),
+    }
+}
+
+/// Why a program cannot be run, if it cannot: better known before standing in line than after.
+fn missing(program: &OsStr) -> Option<Exit> {
+    let candidates: Vec<PathBuf> = if program.as_encoded_bytes().contains(&b'/') {
+        vec![program.into()]
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).map(|folder| folder.join(program)).collect()
+    };
+    let runs = |path: &PathBuf| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    if candidates.iter().any(runs) {
+        return None;
+    }
+    let found = candidates.iter().any(|path| Path::new(path).exists());
+    Some(if found { Exit::NotExecutable } else { Exit::NotFound })
+}

@@ -1,0 +1,30 @@
+//! Tells the server that all work of a session has ended, when nobody above can.
+
+use std::time::Duration;
+
+use tenure::grpc::{Client, Credentials, Endpoint, Options};
+
+use super::words::SessionCharge;
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Tries until it is said, for no longer than the session could have lived.
+pub(super) fn confirm_stopped(session: &SessionCharge) {
+    let ttl = Duration::from_millis(session.ttl_ms);
+    let Ok(endpoints) = Endpoint::list(&session.endpoints) else { return };
+    let credentials = session.user.clone().map(|(name, password)| Credentials { name, password });
+    let options = Options { credentials, request_timeout: ttl / 2, ..Options::default() };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return;
+    };
+    let told = async {
+        let client = Client::new(endpoints, options);
+        while client.sessions().end(session.id, true).await.is_err() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    runtime.block_on(async {
+        let _ = tokio::time::timeout(ttl, told).await;
+    });
+}

@@ -1,0 +1,113 @@
+//! The supervisor's end of a guardian.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::process::Stdio;
+
+use anyhow::Context;
+use rustix::process::{getpid, set_child_subreaper};
+use tenure::clock::Moment;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+
+use super::post::send_charge;
+use super::words::{Charge, News, Order};
+use super::tree::end_strays;
+use super::{KILL_TIME, VERB};
+
+/// What to run, and how.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) charge: Charge,
+    /// The program and its arguments.
+    pub(crate) command: &'a [OsString],
+    /// What is added to the environment.
+    pub(crate) environment: Vec<(&'static str, OsString)>,
+}
+
+/// A guardian and everything below it.
+#[derive(Debug)]
+pub(crate) struct Guardian {
+    child: Child,
+    out: OwnedWriteHalf,
+    news: Lines<BufReader<OwnedReadHalf>>,
+}
+
+impl Guardian {
+    /// Starts one. It starts the command, or says why not.
+    pub(crate) fn start(job: Job<'_>) -> anyhow::Result<Guardian> {
+        // If both guardians are killed, whatever they guarded comes here.
+        set_child_subreaper(Some(getpid())).context("become the reaper of orphans")?;
+        let (ours, theirs) = StdUnixStream::pair().context("make a socket")?;
+        send_charge(&ours, &job.charge, io::stdin().as_fd())?;
+        let child = Command::new("/proc/self/exe")
+            .arg0("tenure")
+            .args([VERB, "outer"])
+            .args(job.command)
+            .envs(job.environment)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .process_group(0)
+            .spawn()
+            .context("start the guardian")?;
+        ours.set_nonblocking(true)?;
+        let (news, out) = UnixStream::from_std(ours)?.into_split();
+        Ok(Guardian { child, out, news: BufReader::new(news).lines() })
+    }
+
+    /// The process number of the outer guardian.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// The lease is sure to last until then.
+    pub(crate) async fn extend(&mut self, until: Moment) {
+        self.say(Order::Until(until)).await;
+    }
+
+    /// Ends it: this signal, grace, SIGKILL.
+    pub(crate) async fn stop(&mut self, signal: i32) {
+        self.say(Order::Stop(signal)).await;
+    }
+
+    /// Ends it at once.
+    pub(crate) async fn kill(&mut self) {
+        self.say(Order::Kill).await;
+    }
+
+    /// Passes a signal on to the command.
+    pub(crate) async fn signal(&mut self, signal: i32) {
+        self.say(Order::Signal(signal)).await;
+    }
+
+    async fn say(&mut self, order: Order) {
+        // A guardian that is gone is noticed by its news.
+        let _ = self.out.write_all(order.line().as_bytes()).await;
+    }
+
+    /// What happens next. Nothing, when the guardian itself is gone without having said that all is.
+    pub(crate) async fn news(&mut self) -> Option<News> {
+        loop {
+            match self.news.next_line().await {
+                Ok(Some(line)) => match News::parse(&line) {
+                    Some(news) => return Some(news),
+                    None => continue,
+                },
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+
+    /// After the guardian was killed: waits until everything below it is gone, and sees to it.
+    pub(crate) async fn bury(&mut self, until: Option<Moment>) {
+        let _ = self.child.start_kill();
+        let _ = self.child.wait().await;
+        let kill_at = until.map_or(Moment::default(), |until| {
+            Moment::after_start(until.since_start().saturating_sub(KILL_TIME))
+        });
+        let _ = tokio::task::spawn_blocking(move || end_strays(kill_at)).await;
+    }
+}

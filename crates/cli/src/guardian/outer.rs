@@ -1,0 +1,186 @@
+//! The guardian's guardian: carries words up and down, and ends what inner does not end in time.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, poll};
+use tenure::clock::{Boottime, Clock, Moment};
+
+use super::VERB;
+use super::alarm::Alarm;
+use super::confirm::confirm_stopped;
+use super::inner::TERMINATE;
+use super::plan::{Cause, Due, KILL_TIME, Plan};
+use super::post::{Post, receive_charge, send_charge};
+use super::tree::Tree;
+use super::watchdog::Watchdog;
+use super::words::{Charge, Ending, News, Order};
+
+/// How often to look for orphans while killing.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Guards inner to its end, and everything below it.
+pub(super) fn run(command: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let (stream, charge, stdin) = receive_charge()?;
+    let mut outer = Outer::start(Post::new(stream)?, &charge, &command, stdin)?;
+    outer.guard()?;
+    if let Some(watchdog) = outer.watchdog.take() {
+        watchdog.disarm();
+    }
+    if let Some(marker) = &charge.marker {
+        let _ = fs::remove_file(marker);
+    }
+    // Whoever ended it unasked says so: the supervisor may be gone, stopped, or cut off.
+    let unasked = matches!(outer.plan.cause(), Some(Cause::Abandoned | Cause::Doubt));
+    outer.above.say(&News::Gone.line());
+    if let (true, Some(session)) = (unasked, &charge.session) {
+        confirm_stopped(session);
+    }
+    outer.reap_inner();
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Outer {
+    above: Post,
+    below: Post,
+    plan: Plan,
+    tree: Tree,
+    alarm: Alarm,
+    watchdog: Option<Watchdog>,
+    /// Inner has told how the command ended.
+    ended_told: bool,
+    /// Inner has told that the tree is gone.
+    gone: bool,
+}
+
+impl Outer {
+    fn start(
+        above: Post,
+        charge: &Charge,
+        command: &[OsString],
+        stdin: OwnedFd,
+    ) -> anyhow::Result<Outer> {
+        let tree = Tree::adopt(None).context("become the reaper of orphans")?;
+        let watchdog = charge.watchdog.as_ref().map(Watchdog::arm).transpose();
+        let watchdog = watchdog.context("open the watchdog")?;
+        let (ours, theirs) = UnixStream::pair().context("make a socket")?;
+        send_charge(&ours, charge, stdin.as_fd())?;
+        Command::new("/proc/self/exe")
+            .arg0("tenure")
+            .args([VERB, "inner"])
+            .args(command)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .process_group(0)
+            .spawn()
+            .context("start the inner guardian")?;
+        // In doubt at the same moment as inner, and later than it in killing.
+        let grace = charge.grace() + KILL_TIME;
+        Ok(Outer {
+            above,
+            below: Post::new(ours)?,
+            plan: Plan::new(grace, KILL_TIME, charge.until(), TERMINATE),
+            tree,
+            alarm: Alarm::new().context("make a timer")?,
+            watchdog,
+            ended_told: false,
+            gone: false,
+        })
+    }
+
+    /// Until nobody is left.
+    fn guard(&mut self) -> anyhow::Result<()> {
+        loop {
+            let now = Boottime.now();
+            self.pass_down(now);
+            self.pass_up(now);
+            self.tree.reap();
+            if self.gone || self.tree.is_gone() {
+                return Ok(());
+            }
+            let due = self.plan.due(now);
+            if due == Due::Kill {
+                self.tree.kill();
+            }
+            let hungry = self.watchdog.as_mut().map(|dog| dog.feed(now, self.plan.until()));
+            let next = match due {
+                Due::Kill => Some(now + LOOK_AGAIN),
+                _ => self.plan.next(),
+            };
+            self.wait([next, hungry].into_iter().flatten().min())?;
+        }
+    }
+
+    /// Waits for inner, which has nothing more to do, so that nobody above inherits its remains.
+    fn reap_inner(&mut self) {
+        let patience = Boottime.now() + KILL_TIME;
+        while !self.tree.is_gone() && Boottime.now() < patience {
+            self.tree.reap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn pass_down(&mut self, now: Moment) {
+        for line in self.above.lines() {
+            match Order::parse(&line) {
+                Some(Order::Until(until)) => self.plan.extend(until),
+                Some(Order::Stop(_) | Order::Kill) => {
+                    self.plan.stop(now, Cause::Ordered, TERMINATE);
+                }
+                Some(Order::Signal(_)) | None => {}
+            }
+            self.below.say(&format!("{line}\n"));
+        }
+        if self.above.is_closed() {
+            self.plan.stop(now, Cause::Abandoned, TERMINATE);
+            self.below.hang_up();
+        }
+    }
+
+    fn pass_up(&mut self, now: Moment) {
+        for line in self.below.lines() {
+            match News::parse(&line) {
+                // Said by us, when the rest is done.
+                Some(News::Gone) => {
+                    self.gone = true;
+                    continue;
+                }
+                Some(News::Ended(_)) => {
+                    self.ended_told = true;
+                    self.plan.stop(now, Cause::Ended, TERMINATE);
+                }
+                _ => {}
+            }
+            self.above.say(&format!("{line}\n"));
+        }
+        if self.below.is_closed() && !self.gone {
+            // Inner was killed. The kernel has killed the command, and what is left of it is ours.
+            if !std::mem::replace(&mut self.ended_told, true) {
+                self.above.say(&News::Ended(Ending::Signal(9)).line());
+            }
+            self.plan.kill(now, Cause::Ended);
+        }
+    }
+
+    fn wait(&self, until: Option<Moment>) -> anyhow::Result<()> {
+        self.alarm.set(until)?;
+        let readable = PollFlags::IN;
+        let alarm = self.alarm.as_fd();
+        let mut files = vec![PollFd::from_borrowed_fd(alarm, readable)];
+        // A closed socket is always ready, and would be looked at without end.
+        for post in [&self.above, &self.below] {
+            if !post.is_closed() {
+                files.push(PollFd::new(post, readable));
+            }
+        }
+        match poll(&mut files, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

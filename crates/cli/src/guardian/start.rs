@@ -1,0 +1,40 @@
+//! What becomes the command: ties itself to the guardian, then replaces itself.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::{fs, io};
+
+use anyhow::Context;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use crate::exit::Exit;
+
+/// The arguments with which [`run`] becomes `command`.
+pub(super) fn arguments(door: Option<OsString>, command: &[OsString]) -> Vec<OsString> {
+    let parent = std::process::id().to_string().into();
+    let mut arguments = vec!["start".into(), parent, door.unwrap_or_default()];
+    arguments.extend_from_slice(command);
+    arguments
+}
+
+/// Becomes the command, if the guardian still lives.
+pub(super) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let [parent, door, program, arguments @ ..] = &arguments[..] else {
+        anyhow::bail!("nothing to start");
+    };
+    set_parent_process_death_signal(Some(Signal::KILL)).context("follow the guardian")?;
+    // A guardian that died before that call would have told nobody.
+    let now = getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
+    anyhow::ensure!(now.as_deref() == parent.to_str(), "the guardian has gone");
+    if !door.is_empty() {
+        // Without it the guardian has other means.
+        let _ = fs::write(door, "0");
+    }
+    let error = Command::new(program).args(arguments).exec();
+    eprintln!("tenure: cannot run {}: {error}", program.display());
+    Ok(match error.kind() {
+        io::ErrorKind::NotFound => Exit::NotFound.into(),
+        _ => Exit::NotExecutable.into(),
+    })
+}

@@ -1,0 +1,192 @@
+//! The processes below this one.
+//!
+//! This process is a subreaper: whoever loses its parent below becomes its child. So its direct
+//! children are all it has to know. They cannot be mistaken for others, because the number of a child
+//! is not used again before its end was heard of here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use std::{fs, io};
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpid, kill_process,
+    kill_process_group, set_child_subreaper, wait, waitid, waitpid,
+};
+use tenure::clock::{Boottime, Clock, Moment};
+
+use super::cgroup::Cgroup;
+use super::words::Ending;
+
+/// Between two looks at processes whose end nobody announces.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// The tree below this process.
+#[derive(Debug)]
+pub(super) struct Tree {
+    cgroup: Option<Cgroup>,
+    /// Who was asked to end already.
+    asked: BTreeSet<i32>,
+}
+
+/// What became of a child.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
+    /// It has ended.
+    Ended(Pid, WaitStatus),
+    /// It was stopped, by this signal.
+    Halted(Pid, i32),
+}
+
+impl Tree {
+    /// From now on orphans come here.
+    pub(super) fn adopt(cgroup: Option<Cgroup>) -> io::Result<Tree> {
+        set_child_subreaper(Some(getpid()))?;
+        Ok(Tree { cgroup, asked: BTreeSet::new() })
+    }
+
+    pub(super) fn cgroup(&self) -> Option<&Cgroup> {
+        self.cgroup.as_ref()
+    }
+
+    /// Whatever happened to children since the last time. Nothing waits.
+    pub(super) fn reap(&mut self) -> Vec<Fate> {
+        let mut fates = Vec::new();
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            match status.stopping_signal() {
+                Some(signal) => fates.push(Fate::Halted(pid, signal)),
+                None => {
+                    self.asked.remove(&pid.as_raw_nonzero().get());
+                    fates.push(Fate::Ended(pid, status));
+                }
+            }
+        }
+        fates
+    }
+
+    /// Whether nobody is left.
+    pub(super) fn is_gone(&self) -> bool {
+        // Only looks: whoever has ended is still to be reaped.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let childless = matches!(waitid(WaitId::All, look), Err(Errno::CHILD));
+        childless && self.cgroup.as_ref().is_none_or(Cgroup::is_empty)
+    }
+
+    /// Asks everybody to end who was not asked yet: the command's process group, and those who left it.
+    pub(super) fn ask_to_end(&mut self, group: Pid, signal: i32) {
+        let Some(signal) = named(signal) else { return };
+        for child in children() {
+            let number = child.as_raw_nonzero().get();
+            if !self.asked.insert(number) {
+                continue;
+            }
+            // The group's leader stands for all of its group.
+            let asked = match child == group {
+                true => kill_process_group(group, signal),
+                false => kill_process(child, signal),
+            };
+            // A process that stands still hears nothing else.
+            let _ = asked.and_then(|()| kill_process(child, Signal::CONT));
+        }
+    }
+
+    /// Kills whoever is a child now. To be repeated until the tree is gone: killing a parent makes its
+    /// children ours.
+    pub(super) fn kill(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill();
+        }
+        for child in children() {
+            let _ = kill_process(child, Signal::KILL);
+        }
+    }
+}
+
+/// How a child ended.
+pub(super) fn ending(status: WaitStatus) -> Ending {
+    let small = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+    match status.terminating_signal() {
+        Some(signal) => Ending::Signal(small(signal)),
+        None => Ending::Code(status.exit_status().map_or(u8::MAX, small)),
+    }
+}
+
+/// The signal of this number, if it has a name.
+pub(super) fn named(signal: i32) -> Option<Signal> {
+    Signal::from_named_raw(signal)
+}
+
+/// The children of this process at this moment.
+fn children() -> Vec<Pid> {
+    let me = getpid().as_raw_nonzero();
+    let listed = fs::read_to_string(format!("/proc/{me}/task/{me}/children"));
+    let numbers: Vec<i32> = match listed {
+        Ok(listed) => listed.split_whitespace().filter_map(|word| word.parse().ok()).collect(),
+        // A kernel without that list.
+        Err(_) => {
+            let parents = parents().into_iter();
+            parents.filter(|(_, parent)| *parent == me.get()).map(|(child, _)| child).collect()
+        }
+    };
+    numbers.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+/// Everybody on this machine who can be seen, and whose child it is.
+fn parents() -> BTreeMap<i32, i32> {
+    let Ok(processes) = fs::read_dir("/proc") else { return BTreeMap::new() };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let parent = |pid: i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name stands in brackets and may contain anything, brackets too.
+        let (_, rest) = stat.rsplit_once(')')?;
+        rest.split_whitespace().nth(1)?.parse::<i32>().ok()
+    };
+    let numbers = processes.flatten().filter_map(number);
+    numbers.filter_map(|pid| Some((pid, parent(pid)?))).collect()
+}
+
+/// How much memory everybody below a process has in use, itself not counted.
+pub(crate) fn rss_bytes(root: u32) -> u64 {
+    let parents = parents();
+    let is_below = |mut pid: i32| {
+        // As deep as trees get; a process that is reparented meanwhile cannot make this a circle.
+        for _ in 0..1024 {
+            match parents.get(&pid) {
+                Some(parent) if i64::from(*parent) == i64::from(root) => return true,
+                Some(parent) => pid = *parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    let rss = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+    };
+    parents.keys().filter(|pid| is_below(**pid)).filter_map(rss).sum()
+}
+
+/// Waits until the inner guardian that became a child of this process has ended, and all below it; kills
+/// what is left when it is time. For a supervisor whose outer guardian was killed.
+pub(crate) fn end_strays(kill_at: Moment) {
+    loop {
+        let strays: Vec<Pid> = children().into_iter().filter(|pid| !is_outer(*pid)).collect();
+        if strays.is_empty() {
+            return;
+        }
+        for stray in strays {
+            if Boottime.now() >= kill_at {
+                let _ = kill_process(stray, Signal::KILL);
+            }
+            let _ = waitpid(Some(stray), WaitOptions::NOHANG);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether a child is another guardian, whose business is its own.
+fn is_outer(child: Pid) -> bool {
+    let words = fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero())).unwrap_or_default();
+    words.starts_with(b"tenure\0guardian\0outer\0")
+}

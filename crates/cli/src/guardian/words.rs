@@ -1,0 +1,198 @@
+//! What the levels say to each other: lines of text over a socket.
+//!
+//! Orders go down, news come up. The first line down is the [`Charge`], with the standard input of the
+//! command attached.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tenure::clock::Moment;
+
+/// What a guardian is told once, before anything else.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Charge {
+    /// How long a command may take to end by itself.
+    pub(crate) grace_ms: u64,
+    /// The first deadline; none if the command runs under no lease.
+    pub(crate) until_ns: Option<u64>,
+    /// What to tell the server when the tree is gone and nobody above can.
+    pub(crate) session: Option<SessionCharge>,
+    /// The file that exists while the command may run.
+    pub(crate) marker: Option<std::path::PathBuf>,
+    /// The device that resets the machine if nobody writes to it.
+    pub(crate) watchdog: Option<WatchdogCharge>,
+}
+
+/// A session, and where it lives.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SessionCharge {
+    pub(crate) id: i64,
+    pub(crate) ttl_ms: u64,
+    pub(crate) endpoints: String,
+    /// Name and password.
+    pub(crate) user: Option<(String, String)>,
+}
+
+/// A watchdog device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct WatchdogCharge {
+    pub(crate) device: std::path::PathBuf,
+    pub(crate) timeout_ms: u64,
+}
+
+impl Charge {
+    /// A command that may run until that moment, for ever if there is none.
+    pub(crate) fn new(grace: Duration, until: Option<Moment>) -> Charge {
+        Charge {
+            grace_ms: millis(grace),
+            until_ns: until.map(nanos),
+            session: None,
+            marker: None,
+            watchdog: None,
+        }
+    }
+
+    pub(super) fn grace(&self) -> Duration {
+        Duration::from_millis(self.grace_ms)
+    }
+
+    pub(super) fn until(&self) -> Option<Moment> {
+        self.until_ns.map(moment)
+    }
+}
+
+/// What the level above wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The lease is sure to last until then.
+    Until(Moment),
+    /// End it: this signal, grace, SIGKILL.
+    Stop(i32),
+    /// End it without grace.
+    Kill,
+    /// Pass a signal on to the command.
+    Signal(i32),
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// By itself, with this code.
+    Code(u8),
+    /// By a signal.
+    Signal(u8),
+}
+
+/// What the level below has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// The command runs, as the leader of the process group of this number.
+    Started(i32),
+    /// The command was stopped by a signal of the terminal.
+    Halted(i32),
+    /// The lease was not confirmed in time: the tree is being stopped.
+    Doubt,
+    /// The command ended; others that it started may live on for a moment.
+    Ended(Ending),
+    /// The tree is gone.
+    Gone,
+}
+
+impl Order {
+    pub(super) fn line(self) -> String {
+        match self {
+            Order::Until(until) => format!("until {}\n", nanos(until)),
+            Order::Stop(signal) => format!("stop {signal}\n"),
+            Order::Kill => "kill\n".to_owned(),
+            Order::Signal(signal) => format!("signal {signal}\n"),
+        }
+    }
+
+    pub(super) fn parse(line: &str) -> Option<Order> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        Some(match word {
+            "until" => Order::Until(moment(rest.parse().ok()?)),
+            "stop" => Order::Stop(rest.parse().ok()?),
+            "kill" => Order::Kill,
+            "signal" => Order::Signal(rest.parse().ok()?),
+            _ => return None,
+        })
+    }
+}
+
+impl News {
+    pub(super) fn line(self) -> String {
+        match self {
+            News::Started(pid) => format!("started {pid}\n"),
+            News::Halted(signal) => format!("halted {signal}\n"),
+            News::Doubt => "doubt\n".to_owned(),
+            News::Ended(Ending::Code(code)) => format!("ended-code {code}\n"),
+            News::Ended(Ending::Signal(signal)) => format!("ended-signal {signal}\n"),
+            News::Gone => "gone\n".to_owned(),
+        }
+    }
+
+    pub(super) fn parse(line: &str) -> Option<News> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        Some(match word {
+            "started" => News::Started(rest.parse().ok()?),
+            "halted" => News::Halted(rest.parse().ok()?),
+            "doubt" => News::Doubt,
+            "ended-code" => News::Ended(Ending::Code(rest.parse().ok()?)),
+            "ended-signal" => News::Ended(Ending::Signal(rest.parse().ok()?)),
+            "gone" => News::Gone,
+            _ => return None,
+        })
+    }
+}
+
+impl WatchdogCharge {
+    /// A device that wants to be written to within its timeout.
+    pub(crate) fn new(device: std::path::PathBuf, timeout: Duration) -> WatchdogCharge {
+        WatchdogCharge { device, timeout_ms: millis(timeout) }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A moment as a number: all levels share one machine and one boot.
+pub(super) fn nanos(moment: Moment) -> u64 {
+    u64::try_from(moment.since_start().as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn moment(nanos: u64) -> Moment {
+    Moment::after_start(Duration::from_nanos(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_heard() {
+        let until = Moment::after_start(Duration::from_nanos(1_234_567_890_123));
+        for order in [Order::Until(until), Order::Stop(15), Order::Kill, Order::Signal(10)] {
+            assert_eq!(Order::parse(order.line().trim_end()), Some(order));
+        }
+        for news in [
+            News::Started(77),
+            News::Halted(21),
+            News::Doubt,
+            News::Ended(Ending::Code(3)),
+            News::Ended(Ending::Signal(9)),
+            News::Gone,
+        ] {
+            assert_eq!(News::parse(news.line().trim_end()), Some(news));
+        }
+    }
+
+    #[test]
+    fn garbage_is_nothing() {
+        for line in ["", "until", "until soon", "stop now", "started 1 2", "ended-code 300"] {
+            assert_eq!(Order::parse(line), None, "{line}");
+            assert_eq!(News::parse(line), None, "{line}");
+        }
+    }
+}

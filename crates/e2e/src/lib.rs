@@ -9,7 +9,7 @@
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
 //! [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
 //! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
-//! output, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
+//! output, [`Supervised`] `tenure run` with its command and the [`Trail`] it leaves, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
@@ -31,6 +31,7 @@ pub mod recipes;
 mod register;
 pub mod session;
 mod side;
+mod supervised;
 pub mod tools;
 mod wait;
 mod watcher;
@@ -49,6 +50,7 @@ pub use postgres::Postgres;
 pub use program::Program;
 pub use register::Register;
 pub use side::Side;
+pub use supervised::{Supervised, Trail, children_of, lives, send};
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 

@@ -49,19 +49,28 @@ impl Network {
 
     /// A cluster with a member in each namespace.
     pub async fn cluster(&self, flags: &[&str]) -> Cluster {
+        self.cluster_of(self.count, flags).await
+    }
+
+    /// A cluster with a member in each of the first namespaces; the others are for clients.
+    pub async fn cluster_of(&self, count: usize, flags: &[&str]) -> Cluster {
         let at = |ip, port| Address { ip, port };
         let addresses =
-            (0..self.count).map(|n| (at(self.ip(n), CLIENT_PORT), at(self.ip(n), PEER_PORT)));
+            (0..count).map(|n| (at(self.ip(n), CLIENT_PORT), at(self.ip(n), PEER_PORT)));
         let plan = Plan { addresses: Some(addresses.collect()), ..Plan::flags(flags) };
-        let mut cluster = Cluster::prepare(self.count, plan);
+        let mut cluster = Cluster::prepare(count, plan);
         for (n, member) in cluster.members.iter_mut().enumerate() {
-            let ip = tools::system("ip", "iproute2");
-            member.spawn.before =
-                vec![ip.into(), "netns".into(), "exec".into(), self.space(n).into()];
+            member.spawn.before = self.inside(n);
             member.start();
         }
         cluster.ready().await;
         cluster
+    }
+
+    /// The command that runs another one in a member's namespace.
+    pub fn inside(&self, at: usize) -> Vec<std::ffi::OsString> {
+        let ip = tools::system("ip", "iproute2");
+        vec![ip.into(), "netns".into(), "exec".into(), self.space(at).into()]
     }
 
     /// Packets from one member no longer reach the other. Nobody is told.

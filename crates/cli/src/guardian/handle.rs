@@ -15,8 +15,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
 
 use super::post::send_charge;
-use super::words::{Charge, News, Order};
 use super::tree::end_strays;
+use super::words::{Charge, News, Order};
 use super::{KILL_TIME, VERB};
 
 /// What to run, and how.
@@ -81,6 +81,12 @@ impl Guardian {
     /// Passes a signal on to the command.
     pub(crate) async fn signal(&mut self, signal: i32) {
         self.say(Order::Signal(signal)).await;
+    }
+
+    /// The server knows that all has ended. A guardian that is dropped without having heard this tells the
+    /// server itself.
+    pub(crate) async fn done(&mut self) {
+        self.say(Order::Done).await;
     }
 
     async fn say(&mut self, order: Order) {

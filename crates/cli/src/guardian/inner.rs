@@ -138,6 +138,7 @@ impl Inner {
                 Some(Order::Stop(signal)) => self.plan.stop(now, Cause::Ordered, signal),
                 Some(Order::Kill) => self.plan.kill(now, Cause::Ordered),
                 Some(Order::Signal(signal)) => self.pass_on(signal),
+                Some(Order::Done) => {}
                 None => tracing::debug!(line, "an order that means nothing"),
             }
         }
@@ -147,8 +148,7 @@ impl Inner {
     }
 
     fn pass_on(&self, signal: i32) {
-        if let (Some(group), Some(signal), true) =
-            (self.command, named(signal), self.command_lives)
+        if let (Some(group), Some(signal), true) = (self.command, named(signal), self.command_lives)
         {
             let _ = kill_process_group(group, signal);
         }

@@ -36,13 +36,13 @@ pub(super) fn run(command: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if let Some(marker) = &charge.marker {
         let _ = fs::remove_file(marker);
     }
-    // Whoever ended it unasked says so: the supervisor may be gone, stopped, or cut off.
-    let unasked = matches!(outer.plan.cause(), Some(Cause::Abandoned | Cause::Doubt));
     outer.above.say(&News::Gone.line());
-    if let (true, Some(session)) = (unasked, &charge.session) {
+    outer.reap_inner();
+    if let Some(session) = &charge.session
+        && !outer.is_done()?
+    {
         confirm_stopped(session);
     }
-    outer.reap_inner();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -125,6 +125,23 @@ impl Outer {
         }
     }
 
+    /// Waits until the supervisor has told the server that all has ended. Answers no if that is not to be
+    /// expected: it is gone, stopped, or cut off.
+    fn is_done(&mut self) -> anyhow::Result<bool> {
+        loop {
+            let mut orders = self.above.lines().into_iter().filter_map(|line| Order::parse(&line));
+            if orders.any(|order| order == Order::Done) {
+                return Ok(true);
+            }
+            let unasked = matches!(self.plan.cause(), Some(Cause::Abandoned | Cause::Doubt));
+            let late = self.plan.until().is_some_and(|until| Boottime.now() >= until);
+            if unasked || late || self.above.is_closed() {
+                return Ok(false);
+            }
+            self.wait(self.plan.until())?;
+        }
+    }
+
     fn pass_down(&mut self, now: Moment) {
         for line in self.above.lines() {
             match Order::parse(&line) {
@@ -132,7 +149,7 @@ impl Outer {
                 Some(Order::Stop(_) | Order::Kill) => {
                     self.plan.stop(now, Cause::Ordered, TERMINATE);
                 }
-                Some(Order::Signal(_)) | None => {}
+                Some(Order::Signal(_) | Order::Done) | None => {}
             }
             self.below.say(&format!("{line}\n"));
         }

@@ -15,6 +15,7 @@ use rustix::process::{
 };
 use tenure::clock::{Boottime, Clock, Moment};
 
+use super::VERB;
 use super::cgroup::Cgroup;
 use super::words::Ending;
 
@@ -167,16 +168,18 @@ pub(crate) fn rss_bytes(root: u32) -> u64 {
     parents.keys().filter(|pid| is_below(**pid)).filter_map(rss).sum()
 }
 
-/// Waits until the inner guardian that became a child of this process has ended, and all below it; kills
-/// what is left when it is time. For a supervisor whose outer guardian was killed.
+/// Waits until the inner guardian that became a child of this process has ended everything below it; kills
+/// what has no guardian any more, and the guardian too when it is time. For a supervisor whose outer guardian
+/// was killed.
 pub(crate) fn end_strays(kill_at: Moment) {
     loop {
-        let strays: Vec<Pid> = children().into_iter().filter(|pid| !is_outer(*pid)).collect();
+        let strays: Vec<Pid> =
+            children().into_iter().filter(|pid| !is_guardian(*pid, "outer")).collect();
         if strays.is_empty() {
             return;
         }
         for stray in strays {
-            if Boottime.now() >= kill_at {
+            if !is_guardian(stray, "inner") || Boottime.now() >= kill_at {
                 let _ = kill_process(stray, Signal::KILL);
             }
             let _ = waitpid(Some(stray), WaitOptions::NOHANG);
@@ -185,8 +188,8 @@ pub(crate) fn end_strays(kill_at: Moment) {
     }
 }
 
-/// Whether a child is another guardian, whose business is its own.
-fn is_outer(child: Pid) -> bool {
+/// Whether a child is a guardian that does its own work.
+fn is_guardian(child: Pid, role: &str) -> bool {
     let words = fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero())).unwrap_or_default();
-    words.starts_with(b"tenure\0guardian\0outer\0")
+    words.starts_with(format!("tenure\0{VERB}\0{role}\0").as_bytes())
 }

@@ -72,6 +72,8 @@ pub(crate) enum Order {
     Kill,
     /// Pass a signal on to the command.
     Signal(i32),
+    /// The server knows that all has ended: nothing is left to do.
+    Done,
 }
 
 /// How a command ended.
@@ -105,6 +107,7 @@ impl Order {
             Order::Stop(signal) => format!("stop {signal}\n"),
             Order::Kill => "kill\n".to_owned(),
             Order::Signal(signal) => format!("signal {signal}\n"),
+            Order::Done => "done\n".to_owned(),
         }
     }
 
@@ -115,6 +118,7 @@ impl Order {
             "stop" => Order::Stop(rest.parse().ok()?),
             "kill" => Order::Kill,
             "signal" => Order::Signal(rest.parse().ok()?),
+            "done" => Order::Done,
             _ => return None,
         })
     }
@@ -173,7 +177,9 @@ mod tests {
     #[test]
     fn what_is_said_is_heard() {
         let until = Moment::after_start(Duration::from_nanos(1_234_567_890_123));
-        for order in [Order::Until(until), Order::Stop(15), Order::Kill, Order::Signal(10)] {
+        for order in
+            [Order::Until(until), Order::Stop(15), Order::Kill, Order::Signal(10), Order::Done]
+        {
             assert_eq!(Order::parse(order.line().trim_end()), Some(order));
         }
         for news in [

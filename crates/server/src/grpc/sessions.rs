@@ -55,7 +55,11 @@ impl sessions_server::Sessions for Sessions {
     ) -> Result<Response<pb::EndSessionResponse>, Status> {
         self.door.admit(request.metadata())?;
         let request = request.into_inner();
-        let how = Ended::Revoked { stopped: request.stopped };
+        // Who says that all work has ended speaks for the session.
+        let how = match request.stopped {
+            true => Ended::Closed { stopped: true },
+            false => Ended::Revoked { stopped: false },
+        };
         let command = LineCommand::End { id: LeaseId(request.session), how };
         let request = Request::Write(Command::Line(command));
         let (header, reply) = self.door.open(self.door.ask(request).await)?;

@@ -239,7 +239,8 @@ impl How {
         if let (Some(least), Some(most)) = (self.hold_at_least, self.hold_at_most)
             && least > most
         {
-            broken.push(format!("--hold-at-least {least:?} is longer than --hold-at-most {most:?}"));
+            broken
+                .push(format!("--hold-at-least {least:?} is longer than --hold-at-most {most:?}"));
         }
         if self.watchdog.is_some() {
             match self.watchdog_timeout() {

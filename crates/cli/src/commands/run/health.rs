@@ -55,7 +55,9 @@ impl Health {
         if let Some(url) = &args.health_http {
             let uri: http::Uri = url.parse().with_context(|| format!("--health-http {url}"))?;
             if uri.scheme_str() != Some("http") || uri.host().is_none() {
-                return Err(usage(format!("--health-http {url}: give it as http://host:port/path")));
+                return Err(usage(format!(
+                    "--health-http {url}: give it as http://host:port/path"
+                )));
             }
             checks.push(Check::Http(uri));
         }

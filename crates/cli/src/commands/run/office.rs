@@ -39,9 +39,12 @@ enum Cause {
 }
 
 /// How a command's life ended.
+#[derive(Default)]
 struct End {
     cause: Option<Cause>,
     ending: Option<Ending>,
+    /// Waits to hear that the server knows of it.
+    guardian: Option<Guardian>,
 }
 
 impl Supervisor {
@@ -56,10 +59,14 @@ impl Supervisor {
         }
         let mut pause = RESTART_FIRST;
         let end = loop {
-            let end = self.run_once(session, &held, since).await?;
-            let failed = matches!(end, End { cause: None, ending } if ending != Some(Ending::Code(0)));
+            let mut end = self.run_once(session, &held, since).await?;
+            let failed = end.cause.is_none() && end.ending != Some(Ending::Code(0));
             if !(failed && self.how.restart == Restart::OnFailure) {
                 break end;
+            }
+            // The session goes on.
+            if let Some(guardian) = &mut end.guardian {
+                guardian.done().await;
             }
             self.say(&format!("{} failed, starting it again", self.command[0].display()));
             if let Some(end) = self.pause(&held, pause).await {
@@ -67,7 +74,7 @@ impl Supervisor {
             }
             pause = RESTART_MAX.min(pause * 2);
         };
-        self.leave(held, end, since).await
+        self.leave(session, held, end, since).await
     }
 
     /// Whether we may start, as far as the one before is concerned.
@@ -126,10 +133,12 @@ impl Supervisor {
                 running
             }
         };
-        let end = self.guard(held, &mut guardian, since).await;
+        let mut end = self.guard(held, &mut guardian, since).await;
         self.terminal.take_back();
         if matches!(end.cause, Some(Cause::Lost(_))) && self.how.on_doubt == OnDoubt::Continue {
             self.running = Some(guardian);
+        } else {
+            end.guardian = Some(guardian);
         }
         Ok(end)
     }
@@ -150,7 +159,7 @@ impl Supervisor {
 
     /// Follows the command, and ends it when there is a reason, until the tree is gone.
     async fn guard(&mut self, held: &Held, guardian: &mut Guardian, since: Instant) -> End {
-        let mut end = End { cause: None, ending: None };
+        let mut end = End::default();
         let mut until = held.deadline();
         let mut group = None;
         let too_late = self.how.hold_at_most.map(|most| since + most);
@@ -303,17 +312,22 @@ impl Supervisor {
                     _ => continue,
                 },
             };
-            return Some(End { cause: Some(cause), ending: None });
+            return Some(End { cause: Some(cause), ..End::default() });
         }
     }
 
     /// Everything is gone: gives up what is held, and says so.
-    async fn leave(&mut self, held: Held, mut end: End, since: Instant) -> anyhow::Result<Next> {
+    async fn leave(
+        &mut self,
+        session: &Session,
+        held: Held,
+        mut end: End,
+        since: Instant,
+    ) -> anyhow::Result<Next> {
         let least = self.how.hold_at_least.unwrap_or_default();
         if end.cause.is_none() && least > since.elapsed() {
-            let ending = end.ending;
             if let Some(cut) = self.pause(&held, least.saturating_sub(since.elapsed())).await {
-                end = End { ending, ..cut };
+                end.cause = cut.cause;
             }
         }
         let code = end.ending.map_or(Exit::Error, exit_of);
@@ -324,11 +338,14 @@ impl Supervisor {
             Some(_) if self.how.once => Next::Exit(Exit::Lost),
             Some(Cause::Lost(_) | Cause::Doubt | Cause::Drain(_) | Cause::Unhealthy) => Next::Again,
         };
-        if matches!(held.state(), SessionState::Lost(_)) {
+        if matches!(session.state(), SessionState::Lost(_)) {
             // It may be that nobody can be told; the lease ends by itself then.
             tokio::spawn(held.release());
         } else {
             let _ = held.release().await;
+            if let Some(guardian) = &mut end.guardian {
+                guardian.done().await;
+            }
         }
         Ok(next)
     }

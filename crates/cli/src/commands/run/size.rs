@@ -35,9 +35,14 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in
-            [("0", 0), ("1024", 1024), ("2K", 2048), ("1.5m", 1572864), ("1GiB", 1 << 30), ("1TB", 1 << 40)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1024", 1024),
+            ("2K", 2048),
+            ("1.5m", 1572864),
+            ("1GiB", 1 << 30),
+            ("1TB", 1 << 40),
+        ] {
             assert_eq!(size(text), Ok(Size(bytes)), "{text}");
         }
         for text in ["", "M", "-1G", "1X", "many", "NaN"] {

@@ -1,0 +1,145 @@
+//! `tenure run` and `tenure lock` with their commands, and the trail that commands leave.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Program, eventually, tools};
+
+/// A supervisor: what it and its command say is in the lines of the program.
+#[derive(Debug)]
+pub struct Supervised {
+    /// The supervisor's process.
+    pub program: Program,
+}
+
+impl Supervised {
+    /// `tenure VERB…` for these endpoints.
+    pub fn start(endpoints: &str, words: &[&str]) -> Supervised {
+        Supervised::start_behind(&[], endpoints, words)
+    }
+
+    /// The same behind another command, which must replace itself with ours.
+    pub fn start_behind(before: &[OsString], endpoints: &str, words: &[&str]) -> Supervised {
+        // Talk and data in one place, in the order they came.
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).args(before);
+        command.arg(tools::tenure()).args(["--endpoints", endpoints]).args(words);
+        Supervised { program: Program::start(&words.join(" "), &mut command) }
+    }
+
+    /// The number of the supervisor.
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
+    /// The outer and the inner guardian, and the command: everything below, from top to bottom.
+    pub async fn chain(&self) -> [u32; 3] {
+        eventually("a command below two guardians", async || {
+            let mut chain = Vec::new();
+            let mut above = self.pid();
+            while let Some(child) = children_of(above).first() {
+                chain.push(*child);
+                above = *child;
+            }
+            chain.get(..3).and_then(|c| c.try_into().ok()).ok_or(format!("{chain:?}"))
+        })
+        .await
+    }
+
+    /// Sends a signal to the supervisor.
+    pub fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+}
+
+/// Sends a signal to a process that may have gone meanwhile.
+pub fn send(pid: u32, signal: Signal) {
+    let _ = kill_process(Pid::from_raw(pid as i32).expect("not 0"), signal);
+}
+
+/// The children of a process.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let listed = listed.unwrap_or_default();
+    listed.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether a process runs; one that has ended and was not heard of yet does not.
+pub fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// A file that all commands append their tokens to, as fast as they can. Appends are atomic and in order, so
+/// the file tells who worked beside whom.
+#[derive(Clone, Debug)]
+pub struct Trail {
+    path: PathBuf,
+}
+
+impl Trail {
+    /// A trail in this directory.
+    pub fn new(dir: &Path) -> Trail {
+        Trail { path: dir.join("trail") }
+    }
+
+    /// A shell command that leaves a trail and ends when it is told to.
+    pub fn polite(&self) -> String {
+        format!(
+            "while :; do echo \"$TENURE_TOKEN m\" >> {}; sleep 0.004; done",
+            self.path.display()
+        )
+    }
+
+    /// One that ignores every signal, and starts another in a session of its own whose parent is gone.
+    pub fn stubborn(&self) -> String {
+        let path = self.path.display();
+        let work = |who: &str| {
+            format!("while :; do echo \"$TENURE_TOKEN {who}\" >> {path}; sleep 0.004; done")
+        };
+        let deaf = "trap \"\" TERM INT HUP QUIT";
+        format!("{deaf}; setsid sh -c '{deaf}; ( {} ) & exit 0' & {}", work("astray"), work("m"))
+    }
+
+    /// The tokens and who wrote them, in order.
+    pub fn steps(&self) -> Vec<(i64, String)> {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        let step = |line: &str| {
+            let (token, who) = line.split_once(' ')?;
+            Some((token.parse().ok()?, who.to_owned()))
+        };
+        text.lines().filter_map(step).collect()
+    }
+
+    /// Waits until somebody else than before works, and answers its token.
+    pub async fn token_after(&self, before: i64) -> i64 {
+        eventually(&format!("somebody works with a token above {before}"), async || {
+            let steps = self.steps();
+            let found = steps.iter().map(|(token, _)| *token).find(|token| *token > before);
+            found.ok_or(format!("{} steps, last {:?}", steps.len(), steps.last()))
+        })
+        .await
+    }
+
+    /// Waits until `who` has worked with this token.
+    pub async fn has(&self, token: i64, who: &str) {
+        eventually(&format!("{who} works with token {token}"), async || {
+            let steps = self.steps();
+            let found = steps.iter().any(|(t, w)| *t == token && w == who);
+            if found { Ok(()) } else { Err(format!("{} steps", steps.len())) }
+        })
+        .await;
+    }
+
+    /// Nobody ever worked after somebody with a greater token had begun.
+    pub fn never_two(&self) {
+        let steps = self.steps();
+        for pair in steps.windows(2) {
+            assert!(pair[0].0 <= pair[1].0, "token {:?} worked after {:?}", pair[1], pair[0]);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! `tenure run` on bad days: whatever happens to the lease, the network, the supervisor or the guardian,
+//! two commands never run at once, and the next one runs as soon as that is sure.
+//!
+//! Both commands append their token to one file. Appends keep their order, so a token that comes after a
+//! greater one is two at once.
+#![allow(clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tenure_e2e::{
+    Cluster, Ctl, Network, Supervised, Trail, eventually, eventually_within, lives, send, tools,
+};
+
+/// Long enough that nobody confuses the end of a lease with anything else.
+const LONG_TTL: &str = "30s";
+/// Short enough to be waited for.
+const SHORT_TTL: &str = "2s";
+
+struct Stage {
+    cluster: Cluster,
+    ctl: Ctl,
+    trail: Trail,
+    _dir: tempfile::TempDir,
+}
+
+impl Stage {
+    async fn set(members: usize) -> Stage {
+        let cluster = Cluster::start(members).await;
+        let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+        let dir = tempfile::tempdir().unwrap();
+        Stage { cluster, ctl, trail: Trail::new(dir.path()), _dir: dir }
+    }
+
+    fn run(&self, ttl: &str, work: &str) -> Supervised {
+        let words = ["run", "--election", "job", "--ttl", ttl, "--", "sh", "-c", work];
+        Supervised::start(&self.cluster.endpoints(), &words)
+    }
+
+    /// The session of whoever leads.
+    fn session(&self) -> String {
+        let leader = self.ctl.run(&["leader", "job", "-w", "json"]).ok();
+        let leader: serde_json::Value = serde_json::from_str(&leader).unwrap();
+        leader["session"].as_str().unwrap().to_owned()
+    }
+}
+
+/// etcdctl's bug: the lock changes hands, and the first child runs on.
+async fn its_lease_is_revoked(work: impl Fn(&Trail) -> String, who: &str) {
+    let stage = Stage::set(1).await;
+    let first = stage.run(LONG_TTL, &work(&stage.trail));
+    let token = stage.trail.token_after(0).await;
+    stage.trail.has(token, who).await;
+    let second = stage.run(LONG_TTL, &work(&stage.trail));
+    second.program.says("waiting for job").await;
+
+    stage.ctl.run(&["lease", "revoke", &stage.session()]).ok();
+    first.program.says("lost job: the session was revoked").await;
+    let next = stage.trail.token_after(token).await;
+    stage.trail.has(next, who).await;
+    // The first one stands in line again, and works again when the second one is gone.
+    second.signal(Signal::TERM);
+    let third = stage.trail.token_after(next).await;
+    stage.trail.has(third, who).await;
+    stage.trail.never_two();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_lease_ends_a_polite_command_before_the_next_begins() {
+    its_lease_is_revoked(Trail::polite, "m").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_lease_ends_a_command_that_ignores_signals_and_turns_away() {
+    its_lease_is_revoked(Trail::stubborn, "astray").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evicted_command_is_gone_before_the_next_begins() {
+    let stage = Stage::set(1).await;
+    let first = stage.run(LONG_TTL, &stage.trail.stubborn());
+    let token = stage.trail.token_after(0).await;
+    stage.trail.has(token, "astray").await;
+    let second = stage.run(LONG_TTL, &stage.trail.stubborn());
+    second.program.says("waiting for job").await;
+    stage.ctl.run(&["evict", "job"]).ok();
+    first.program.says("lost job: an operator took it away").await;
+    stage.trail.token_after(token).await;
+    stage.trail.never_two();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_is_handed_over_to_when_the_command_has_ended() {
+    let stage = Stage::set(1).await;
+    let first = stage.run(LONG_TTL, &stage.trail.stubborn());
+    let token = stage.trail.token_after(0).await;
+    let words = ["run", "--election", "job", "--identity", "chosen", "--", "sh", "-c"];
+    let work = stage.trail.polite();
+    let words: Vec<&str> = words.into_iter().chain([work.as_str()]).collect();
+    let second = Supervised::start(&stage.cluster.endpoints(), &words);
+    second.program.says("waiting for job").await;
+    stage.ctl.run(&["transfer", "job", "--to", "chosen", "--within", "20s"]).ok();
+    first.program.says("making room in job for chosen").await;
+    stage.trail.token_after(token).await;
+    stage.trail.never_two();
+}
+
+/// The network is gone: nobody is told anything, and everybody has to count.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_cut_off_is_gone_before_its_lease_can_end() {
+    let network = Network::new(2);
+    let cluster = network.cluster_of(1, &[]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let trail = Trail::new(dir.path());
+    let work = trail.stubborn();
+    let words = ["run", "--election", "job", "--ttl", SHORT_TTL, "--", "sh", "-c", &work];
+    let endpoints = cluster.endpoints();
+    let first = Supervised::start_behind(&network.inside(1), &endpoints, &words);
+    let token = trail.token_after(0).await;
+    trail.has(token, "astray").await;
+    let second = Supervised::start(&endpoints, &words);
+    second.program.says("waiting for job").await;
+
+    network.cut(0, 1);
+    first.program.says("not confirmed in time").await;
+    let next = trail.token_after(token).await;
+    trail.has(next, "astray").await;
+    // The network is mended, and the old one finds its place at the end of the line.
+    network.heal();
+    first.program.says("waiting for job: 1 ahead").await;
+    trail.never_two();
+}
+
+/// A process that is stopped cannot kill.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_supervisor_does_not_keep_its_command() {
+    let stage = Stage::set(1).await;
+    let first = stage.run(SHORT_TTL, &stage.trail.stubborn());
+    let token = stage.trail.token_after(0).await;
+    stage.trail.has(token, "astray").await;
+    let [_, _, command] = first.chain().await;
+    let second = stage.run(SHORT_TTL, &stage.trail.stubborn());
+    second.program.says("waiting for job").await;
+    first.program.pause();
+    let next = stage.trail.token_after(token).await;
+    assert!(!lives(command), "the command outlives its lease");
+    // Awake again, the supervisor finds that it leads no more, and waits.
+    first.program.resume();
+    first.program.says("waiting for job: 1 ahead").await;
+    stage.trail.has(next, "astray").await;
+    stage.trail.never_two();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_supervisor_and_its_inner_guardian_that_are_stopped_do_not_keep_the_command() {
+    let stage = Stage::set(1).await;
+    let first = stage.run(SHORT_TTL, &stage.trail.stubborn());
+    let token = stage.trail.token_after(0).await;
+    stage.trail.has(token, "astray").await;
+    let [_, inner, _] = first.chain().await;
+    let second = stage.run(SHORT_TTL, &stage.trail.polite());
+    second.program.says("waiting for job").await;
+    first.program.pause();
+    send(inner, Signal::STOP);
+    stage.trail.token_after(token).await;
+    stage.trail.never_two();
+}
+
+/// Whoever is killed with -9, the next one takes over without waiting for the lease, and safely.
+async fn somebody_is_killed(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) {
+    let stage = Stage::set(1).await;
+    let mut first = stage.run(LONG_TTL, &stage.trail.stubborn());
+    let token = stage.trail.token_after(0).await;
+    stage.trail.has(token, "astray").await;
+    let chain = first.chain().await;
+    let second = stage.run(LONG_TTL, &stage.trail.polite());
+    second.program.says("waiting for job").await;
+    let begun = Instant::now();
+    for pid in whom(first.pid(), chain) {
+        send(pid, Signal::KILL);
+    }
+    stage.trail.token_after(token).await;
+    assert!(begun.elapsed() < Duration::from_secs(25), "it waited for the lease");
+    assert!(!lives(chain[2]));
+    stage.trail.never_two();
+    first.program.kill();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_supervisor_takes_its_command_along() {
+    somebody_is_killed(|supervisor, _| vec![supervisor]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_supervisor_and_its_guardian_killed_together_take_the_command_along() {
+    somebody_is_killed(|supervisor, [outer, ..]| vec![supervisor, outer]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_supervisor_and_its_inner_guardian_killed_together_take_the_command_along() {
+    somebody_is_killed(|supervisor, [_, inner, _]| vec![supervisor, inner]).await;
+}
+
+/// The supervisor lives and leads on without a command: it resigns.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_guardians_take_the_command_along() {
+    somebody_is_killed(|_, [outer, ..]| vec![outer]).await;
+    somebody_is_killed(|_, [_, inner, _]| vec![inner]).await;
+    somebody_is_killed(|_, [outer, inner, _]| vec![outer, inner]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_runs_on_while_servers_die_and_come_back() {
+    let mut stage = Stage::set(3).await;
+    let job = stage.run("8s", &stage.trail.polite());
+    let token = stage.trail.token_after(0).await;
+    let [.., command] = job.chain().await;
+    // The raft leader is killed, comes back; then all members are restarted.
+    let leader = stage.cluster.leader().await;
+    stage.cluster.members[leader].kill();
+    stage.cluster.leader_among(&[(leader + 1) % 3, (leader + 2) % 3]).await;
+    stage.cluster.members[leader].start();
+    stage.cluster.members[leader].ready().await;
+    for member in &mut stage.cluster.members {
+        member.kill();
+    }
+    for member in &mut stage.cluster.members {
+        member.start();
+    }
+    stage.cluster.ready().await;
+    let steps = stage.trail.steps().len();
+    // Past the lease as it was when they died: what keeps it is a renewal after that.
+    eventually_within(Duration::from_secs(40), "it works on", async || {
+        let more = stage.trail.steps().len() - steps;
+        if more > 1_000 { Ok(()) } else { Err(format!("{more} steps more")) }
+    })
+    .await;
+    assert!(lives(command), "{:?}", job.program.lines());
+    assert_eq!(stage.trail.token_after(0).await, token);
+    assert_eq!(stage.trail.steps().last().unwrap().0, token);
+    let leader = stage.ctl.run(&["leader", "job", "-w", "json"]).ok();
+    assert!(leader.contains(&format!("\"token\":{token}")), "{leader}");
+}
+
+/// Five hundred would cost this machine too much memory in a debug build; the point is that a change wakes
+/// one of them, however many there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_many_is_woken_by_a_change() {
+    let stage = Stage::set(1).await;
+    let first = stage.run(LONG_TTL, &stage.trail.polite());
+    let token = stage.trail.token_after(0).await;
+    let others: Vec<Supervised> =
+        (0..20).map(|_| stage.run(LONG_TTL, &stage.trail.polite())).collect();
+    for other in &others {
+        other.program.says("waiting for job").await;
+    }
+    let said = |all: &[Supervised]| all.iter().map(|o| o.program.lines().len()).sum::<usize>();
+    let before = said(&others);
+    let wakes = |all: &[Supervised]| all.iter().map(|o| switches(o.pid())).collect::<Vec<_>>();
+    let earlier = wakes(&others);
+    first.signal(Signal::TERM);
+    stage.trail.token_after(token).await;
+    eventually("one says that it leads", async || {
+        let more = said(&others) - before;
+        if more == 1 { Ok(()) } else { Err(format!("{more} lines")) }
+    })
+    .await;
+    let later = wakes(&others);
+    let woken = earlier.iter().zip(&later).filter(|(before, after)| after > before).count();
+    // Renewals wake each of them every ten seconds; a few may fall into this moment.
+    assert!(woken <= 8, "{woken} of 20 woken: {earlier:?} {later:?}");
+    stage.trail.never_two();
+}
+
+/// How often all threads of a process have waited for something.
+fn switches(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |path: std::path::PathBuf| {
+        let status = std::fs::read_to_string(path.join("status")).ok()?;
+        let line = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    tasks.flatten().filter_map(|task| of(task.path())).sum()
+}

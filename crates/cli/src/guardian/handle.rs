@@ -83,6 +83,11 @@ impl Guardian {
         self.say(Order::Signal(signal)).await;
     }
 
+    /// The same, as soon as the command has something that hears it.
+    pub(crate) async fn tell(&mut self, signal: i32) {
+        self.say(Order::Tell(signal)).await;
+    }
+
     /// The server knows that all has ended. A guardian that is dropped without having heard this tells the
     /// server itself.
     pub(crate) async fn done(&mut self) {

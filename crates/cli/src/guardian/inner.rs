@@ -1,5 +1,6 @@
 //! The guardian next to the command: starts it, reaps whatever it leaves, and ends it all in time.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +12,7 @@ use anyhow::Context;
 use nix::sys::signal::{SigSet, Signal as NixSignal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tenure::clock::{Boottime, Clock, Moment};
 
 use super::alarm::Alarm;
@@ -19,12 +20,14 @@ use super::cgroup::Cgroup;
 use super::confirm::confirm_stopped;
 use super::plan::{Cause, Due, KILL_TIME, Plan};
 use super::post::{Post, receive_charge};
-use super::tree::{Fate, Tree, ending, named};
+use super::tree::{Fate, Tree, ending, has_heed, is_guardian, named};
 use super::words::{Charge, News, Order};
 use super::{VERB, start};
 
 /// How often to look for new orphans while the tree is being ended: nobody announces them.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How long a signal is held back for a command that takes no heed of it.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// What ends a command when nobody says otherwise.
 pub(super) const TERMINATE: i32 = Signal::TERM.as_raw();
 
@@ -64,6 +67,30 @@ struct Inner {
     command: Option<Pid>,
     command_lives: bool,
     doubt_told: bool,
+    /// Signals for the command that it is not ready for yet.
+    held_back: VecDeque<HeldBack>,
+}
+
+/// A signal for the command.
+#[derive(Clone, Copy, Debug)]
+struct HeldBack {
+    number: i32,
+    since: Moment,
+    /// Not before the command has something that hears it.
+    until_heard: bool,
+}
+
+impl HeldBack {
+    fn new(number: i32, since: Moment) -> HeldBack {
+        HeldBack { number, since, until_heard: false }
+    }
+
+    /// What becomes the command dies of signals that the command would live with.
+    fn may_go(self, command: Pid, now: Moment) -> bool {
+        now >= self.since + PATIENCE
+            || (!is_guardian(command, "start")
+                && (!self.until_heard || has_heed(command, self.number)))
+    }
 }
 
 impl Inner {
@@ -82,6 +109,7 @@ impl Inner {
             command: None,
             command_lives: false,
             doubt_told: false,
+            held_back: VecDeque::new(),
         })
     }
 
@@ -110,6 +138,7 @@ impl Inner {
             let now = Boottime.now();
             self.hear(now);
             self.reap(now);
+            self.pass_on(now);
             if self.tree.is_gone() {
                 return Ok(());
             }
@@ -124,7 +153,7 @@ impl Inner {
                 _ => {}
             }
             self.wait(match due {
-                Due::Nothing => self.plan.next(),
+                Due::Nothing if self.held_back.is_empty() => self.plan.next(),
                 _ => Some(now + LOOK_AGAIN),
             })?;
         }
@@ -137,7 +166,11 @@ impl Inner {
                 Some(Order::Until(until)) => self.plan.extend(until),
                 Some(Order::Stop(signal)) => self.plan.stop(now, Cause::Ordered, signal),
                 Some(Order::Kill) => self.plan.kill(now, Cause::Ordered),
-                Some(Order::Signal(signal)) => self.pass_on(signal),
+                Some(Order::Signal(signal)) => self.held_back.push_back(HeldBack::new(signal, now)),
+                Some(Order::Tell(signal)) => {
+                    let told = HeldBack { until_heard: true, ..HeldBack::new(signal, now) };
+                    self.held_back.push_back(told);
+                }
                 Some(Order::Done) => {}
                 None => tracing::debug!(line, "an order that means nothing"),
             }
@@ -147,10 +180,19 @@ impl Inner {
         }
     }
 
-    fn pass_on(&self, signal: i32) {
-        if let (Some(group), Some(signal), true) = (self.command, named(signal), self.command_lives)
-        {
-            let _ = kill_process_group(group, signal);
+    /// Passes on what can be passed on, in order.
+    fn pass_on(&mut self, now: Moment) {
+        let Some(group) = self.command.filter(|_| self.command_lives) else {
+            return self.held_back.clear();
+        };
+        while self.held_back.front().is_some_and(|signal| signal.may_go(group, now)) {
+            let signal = self.held_back.pop_front().and_then(|signal| named(signal.number));
+            let _ = match signal {
+                // What a terminal says is for everybody in front of it.
+                Some(signal @ (Signal::WINCH | Signal::CONT)) => kill_process_group(group, signal),
+                Some(signal) => kill_process(group, signal),
+                None => Ok(()),
+            };
         }
     }
 

@@ -149,7 +149,7 @@ impl Outer {
                 Some(Order::Stop(_) | Order::Kill) => {
                     self.plan.stop(now, Cause::Ordered, TERMINATE);
                 }
-                Some(Order::Signal(_) | Order::Done) | None => {}
+                Some(Order::Signal(_) | Order::Tell(_) | Order::Done) | None => {}
             }
             self.below.say(&format!("{line}\n"));
         }

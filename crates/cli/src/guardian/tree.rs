@@ -73,18 +73,22 @@ impl Tree {
         childless && self.cgroup.as_ref().is_none_or(Cgroup::is_empty)
     }
 
-    /// Asks everybody to end who was not asked yet: the command's process group, and those who left it.
+    /// Asks everybody to end who was not asked yet: the command's process group, and those who left it. A
+    /// signal that does not mean the end to everybody is for the command alone.
     pub(super) fn ask_to_end(&mut self, group: Pid, signal: i32) {
         let Some(signal) = named(signal) else { return };
+        let is_known = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP].contains(&signal);
         for child in children() {
             let number = child.as_raw_nonzero().get();
             if !self.asked.insert(number) {
                 continue;
             }
-            // The group's leader stands for all of its group.
             let asked = match child == group {
-                true => kill_process_group(group, signal),
-                false => kill_process(child, signal),
+                // The group's leader stands for all of its group.
+                true if is_known => kill_process_group(group, signal),
+                true => kill_process(group, signal),
+                false if is_known => kill_process(child, signal),
+                false => continue,
             };
             // A process that stands still hears nothing else.
             let _ = asked.and_then(|()| kill_process(child, Signal::CONT));
@@ -189,7 +193,20 @@ pub(crate) fn end_strays(kill_at: Moment) {
 }
 
 /// Whether a child is a guardian that does its own work.
-fn is_guardian(child: Pid, role: &str) -> bool {
+pub(super) fn is_guardian(child: Pid, role: &str) -> bool {
     let words = fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero())).unwrap_or_default();
     words.starts_with(format!("tenure\0{VERB}\0{role}\0").as_bytes())
+}
+
+/// Whether a process catches, blocks or ignores a signal: it does not die of it.
+pub(super) fn has_heed(process: Pid, signal: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
+    let status = status.unwrap_or_default();
+    let mask = |line: &str| {
+        let (name, mask) = line.split_once(':')?;
+        let ours = ["SigCgt", "SigBlk", "SigIgn"].contains(&name);
+        u64::from_str_radix(mask.trim(), 16).ok().filter(|_| ours)
+    };
+    let all = status.lines().filter_map(mask).fold(0, |all, mask| all | mask);
+    all >> (signal - 1) & 1 == 1
 }

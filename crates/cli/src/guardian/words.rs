@@ -72,6 +72,8 @@ pub(crate) enum Order {
     Kill,
     /// Pass a signal on to the command.
     Signal(i32),
+    /// Pass a signal on as soon as the command has something that hears it: others die of it.
+    Tell(i32),
     /// The server knows that all has ended: nothing is left to do.
     Done,
 }
@@ -107,6 +109,7 @@ impl Order {
             Order::Stop(signal) => format!("stop {signal}\n"),
             Order::Kill => "kill\n".to_owned(),
             Order::Signal(signal) => format!("signal {signal}\n"),
+            Order::Tell(signal) => format!("tell {signal}\n"),
             Order::Done => "done\n".to_owned(),
         }
     }
@@ -118,6 +121,7 @@ impl Order {
             "stop" => Order::Stop(rest.parse().ok()?),
             "kill" => Order::Kill,
             "signal" => Order::Signal(rest.parse().ok()?),
+            "tell" => Order::Tell(rest.parse().ok()?),
             "done" => Order::Done,
             _ => return None,
         })

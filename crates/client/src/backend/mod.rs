@@ -123,6 +123,17 @@ pub trait BackendSession: fmt::Debug + Send + Sync + 'static {
     /// If this session stands in that line already, or the engine has no such kind of lock.
     fn place(&self, join: Join) -> Result<Arc<dyn Place>, AcquireError>;
 
+    /// Says whether this session is fit to lead a line that it stands in: who is not is passed over, and a
+    /// leader that is not steps down and stands in line again, behind the others. For engines that can.
+    ///
+    /// # Errors
+    /// If it does not stand in that line, nobody answers, or the engine cannot.
+    fn report_health(&self, name: &LineName, healthy: bool) -> Boxed<'_, Result<(), EngineError>> {
+        let text =
+            format!("this engine passes nobody over, healthy ({healthy}) or not, for {name}");
+        Box::pin(async { Err(EngineError::Refused { text }) })
+    }
+
     /// Ends the session; everything it holds is freed. `stopped`: all work is known to have ended.
     fn close(&self, stopped: bool) -> Boxed<'_, Result<(), EngineError>>;
 }

@@ -23,7 +23,7 @@ use tenure_api::LeaseId;
 
 use crate::backend::Join;
 use crate::clock::Moment;
-use crate::{AcquireError, Doubt, Engine, Held, Loss, SessionError};
+use crate::{AcquireError, Doubt, Engine, EngineError, Held, LineName, Loss, SessionError};
 
 /// A session. Clones are the same one; it ends when the last clone, and everything that was taken
 /// with it, is gone.
@@ -91,6 +91,19 @@ impl Session {
     /// See [`AcquireError`]. When the session ends, at once.
     pub async fn join(&self, join: Join, limit: Option<Duration>) -> Result<Held, AcquireError> {
         crate::lock::wait(self, join, limit).await
+    }
+
+    /// Says whether this process is fit to lead a line that it stands in; for engines that can. A candidate
+    /// that is not is passed over until it is. A leader that is not must have stopped its work before it says
+    /// so: it loses the lead at once and stands in line again, behind the others.
+    ///
+    /// # Errors
+    /// If it does not stand in that line, nobody answers, or the engine cannot.
+    pub async fn report_health(&self, name: &LineName, healthy: bool) -> Result<(), EngineError> {
+        let (core, name) = (Arc::clone(self.core()), name.clone());
+        let said = async move { core.session.report_health(&name, healthy).await };
+        let over = || EngineError::Unavailable { text: "the session is over".to_owned() };
+        self.core().runtime.spawn(said).await.unwrap_or_else(|_| Err(over()))
     }
 
     /// What may be believed of it now.

@@ -5,7 +5,6 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -14,9 +13,9 @@ use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
 use rustix::fs::statvfs;
 use tokio::net::TcpStream;
-use tokio::process::Command;
 
 use super::args::HealthArgs;
+use super::shell::Shell;
 use super::size::{Size, size};
 use crate::exit::usage;
 use crate::guardian::rss_bytes;
@@ -159,13 +158,11 @@ async fn by_shell(command: &str, role: Role) -> Result<(), String> {
         Role::Standby => "standby",
         Role::Leader(_) => "leader",
     };
-    let ended = Command::new("sh")
-        .args(["-c", command])
-        .env("TENURE_ROLE", role)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .status()
-        .await;
+    let shell = Shell::start(command, &[("TENURE_ROLE", role)]);
+    let ended = match shell {
+        Ok(mut shell) => shell.ends("").await,
+        Err(error) => Err(error),
+    };
     match ended {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(match (status.code(), status.signal()) {

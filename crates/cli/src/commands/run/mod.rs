@@ -7,7 +7,7 @@
 //!
 //! - `args`: what may be typed. `size`, `signals`: words of it.
 //! - `supervisor`: the loop: stand by, lead, begin again. `standby` and `office` are its two halves.
-//! - `health`, `stonith`: when not to lead, and what to do about who led before.
+//! - `health`, `stonith`: when not to lead, and what to do about who led before; `shell` runs what they ask.
 //! - `marker`, `terminal`: what others see of it.
 //! - `hold`: a lock without a command.
 
@@ -16,6 +16,7 @@ mod health;
 mod hold;
 mod marker;
 mod office;
+mod shell;
 mod signals;
 mod size;
 mod standby;

@@ -53,9 +53,8 @@ impl Supervisor {
         let since = Instant::now();
         let name = self.name();
         self.say(&format!("{} {name} with token {}", self.holding(), held.token()));
-        if !self.cut_off_predecessor(&held).await {
-            let _ = held.release().await;
-            return Ok(self.step_aside().await);
+        if !self.cut_off_predecessors(&held).await {
+            return Ok(self.step_aside(session, held).await);
         }
         let mut pause = RESTART_FIRST;
         let end = loop {
@@ -77,14 +76,16 @@ impl Supervisor {
         self.leave(session, held, end, since).await
     }
 
-    /// Whether we may start, as far as the one before is concerned.
-    async fn cut_off_predecessor(&self, held: &Held) -> bool {
+    /// Whether we may start, as far as those before us are concerned.
+    async fn cut_off_predecessors(&self, held: &Held) -> bool {
         let Some(stonith) = &self.stonith else { return true };
         let fenced = async {
             let found = stonith::deposed(&self.settings, &self.name(), held.token().get()).await?;
-            let Some(deposed) = found else { return Ok(()) };
-            self.say(&format!("fencing {}, which did not resign", deposed.identity));
-            stonith.fence(&deposed).await
+            for deposed in found {
+                self.say(&format!("fencing {}, which did not resign", deposed.identity));
+                stonith.fence(&deposed).await?;
+            }
+            Ok(())
         };
         let done: anyhow::Result<()> = tokio::select! {
             done = fenced => done,
@@ -96,8 +97,12 @@ impl Supervisor {
         done.is_ok()
     }
 
-    /// Lets others try before we do again.
-    async fn step_aside(&mut self) -> Next {
+    /// Lets others try before we do again. Not by resigning: that would say that all is well, and nobody would
+    /// know any more who is to be cut off.
+    async fn step_aside(&mut self, session: &Session, held: Held) -> Next {
+        let _ = session.report_health(&self.join.first_name(), false).await;
+        drop(held);
+        session.clone().close().await;
         if self.how.once {
             return Next::Exit(Exit::Lost);
         }
@@ -128,7 +133,7 @@ impl Supervisor {
                     running.extend(held.deadline()).await;
                 }
                 if let Some(signal) = self.how.won {
-                    running.signal(signal).await;
+                    running.tell(signal).await;
                 }
                 running
             }
@@ -325,10 +330,12 @@ impl Supervisor {
         since: Instant,
     ) -> anyhow::Result<Next> {
         let least = self.how.hold_at_least.unwrap_or_default();
-        if end.cause.is_none() && least > since.elapsed() {
-            if let Some(cut) = self.pause(&held, least.saturating_sub(since.elapsed())).await {
-                end.cause = cut.cause;
-            }
+        let left = least.saturating_sub(since.elapsed());
+        if end.cause.is_none()
+            && !left.is_zero()
+            && let Some(cut) = self.pause(&held, left).await
+        {
+            end.cause = cut.cause;
         }
         let code = end.ending.map_or(Exit::Error, exit_of);
         let next = match end.cause {

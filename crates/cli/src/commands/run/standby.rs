@@ -54,7 +54,7 @@ impl Supervisor {
                 () = &mut healthy => return None,
                 _ = session.lost() => return Some(Stood::Over),
                 exit = ended(&mut self.running) => return Some(Stood::Exit(exit)),
-                () = overdue(self.give_up) => return Some(self.not_taken()),
+                () = overdue(self.give_up) => return Some(self.conflict()),
                 wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
                     return Some(Stood::Exit(exit));
                 },
@@ -62,13 +62,15 @@ impl Supervisor {
         }
     }
 
-    /// Waits in line. Answers nothing if it is not well any more.
+    /// Waits in line. Answers nothing if that is to be tried again. Who is not well keeps its place, and others
+    /// pass it.
     async fn wait_in_line(&mut self, session: &Session) -> anyhow::Result<Option<Stood>> {
         let mut waiting = std::pin::pin!(session.join(self.join.clone(), None));
         let mut tell = std::pin::pin!(tokio::time::sleep(TELL_AFTER));
         let health = Arc::clone(&self.health);
         let mut unhealthy = std::pin::pin!(health.unhealthy(Role::Standby));
-        let mut told = false;
+        let mut healthy = std::pin::pin!(health.healthy());
+        let (mut told, mut well) = (false, true);
         loop {
             tokio::select! {
                 held = &mut waiting => return self.turn(held).await,
@@ -77,9 +79,16 @@ impl Supervisor {
                     self.tell_place(session).await;
                 }
                 () = overdue(self.give_up) => return Ok(Some(self.not_taken())),
-                what = &mut unhealthy => {
-                    self.say(&format!("leaving the line for {}: {what}", self.name()));
-                    return Ok(None);
+                what = &mut unhealthy, if well => {
+                    well = false;
+                    self.say(&format!("to be passed over in {}: {what}", self.name()));
+                    self.report(session, false).await;
+                }
+                () = &mut healthy, if !well => {
+                    well = true;
+                    self.report(session, true).await;
+                    unhealthy.set(health.unhealthy(Role::Standby));
+                    healthy.set(health.healthy());
                 }
                 exit = ended(&mut self.running) => return Ok(Some(Stood::Exit(exit))),
                 wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
@@ -110,8 +119,19 @@ impl Supervisor {
         }
     }
 
+    /// Says whether we are fit to lead. A server that cannot be told will hear of our absence.
+    async fn report(&self, session: &Session, healthy: bool) {
+        if let Err(error) = session.report_health(&self.join.first_name(), healthy).await {
+            self.say(&format!("cannot report on our health: {error}"));
+        }
+    }
+
     fn not_taken(&self) -> Stood {
         self.say(&format!("{} is held by others", self.name()));
+        self.conflict()
+    }
+
+    fn conflict(&self) -> Stood {
         Stood::Exit(match self.how.conflict_exit_code {
             3 => Exit::NotTaken,
             code => Exit::Code(code),

@@ -6,15 +6,13 @@
 //! does that is not ours: a command, or one of Pacemaker's fence agents. If it fails, we do not lead.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
 use tenure::api::wire::tenure::v1::{self as pb, TenureEnd};
-use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
 
 use super::args::FenceArgs;
+use super::shell::Shell;
 use crate::args::Settings;
 
 /// How to cut somebody off.
@@ -46,25 +44,16 @@ impl Stonith {
 
     /// Cuts the holder off. Only success lets us lead.
     pub(super) async fn fence(&self, deposed: &Deposed) -> anyhow::Result<()> {
-        let mut child = Command::new("sh")
-            .args(["-c", &self.command])
-            .env("TENURE_FENCE_IDENTITY", &deposed.identity)
-            .env("TENURE_FENCE_TOKEN", deposed.token.to_string())
-            .env("TENURE_FENCE_VALUE", &deposed.value)
-            .env("TENURE_FENCE_REASON", &deposed.reason)
-            .stdin(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("start the fence command")?;
+        let token = deposed.token.to_string();
+        let environment = [
+            ("TENURE_FENCE_IDENTITY", deposed.identity.as_str()),
+            ("TENURE_FENCE_TOKEN", &token),
+            ("TENURE_FENCE_VALUE", &deposed.value),
+            ("TENURE_FENCE_REASON", &deposed.reason),
+        ];
+        let mut shell = Shell::start(&self.command, &environment).context("start --fence-cmd")?;
         let words = self.words(deposed);
-        let mut stdin = child.stdin.take().context("its stdin")?;
-        let done = async {
-            // One that reads nothing may have ended before this.
-            let _ = stdin.write_all(words.as_bytes()).await;
-            drop(stdin);
-            child.wait().await
-        };
-        let status = tokio::time::timeout(self.timeout, done)
+        let status = tokio::time::timeout(self.timeout, shell.ends(&words))
             .await
             .with_context(|| format!("not done within {:?}", self.timeout))??;
         anyhow::ensure!(status.success(), "{status}");
@@ -93,24 +82,33 @@ impl Stonith {
     }
 }
 
-/// Who led before us and did not end properly, if somebody did.
+/// Everybody who led before us and did not end properly, newest first, back to the last one who did: that
+/// one cut off whoever was to be cut off before it began.
 pub(super) async fn deposed(
     settings: &Settings,
     name: &str,
     token: i64,
-) -> anyhow::Result<Option<Deposed>> {
+) -> anyhow::Result<Vec<Deposed>> {
     let tenures = settings.client().lines().history(name.to_owned()).await?.tenures;
-    let last = tenures.into_iter().filter(|tenure| tenure.token < token).next_back();
-    Ok(last.filter(|tenure| !has_stopped(tenure)).map(|tenure| Deposed {
-        reason: tenure.reason().as_str_name().to_ascii_lowercase(),
-        value: String::from_utf8_lossy(&tenure.value).into_owned(),
-        identity: tenure.identity,
-        token: tenure.token,
-    }))
+    Ok(unfenced(tenures.into_iter().filter(|tenure| tenure.token < token)))
 }
 
-/// Whoever resigns or closes its session says that its work has ended.
-fn has_stopped(tenure: &pb::Tenure) -> bool {
+fn unfenced(tenures: impl DoubleEndedIterator<Item = pb::Tenure>) -> Vec<Deposed> {
+    let unsure = tenures.rev().take_while(|tenure| !has_worked_and_stopped(tenure));
+    let deposed = unsure.filter(|tenure| tenure.reason() != TenureEnd::Unhealthy);
+    deposed
+        .map(|tenure| Deposed {
+            reason: tenure.reason().as_str_name().to_ascii_lowercase(),
+            value: String::from_utf8_lossy(&tenure.value).into_owned(),
+            identity: tenure.identity,
+            token: tenure.token,
+        })
+        .collect()
+}
+
+/// Whoever resigns or closes its session says that its work has ended. Whoever steps down as unhealthy has
+/// stopped too, but may have done so because it could not cut somebody off.
+fn has_worked_and_stopped(tenure: &pb::Tenure) -> bool {
     matches!(tenure.reason(), TenureEnd::Resigned | TenureEnd::Closed)
 }
 
@@ -130,6 +128,29 @@ mod tests {
     fn stonith(command: &str, options: &[&str]) -> Stonith {
         let options = options.iter().map(ToString::to_string).collect();
         Stonith { command: command.into(), options, timeout: Duration::from_secs(10) }
+    }
+
+    #[test]
+    fn those_are_fenced_of_whom_nobody_knows_whether_they_stopped() {
+        let ended = |identity: &str, reason: TenureEnd| pb::Tenure {
+            identity: identity.into(),
+            reason: reason.into(),
+            ..Default::default()
+        };
+        let who = |tenures: &[(&str, TenureEnd)]| -> Vec<String> {
+            let tenures: Vec<_> = tenures.iter().map(|(who, why)| ended(who, *why)).collect();
+            unfenced(tenures.into_iter()).into_iter().map(|deposed| deposed.identity).collect()
+        };
+        use TenureEnd::{Closed, Evicted, Expired, Resigned, Unhealthy};
+        assert_eq!(who(&[("a", Expired), ("b", Resigned)]), [""; 0]);
+        assert_eq!(who(&[("a", Expired), ("b", Closed)]), [""; 0]);
+        assert_eq!(who(&[("a", Resigned), ("b", Expired)]), ["b"]);
+        // b could not cut a off, and stepped aside.
+        assert_eq!(who(&[("a", Expired), ("b", Unhealthy)]), ["a"]);
+        assert_eq!(
+            who(&[("z", Expired), ("y", Resigned), ("a", Evicted), ("b", Expired)]),
+            ["b", "a"]
+        );
     }
 
     #[test]

@@ -103,10 +103,10 @@ impl Supervisor {
             return Ok(exit);
         }
         let mut session = self.open().await?;
-        if self.how.won.is_some() {
-            self.running = Some(self.start_command(None, None)?);
-        }
         loop {
+            if self.how.won.is_some() && self.running.is_none() {
+                self.running = Some(self.start_command(None, None)?);
+            }
             let next = match self.stand_by(&session).await? {
                 Stood::Held(held) => self.lead(&session, *held).await?,
                 Stood::Exit(exit) => Next::Exit(exit),

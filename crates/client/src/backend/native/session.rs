@@ -13,7 +13,7 @@ use super::words;
 use crate::backend::{BackendSession, Boxed, Join, Link, Mode, Opened, Opening, Place, RenewError};
 use crate::chance::Chance;
 use crate::grpc::{Client, ClientError};
-use crate::{AcquireError, EngineError, Loss};
+use crate::{AcquireError, EngineError, LineName, Loss};
 
 /// A new stream that says nothing for this part of the time to live is tried elsewhere.
 const ATTACHES_PER_TTL: u32 = 6;
@@ -145,6 +145,17 @@ impl BackendSession for NativeSession {
         talk.exchange.take(&join.names).map_err(|name| AcquireError::AlreadyInLine { name })?;
         drop(talk);
         Ok(Arc::new(NativePlace::new(Arc::clone(&self.shared), join)))
+    }
+
+    fn report_health(&self, name: &LineName, healthy: bool) -> Boxed<'_, Result<(), EngineError>> {
+        let health = pb::ReportHealth { name: name.to_string(), unhealthy: !healthy };
+        Box::pin(async move {
+            let answer = self.shared.ask(Does::Health(health)).await;
+            match answer.map_err(|_| unanswered())?.refusal {
+                Some(refusal) => Err(words::engine(refusal)),
+                None => Ok(()),
+            }
+        })
     }
 
     fn close(&self, stopped: bool) -> Boxed<'_, Result<(), EngineError>> {

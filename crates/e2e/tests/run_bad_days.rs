@@ -8,9 +8,7 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tenure_e2e::{
-    Cluster, Ctl, Network, Supervised, Trail, eventually, eventually_within, lives, send, tools,
-};
+use tenure_e2e::{Cluster, Ctl, Network, Supervised, Trail, eventually_within, lives, send, tools};
 
 /// Long enough that nobody confuses the end of a lease with anything else.
 const LONG_TTL: &str = "30s";
@@ -242,33 +240,34 @@ async fn a_command_runs_on_while_servers_die_and_come_back() {
     assert!(leader.contains(&format!("\"token\":{token}")), "{leader}");
 }
 
-/// Five hundred would cost this machine too much memory in a debug build; the point is that a change wakes
-/// one of them, however many there are.
+/// However many wait, a change wakes the one whose turn it is.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_many_is_woken_by_a_change() {
+async fn one_of_five_hundred_is_woken_by_a_change() {
     let stage = Stage::set(1).await;
-    let first = stage.run(LONG_TTL, &stage.trail.polite());
+    // Renewals every hundred seconds: nothing else wakes anybody.
+    let ttl = "300s";
+    let first = stage.run(ttl, &stage.trail.polite());
     let token = stage.trail.token_after(0).await;
-    let others: Vec<Supervised> =
-        (0..20).map(|_| stage.run(LONG_TTL, &stage.trail.polite())).collect();
-    for other in &others {
-        other.program.says("waiting for job").await;
+    let mut others: Vec<Supervised> = Vec::new();
+    // A few at a time, or the first ones time out before the last ones have started.
+    while others.len() < 500 {
+        let batch: Vec<Supervised> =
+            (0..20).map(|_| stage.run(ttl, &stage.trail.polite())).collect();
+        for other in &batch {
+            other.program.says("waiting for job").await;
+        }
+        others.extend(batch);
     }
-    let said = |all: &[Supervised]| all.iter().map(|o| o.program.lines().len()).sum::<usize>();
-    let before = said(&others);
     let wakes = |all: &[Supervised]| all.iter().map(|o| switches(o.pid())).collect::<Vec<_>>();
     let earlier = wakes(&others);
     first.signal(Signal::TERM);
     stage.trail.token_after(token).await;
-    eventually("one says that it leads", async || {
-        let more = said(&others) - before;
-        if more == 1 { Ok(()) } else { Err(format!("{more} lines")) }
-    })
-    .await;
     let later = wakes(&others);
     let woken = earlier.iter().zip(&later).filter(|(before, after)| after > before).count();
-    // Renewals wake each of them every ten seconds; a few may fall into this moment.
-    assert!(woken <= 8, "{woken} of 20 woken: {earlier:?} {later:?}");
+    // Pings of their connections wake a few at any time; a herd would be all of them.
+    assert!(woken < 100, "{woken} of 500 woken");
+    let leads = |o: &&Supervised| o.program.lines().iter().any(|line| line.contains("leading"));
+    assert_eq!(others.iter().filter(leads).count(), 1);
     stage.trail.never_two();
 }
 

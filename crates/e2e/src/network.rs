@@ -125,11 +125,13 @@ impl Network {
         format!("{}-{at}", self.tag)
     }
 
-    fn ip(&self, at: usize) -> Ipv4Addr {
+    /// The address of a namespace.
+    pub fn ip(&self, at: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, self.subnet[0], self.subnet[1], 10 + at as u8)
     }
 
-    fn host_ip(&self) -> Ipv4Addr {
+    /// The address of the test itself.
+    pub fn host_ip(&self) -> Ipv4Addr {
         Ipv4Addr::new(10, self.subnet[0], self.subnet[1], 1)
     }
 }

@@ -76,6 +76,9 @@ async fn a_command_finds_what_it_needs_and_its_exit_code_is_ours() {
     // It resigned: nobody has to wait.
     let history = stage.ctl.run(&["history", "job"]).ok();
     assert!(history.contains("resigned"), "{history}");
+    // It hears all signals, whatever guardians do not.
+    let masks = stage.done(&["run", "-e", "job", "--", "grep", "SigBlk", "/proc/self/status"]);
+    assert_eq!(masks.out.trim(), "SigBlk:\t0000000000000000");
     let killed = stage.done(&["run", "-e", "job", "--", "sh", "-c", "kill -USR1 $$"]);
     assert_eq!(killed.code, Some(128 + 10), "{killed:?}");
 }
@@ -425,11 +428,13 @@ async fn a_lock_without_a_command_is_held_until_interrupted() {
     holder.signal(Signal::INT);
     assert_eq!(holder.program.ends().await.code(), Some(0));
     assert_eq!(stage.done(&["lock", "-n", "door", "--", "true"]).code, Some(0));
-    let mut waiting = stage.start(&["lock", "door"]);
-    stage.led_by("door", "").await;
-    waiting.program.kill();
-    // The holder was the process: no lease has to run out.
-    assert_eq!(stage.done(&["lock", "-w", "8s", "door", "--", "true"]).code, Some(0));
+    let mut killed = stage.start(&["lock", "door", "--ttl", "300s", "--identity", "it"]);
+    stage.led_by("door", "it").await;
+    killed.program.kill();
+    // The holder was the process: no lease has to run out, for those who do not mind an overlap.
+    let next = stage.start(&["lock", "door", "--identity", "next"]);
+    stage.led_by("door", "next").await;
+    drop(next);
 }
 
 /// What the standard output is does not matter to anybody but the command.

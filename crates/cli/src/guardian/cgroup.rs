@@ -19,14 +19,23 @@ pub(super) struct Cgroup {
 impl Cgroup {
     /// A new group below our own. None where that is not for us to make, or the kernel cannot kill groups.
     pub(super) fn make() -> Option<Cgroup> {
-        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-        let mount = MOUNTS.iter().map(Path::new).find(|m| m.join("cgroup.procs").exists())?;
-        let name = format!("tenure-{}", std::process::id());
-        let path = mount.join(own.trim_start_matches('/')).join(name);
+        let path = Cgroup::path_of(std::process::id())?;
         fs::create_dir(&path).ok()?;
         let made = Cgroup { path };
         made.path.join("cgroup.kill").exists().then_some(made)
+    }
+
+    /// The group that a guardian has made, and left behind.
+    pub(super) fn left_by(guardian: u32) -> Option<Cgroup> {
+        let path = Cgroup::path_of(guardian)?;
+        path.exists().then_some(Cgroup { path })
+    }
+
+    fn path_of(guardian: u32) -> Option<PathBuf> {
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+        let mount = MOUNTS.iter().map(Path::new).find(|m| m.join("cgroup.procs").exists())?;
+        Some(mount.join(own.trim_start_matches('/')).join(format!("tenure-{guardian}")))
     }
 
     /// The file that a process writes itself into.

@@ -1,6 +1,7 @@
 //! The supervisor's end of a guardian.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -27,6 +28,8 @@ pub(crate) struct Job<'a> {
     pub(crate) command: &'a [OsString],
     /// What is added to the environment.
     pub(crate) environment: Vec<(&'static str, OsString)>,
+    /// Whether it reads what is said to us. Only one at a time can.
+    pub(crate) reads: bool,
 }
 
 /// A guardian and everything below it.
@@ -43,7 +46,10 @@ impl Guardian {
         // If both guardians are killed, whatever they guarded comes here.
         set_child_subreaper(Some(getpid())).context("become the reaper of orphans")?;
         let (ours, theirs) = StdUnixStream::pair().context("make a socket")?;
-        send_charge(&ours, &job.charge, io::stdin().as_fd())?;
+        match job.reads {
+            true => send_charge(&ours, &job.charge, io::stdin().as_fd())?,
+            false => send_charge(&ours, &job.charge, File::open("/dev/null")?.as_fd())?,
+        }
         let child = Command::new("/proc/self/exe")
             .arg0("tenure")
             .args([VERB, "outer"])

@@ -18,9 +18,10 @@ use tenure::clock::{Boottime, Clock, Moment};
 use super::alarm::Alarm;
 use super::cgroup::Cgroup;
 use super::confirm::confirm_stopped;
+use super::deaf::go_deaf;
 use super::plan::{Cause, Due, KILL_TIME, Plan};
 use super::post::{Post, receive_charge};
-use super::tree::{Fate, Tree, ending, has_heed, is_guardian, named};
+use super::tree::{Fate, Tree, ending, has_become_command, has_heed, named};
 use super::words::{Charge, News, Order};
 use super::{VERB, start};
 
@@ -33,6 +34,7 @@ pub(super) const TERMINATE: i32 = Signal::TERM.as_raw();
 
 /// Guards one command to its end.
 pub(super) fn run(command: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    go_deaf()?;
     let (stream, charge, stdin) = receive_charge()?;
     let mut inner = Inner::new(Post::new(stream)?, charge)?;
     if inner.plan.due(Boottime.now()) == Due::Nothing {
@@ -88,7 +90,7 @@ impl HeldBack {
     /// What becomes the command dies of signals that the command would live with.
     fn may_go(self, command: Pid, now: Moment) -> bool {
         now >= self.since + PATIENCE
-            || (!is_guardian(command, "start")
+            || (has_become_command(command)
                 && (!self.until_heard || has_heed(command, self.number)))
     }
 }

@@ -31,13 +31,14 @@
 //! - `plan`: when to do what, as a value; reads no clock.
 //! - `tree`: children, their end, and how to bring it about. `cgroup`: the same by the kernel's means.
 //! - `post`, `alarm`: lines over a socket, a timer that counts suspends.
-//! - `inner`, `outer`: the two processes. `start`: what becomes the command.
+//! - `inner`, `outer`: the two processes; `deaf`: what they do not hear. `start`: what becomes the command.
 //! - `confirm`: tells the server that all has ended. `watchdog`: a device that resets the machine.
 //! - `handle`: the supervisor's end.
 
 mod alarm;
 mod cgroup;
 mod confirm;
+mod deaf;
 mod handle;
 mod inner;
 mod outer;

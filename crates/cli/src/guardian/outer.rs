@@ -15,6 +15,7 @@ use tenure::clock::{Boottime, Clock, Moment};
 use super::VERB;
 use super::alarm::Alarm;
 use super::confirm::confirm_stopped;
+use super::deaf::go_deaf;
 use super::inner::TERMINATE;
 use super::plan::{Cause, Due, KILL_TIME, Plan};
 use super::post::{Post, receive_charge, send_charge};
@@ -27,6 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Guards inner to its end, and everything below it.
 pub(super) fn run(command: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    go_deaf()?;
     let (stream, charge, stdin) = receive_charge()?;
     let mut outer = Outer::start(Post::new(stream)?, &charge, &command, stdin)?;
     outer.guard()?;
@@ -53,6 +55,7 @@ struct Outer {
     tree: Tree,
     alarm: Alarm,
     watchdog: Option<Watchdog>,
+    inner: u32,
     /// Inner has told how the command ended.
     ended_told: bool,
     /// Inner has told that the tree is gone.
@@ -71,7 +74,7 @@ impl Outer {
         let watchdog = watchdog.context("open the watchdog")?;
         let (ours, theirs) = UnixStream::pair().context("make a socket")?;
         send_charge(&ours, charge, stdin.as_fd())?;
-        Command::new("/proc/self/exe")
+        let inner = Command::new("/proc/self/exe")
             .arg0("tenure")
             .args([VERB, "inner"])
             .args(command)
@@ -88,6 +91,7 @@ impl Outer {
             tree,
             alarm: Alarm::new().context("make a timer")?,
             watchdog,
+            inner: inner.id(),
             ended_told: false,
             gone: false,
         })
@@ -177,6 +181,7 @@ impl Outer {
         }
         if self.below.is_closed() && !self.gone {
             // Inner was killed. The kernel has killed the command, and what is left of it is ours.
+            self.tree.inherit(self.inner);
             if !std::mem::replace(&mut self.ended_told, true) {
                 self.above.say(&News::Ended(Ending::Signal(9)).line());
             }

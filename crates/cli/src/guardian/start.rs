@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use std::{fs, io};
 
 use anyhow::Context;
+use nix::sys::signal::SigSet;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::exit::Exit;
@@ -31,6 +32,8 @@ pub(super) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         // Without it the guardian has other means.
         let _ = fs::write(door, "0");
     }
+    // Guardians are deaf, and what they start would inherit it.
+    SigSet::empty().thread_set_mask().context("hear all signals")?;
     let error = Command::new(program).args(arguments).exec();
     eprintln!("tenure: cannot run {}: {error}", program.display());
     Ok(match error.kind() {

@@ -46,6 +46,11 @@ impl Tree {
         Ok(Tree { cgroup, asked: BTreeSet::new() })
     }
 
+    /// Takes over the group of a guardian that has died.
+    pub(super) fn inherit(&mut self, guardian: u32) {
+        self.cgroup = self.cgroup.take().or_else(|| Cgroup::left_by(guardian));
+    }
+
     pub(super) fn cgroup(&self) -> Option<&Cgroup> {
         self.cgroup.as_ref()
     }
@@ -150,7 +155,7 @@ fn parents() -> BTreeMap<i32, i32> {
     numbers.filter_map(|pid| Some((pid, parent(pid)?))).collect()
 }
 
-/// How much memory everybody below a process has in use, itself not counted.
+/// How much memory everybody below a guardian has in use, guardians not counted.
 pub(crate) fn rss_bytes(root: u32) -> u64 {
     let parents = parents();
     let is_below = |mut pid: i32| {
@@ -169,7 +174,9 @@ pub(crate) fn rss_bytes(root: u32) -> u64 {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
     };
-    parents.keys().filter(|pid| is_below(**pid)).filter_map(rss).sum()
+    let is_ours = |pid: i32| Pid::from_raw(pid).is_some_and(|pid| is_guardian(pid, "inner"));
+    let guarded = parents.keys().filter(|pid| is_below(**pid) && !is_ours(**pid));
+    guarded.filter_map(rss).sum()
 }
 
 /// Waits until the inner guardian that became a child of this process has ended everything below it; kills
@@ -193,9 +200,19 @@ pub(crate) fn end_strays(kill_at: Moment) {
 }
 
 /// Whether a child is a guardian that does its own work.
-pub(super) fn is_guardian(child: Pid, role: &str) -> bool {
-    let words = fs::read(format!("/proc/{}/cmdline", child.as_raw_nonzero())).unwrap_or_default();
-    words.starts_with(format!("tenure\0{VERB}\0{role}\0").as_bytes())
+fn is_guardian(child: Pid, role: &str) -> bool {
+    words_of(child).starts_with(format!("tenure\0{VERB}\0{role}\0").as_bytes())
+}
+
+/// Whether what was started as us is the command by now.
+pub(super) fn has_become_command(child: Pid) -> bool {
+    let words = words_of(child);
+    !words.is_empty() && !words.starts_with(format!("tenure\0{VERB}\0").as_bytes())
+}
+
+/// The command line of a process, a zero after each word.
+fn words_of(process: Pid) -> Vec<u8> {
+    fs::read(format!("/proc/{}/cmdline", process.as_raw_nonzero())).unwrap_or_default()
 }
 
 /// Whether a process catches, blocks or ignores a signal: it does not die of it.

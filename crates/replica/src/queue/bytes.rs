@@ -260,6 +260,7 @@ impl Codec for Tenure {
             put_i64(out, end.at.0);
             put_u64(out, end.at_ms);
             out.push(end.why as u8);
+            put_bool(out, end.stopped);
         });
     }
 
@@ -271,7 +272,12 @@ impl Codec for Tenure {
             from: Revision(input.i64()?),
             from_ms: input.u64()?,
             end: input.option(|input| {
-                Ok(End { at: Revision(input.i64()?), at_ms: input.u64()?, why: reason(input)? })
+                Ok(End {
+                    at: Revision(input.i64()?),
+                    at_ms: input.u64()?,
+                    why: reason(input)?,
+                    stopped: input.bool()?,
+                })
             })?,
         })
     }

@@ -29,6 +29,8 @@ pub struct End {
     pub at_ms: u64,
     /// Why.
     pub why: TenureEnd,
+    /// Whoever led has said that its work has ended, then or later.
+    pub stopped: bool,
 }
 
 /// Why a tenure, or the wait for one, ended. The numbers are those of the wire and of the log.

@@ -225,10 +225,10 @@ impl Line {
         &mut self,
         at: Revision,
         at_ms: u64,
-        why: TenureEnd,
+        (why, stopped): (TenureEnd, bool),
     ) -> Option<Tenure> {
         let mut tenure = self.tenure.take()?;
-        tenure.end = Some(End { at, at_ms, why });
+        tenure.end = Some(End { at, at_ms, why, stopped });
         self.vacated = true;
         self.history.push_back(tenure.clone());
         if self.history.len() > HISTORY_MAX
@@ -237,6 +237,14 @@ impl Line {
             self.forgotten = end.at;
         }
         Some(tenure)
+    }
+
+    /// Whoever led with this token has stopped, as is known now.
+    pub(super) fn mark_stopped(&mut self, token: Revision) {
+        let ended = self.history.iter_mut().rev().find(|tenure| tenure.token == token);
+        if let Some(end) = ended.and_then(|tenure| tenure.end.as_mut()) {
+            end.stopped = true;
+        }
     }
 }
 

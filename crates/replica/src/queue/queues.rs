@@ -269,7 +269,8 @@ impl Queues {
         let place = line.remove(created, key)?;
         if place.holds()
             && line.tenure.as_ref().is_some_and(|tenure| tenure.token == created)
-            && let Some(tenure) = line.end_tenure(ending.at, ending.at_ms, ending.why)
+            && let Some(tenure) =
+                line.end_tenure(ending.at, ending.at_ms, (ending.why, ending.stopped))
         {
             events.push(Event::Ended { name: name.clone(), tenure });
         }
@@ -307,28 +308,33 @@ impl Queues {
         events.push(Event::Delayed { session });
     }
 
-    /// A session's work has surely stopped, everywhere or with one token; answers the lines to settle.
+    /// A session's work has surely stopped, everywhere or with one token, because that was `confirmed` or
+    /// enough time has passed; answers the lines to settle.
     pub(crate) fn end_delay(
         &mut self,
         session: LeaseId,
         only: Option<(&Bytes, Revision)>,
+        confirmed: bool,
         events: &mut Vec<Event>,
     ) -> Vec<Bytes> {
         let Some(delay) = self.delays.get_mut(&session) else { return vec![] };
         let over = |(name, token): &mut (Bytes, Revision)| {
             only.is_none_or(|(only, with)| name == only && *token == with)
         };
-        let names: Vec<Bytes> = delay.names.extract_if(.., over).map(|(name, _)| name).collect();
+        let ended: Vec<(Bytes, Revision)> = delay.names.extract_if(.., over).collect();
         if delay.names.is_empty() {
             self.delays.remove(&session);
             events.push(Event::DelayOver { session });
         }
-        for name in &names {
+        for (name, token) in &ended {
             if let Some(line) = self.line_mut(name) {
                 line.delays.retain(|delayed| *delayed != session);
+                if confirmed {
+                    line.mark_stopped(*token);
+                }
             }
         }
-        names
+        ended.into_iter().map(|(name, _)| name).collect()
     }
 
     /// Whether a session's stop is waited for, and has been since this revision and no later one.

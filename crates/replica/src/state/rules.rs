@@ -192,7 +192,7 @@ impl State {
     }
 
     fn end_delay(&mut self, session: LeaseId, traces: &mut Traces) {
-        let settled = self.queues.end_delay(session, None, &mut traces.lines);
+        let settled = self.queues.end_delay(session, None, false, &mut traces.lines);
         traces.touched.extend(settled);
     }
 

@@ -79,7 +79,7 @@ impl State {
         };
         if stopped {
             // Whether it lives or ended before: nobody needs to wait for it.
-            let settled = self.queues.end_delay(id, None, &mut traces.lines);
+            let settled = self.queues.end_delay(id, None, true, &mut traces.lines);
             traces.touched.extend(settled);
         }
         if session.is_none() {
@@ -296,7 +296,7 @@ impl State {
             // It was taken away before, and now the work has ended.
             let only = token.map(|token| (name, token));
             let settled = only
-                .map(|_| self.queues.end_delay(id, only, &mut traces.lines))
+                .map(|_| self.queues.end_delay(id, only, true, &mut traces.lines))
                 .unwrap_or_default();
             if !settled.is_empty() {
                 traces.touched.extend(settled);

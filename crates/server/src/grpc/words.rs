@@ -103,6 +103,7 @@ pub(super) fn tenure(tenure: &Tenure) -> pb::Tenure {
         from_unix_ms: tenure.from_ms,
         until_unix_ms: end.map_or(0, |end| end.at_ms),
         reason: end.map_or(pb::TenureEnd::TenureLasts as i32, |end| reason(end.why)),
+        stopped: end.is_some_and(|end| end.stopped),
     }
 }
 

@@ -345,7 +345,10 @@ impl Supervisor {
             Some(_) if self.how.once => Next::Exit(Exit::Lost),
             Some(Cause::Lost(_) | Cause::Doubt | Cause::Drain(_) | Cause::Unhealthy) => Next::Again,
         };
-        if matches!(session.state(), SessionState::Lost(_)) {
+        if self.works_on() {
+            // Nobody may be told that the work has ended.
+            drop(held);
+        } else if matches!(session.state(), SessionState::Lost(_)) {
             // It may be that nobody can be told; the lease ends by itself then.
             tokio::spawn(held.release());
         } else {

@@ -40,7 +40,7 @@ impl Supervisor {
         let command = ["sh".into(), "-c".into(), command.into()];
         let charge = Charge::new(self.how.grace(), None);
         let environment = vec![("TENURE_ELECTION", self.name().into())];
-        Guardian::start(Job { charge, command: &command, environment }).map(Some)
+        Guardian::start(Job { charge, command: &command, environment, reads: false }).map(Some)
     }
 
     /// Waits until all is well.

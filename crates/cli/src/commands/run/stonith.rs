@@ -106,10 +106,10 @@ fn unfenced(tenures: impl DoubleEndedIterator<Item = pb::Tenure>) -> Vec<Deposed
         .collect()
 }
 
-/// Whoever resigns or closes its session says that its work has ended. Whoever steps down as unhealthy has
-/// stopped too, but may have done so because it could not cut somebody off.
+/// Whoever resigns says that its work has ended, and a guardian says so after the fact. Whoever steps down as
+/// unhealthy has stopped too, but may have done so because it could not cut somebody off.
 fn has_worked_and_stopped(tenure: &pb::Tenure) -> bool {
-    matches!(tenure.reason(), TenureEnd::Resigned | TenureEnd::Closed)
+    tenure.stopped && tenure.reason() != TenureEnd::Unhealthy
 }
 
 #[cfg(test)]
@@ -132,25 +132,32 @@ mod tests {
 
     #[test]
     fn those_are_fenced_of_whom_nobody_knows_whether_they_stopped() {
-        let ended = |identity: &str, reason: TenureEnd| pb::Tenure {
-            identity: identity.into(),
-            reason: reason.into(),
+        let ended = |(identity, reason, stopped): &(&str, TenureEnd, bool)| pb::Tenure {
+            identity: (*identity).into(),
+            reason: (*reason).into(),
+            stopped: *stopped,
             ..Default::default()
         };
-        let who = |tenures: &[(&str, TenureEnd)]| -> Vec<String> {
-            let tenures: Vec<_> = tenures.iter().map(|(who, why)| ended(who, *why)).collect();
+        let who = |tenures: &[(&str, TenureEnd, bool)]| -> Vec<String> {
+            let tenures: Vec<_> = tenures.iter().map(ended).collect();
             unfenced(tenures.into_iter()).into_iter().map(|deposed| deposed.identity).collect()
         };
-        use TenureEnd::{Closed, Evicted, Expired, Resigned, Unhealthy};
-        assert_eq!(who(&[("a", Expired), ("b", Resigned)]), [""; 0]);
-        assert_eq!(who(&[("a", Expired), ("b", Closed)]), [""; 0]);
-        assert_eq!(who(&[("a", Resigned), ("b", Expired)]), ["b"]);
+        use TenureEnd::{Evicted, Expired, Resigned, Transferred, Unhealthy};
+        assert_eq!(who(&[("a", Expired, false), ("b", Resigned, true)]), [""; 0]);
+        assert_eq!(who(&[("a", Resigned, true), ("b", Expired, false)]), ["b"]);
+        // Handed over in time, or taken over when the time was up; evicted, and stopped as its guardian says.
+        assert_eq!(who(&[("a", Transferred, true)]), [""; 0]);
+        assert_eq!(who(&[("a", Transferred, false)]), ["a"]);
+        assert_eq!(who(&[("a", Evicted, true)]), [""; 0]);
         // b could not cut a off, and stepped aside.
-        assert_eq!(who(&[("a", Expired), ("b", Unhealthy)]), ["a"]);
-        assert_eq!(
-            who(&[("z", Expired), ("y", Resigned), ("a", Evicted), ("b", Expired)]),
-            ["b", "a"]
-        );
+        assert_eq!(who(&[("a", Expired, false), ("b", Unhealthy, true)]), ["a"]);
+        let all = [
+            ("z", Expired, false),
+            ("y", Resigned, true),
+            ("a", Evicted, false),
+            ("b", Expired, false),
+        ];
+        assert_eq!(who(&all), ["b", "a"]);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tenure::clock::Moment;
 use tenure::{Engine, Held, Session, SessionError, SessionOptions};
 use tokio::time::Instant;
 
-use super::args::How;
+use super::args::{How, OnDoubt};
 use super::health::Health;
 use super::signals::{Signals, Wish};
 use super::stonith::Stonith;
@@ -119,8 +119,12 @@ impl Supervisor {
                     return Ok(exit);
                 }
                 Next::Again if matches!(session.state(), tenure::SessionState::Lost(_)) => {
-                    // It ends by itself if this fails; nobody waits for it here.
-                    tokio::spawn(session.close());
+                    if self.works_on() {
+                        drop(session);
+                    } else {
+                        // It ends by itself if this fails; nobody waits for it here.
+                        tokio::spawn(session.close());
+                    }
                     session = match self.open_again().await {
                         Ok(session) => session,
                         Err(exit) => {
@@ -195,7 +199,7 @@ impl Supervisor {
         session: Option<&Session>,
         held: Option<&Held>,
     ) -> anyhow::Result<Guardian> {
-        let stops = self.how.on_doubt == super::args::OnDoubt::Stop;
+        let stops = self.how.on_doubt == OnDoubt::Stop;
         let until = held.filter(|_| stops).map(Held::deadline);
         let watchdog = self.how.watchdog.clone().zip(self.how.watchdog_timeout());
         Guardian::start(Job {
@@ -207,6 +211,7 @@ impl Supervisor {
             },
             command: &self.command,
             environment: self.environment(session, held),
+            reads: true,
         })
     }
 
@@ -251,6 +256,11 @@ impl Supervisor {
             environment.push(("TENURE_MARKER", marker.into()));
         }
         environment
+    }
+
+    /// Whether the command does its work though nobody confirms the lead, by choice.
+    pub(super) fn works_on(&self) -> bool {
+        self.running.is_some() && self.how.on_doubt == OnDoubt::Continue
     }
 
     /// Ends what runs without being led, if it does.

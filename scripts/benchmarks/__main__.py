@@ -9,6 +9,7 @@ from pathlib import Path
 from . import parts
 from .cluster import Cluster
 from .load import Load
+from .run import run
 
 PARTS = {
     "three": ("Three nodes", lambda bench: parts.throughput(bench, 3) + parts.flushes(bench)),
@@ -19,6 +20,7 @@ PARTS = {
     "handover": ("Handing over", parts.hand_over),
     "start": ("Starting", parts.start),
     "elections": ("Elections and locks", parts.elections),
+    "run": ("Commands under a lease", run),
     "growth": ("Growing", parts.growth),
 }
 

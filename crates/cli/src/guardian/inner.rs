@@ -165,7 +165,10 @@ impl Inner {
     fn hear(&mut self, now: Moment) {
         for line in self.post.lines() {
             match Order::parse(&line) {
-                Some(Order::Until(until)) => self.plan.extend(until),
+                Some(Order::Until(until)) => {
+                    self.plan.extend(until);
+                    self.post.say(&News::Heard(until).line());
+                }
                 Some(Order::Stop(signal)) => self.plan.stop(now, Cause::Ordered, signal),
                 Some(Order::Kill) => self.plan.kill(now, Cause::Ordered),
                 Some(Order::Signal(signal)) => self.held_back.push_back(HeldBack::new(signal, now)),

@@ -21,7 +21,7 @@ use super::plan::{Cause, Due, KILL_TIME, Plan};
 use super::post::{Post, receive_charge, send_charge};
 use super::tree::Tree;
 use super::watchdog::Watchdog;
-use super::words::{Charge, Ending, News, Order};
+use super::words::{Charge, News, Order};
 
 /// How often to look for orphans while killing.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -56,6 +56,7 @@ struct Outer {
     alarm: Alarm,
     watchdog: Option<Watchdog>,
     inner: u32,
+    doubt_told: bool,
     /// Inner has told how the command ended.
     ended_told: bool,
     /// Inner has told that the tree is gone.
@@ -92,6 +93,7 @@ impl Outer {
             alarm: Alarm::new().context("make a timer")?,
             watchdog,
             inner: inner.id(),
+            doubt_told: false,
             ended_told: false,
             gone: false,
         })
@@ -108,6 +110,11 @@ impl Outer {
                 return Ok(());
             }
             let due = self.plan.due(now);
+            if self.plan.cause() == Some(Cause::Doubt) && !self.doubt_told {
+                // Inner says so too, if it is awake.
+                self.doubt_told = true;
+                self.above.say(&News::Doubt.line());
+            }
             if due == Due::Kill {
                 self.tree.kill();
             }
@@ -183,7 +190,7 @@ impl Outer {
             // Inner was killed. The kernel has killed the command, and what is left of it is ours.
             self.tree.inherit(self.inner);
             if !std::mem::replace(&mut self.ended_told, true) {
-                self.above.say(&News::Ended(Ending::Signal(9)).line());
+                self.above.say(&News::Unguarded.line());
             }
             self.plan.kill(now, Cause::Ended);
         }

@@ -92,10 +92,14 @@ pub(crate) enum Ending {
 pub(crate) enum News {
     /// The command runs, as the leader of the process group of this number.
     Started(i32),
+    /// The new deadline is known where it counts.
+    Heard(Moment),
     /// The command was stopped by a signal of the terminal.
     Halted(i32),
     /// The lease was not confirmed in time: the tree is being stopped.
     Doubt,
+    /// The inner guardian was killed: the tree is being killed too.
+    Unguarded,
     /// The command ended; others that it started may live on for a moment.
     Ended(Ending),
     /// The tree is gone.
@@ -132,8 +136,10 @@ impl News {
     pub(super) fn line(self) -> String {
         match self {
             News::Started(pid) => format!("started {pid}\n"),
+            News::Heard(until) => format!("heard {}\n", nanos(until)),
             News::Halted(signal) => format!("halted {signal}\n"),
             News::Doubt => "doubt\n".to_owned(),
+            News::Unguarded => "unguarded\n".to_owned(),
             News::Ended(Ending::Code(code)) => format!("ended-code {code}\n"),
             News::Ended(Ending::Signal(signal)) => format!("ended-signal {signal}\n"),
             News::Gone => "gone\n".to_owned(),
@@ -144,8 +150,10 @@ impl News {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         Some(match word {
             "started" => News::Started(rest.parse().ok()?),
+            "heard" => News::Heard(moment(rest.parse().ok()?)),
             "halted" => News::Halted(rest.parse().ok()?),
             "doubt" => News::Doubt,
+            "unguarded" => News::Unguarded,
             "ended-code" => News::Ended(Ending::Code(rest.parse().ok()?)),
             "ended-signal" => News::Ended(Ending::Signal(rest.parse().ok()?)),
             "gone" => News::Gone,
@@ -188,8 +196,10 @@ mod tests {
         }
         for news in [
             News::Started(77),
+            News::Heard(until),
             News::Halted(21),
             News::Doubt,
+            News::Unguarded,
             News::Ended(Ending::Code(3)),
             News::Ended(Ending::Signal(9)),
             News::Gone,

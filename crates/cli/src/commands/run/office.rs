@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tenure::backend::Drain;
-use tenure::clock::Moment;
+use tenure::clock::{Boottime, Clock, Moment};
 use tenure::{Held, Loss, Session, SessionState};
 use tokio::time::Instant;
 
@@ -36,6 +36,8 @@ enum Cause {
     Unhealthy,
     /// `--hold-at-most`.
     TooLong,
+    /// The guardian is gone or does not answer, and the command with it.
+    Unguarded,
 }
 
 /// How a command's life ended.
@@ -166,6 +168,8 @@ impl Supervisor {
     async fn guard(&mut self, held: &Held, guardian: &mut Guardian, since: Instant) -> End {
         let mut end = End::default();
         let mut until = held.deadline();
+        // Up to when the guardian is known to be awake; with no deadline to tell it, nothing is known.
+        let mut awake = (self.how.on_doubt == OnDoubt::Stop).then_some(until);
         let mut group = None;
         let too_late = self.how.hold_at_most.map(|most| since + most);
         let role = guardian.id().map_or(Role::Standby, Role::Leader);
@@ -174,19 +178,24 @@ impl Supervisor {
         loop {
             let runs = end.cause.is_none() && end.ending.is_none();
             let wanted = tokio::select! {
+                // First what the guardian has to say: it may have said it long ago.
+                biased;
                 news = guardian.news() => match news {
                     Some(News::Gone) => return end,
+                    Some(News::Heard(until)) => {
+                        awake = awake.max(Some(until));
+                        None
+                    }
                     Some(news) => {
                         self.hear(news, guardian, &mut end, &mut group).await;
                         None
                     }
-                    None => {
-                        eprintln!("tenure: the guardian was killed; ending what it guarded");
-                        guardian.bury(Some(until)).await;
-                        end.ending.get_or_insert(Ending::Signal(9));
-                        return end;
-                    }
+                    None => return bury("was killed", guardian, until, end).await,
                 },
+                // What it does not know of it cannot have waited for: the tree is gone by now, or it stands still.
+                () = asleep(awake) => {
+                    return bury("does not answer", guardian, awake.unwrap_or(until), end).await;
+                }
                 moved = held.deadline_moved(until) => {
                     self.extend(held, guardian, moved).await;
                     until = moved;
@@ -243,8 +252,12 @@ impl Supervisor {
                 eprintln!("tenure: {} is not confirmed in time: ending the command", self.name());
                 end.cause = Some(Cause::Doubt);
             }
+            News::Unguarded if end.ending.is_none() => {
+                eprintln!("tenure: a guardian was killed, and the command with it");
+                end.cause.get_or_insert(Cause::Unguarded);
+            }
             News::Ended(ending) => end.ending = Some(ending),
-            News::Doubt | News::Gone => {}
+            News::Doubt | News::Unguarded | News::Heard(_) | News::Gone => {}
         }
     }
 
@@ -343,7 +356,7 @@ impl Supervisor {
             Some(Cause::Asked) => Next::Exit(code),
             Some(Cause::TooLong) => Next::Exit(Exit::TimedOut),
             Some(_) if self.how.once => Next::Exit(Exit::Lost),
-            Some(Cause::Lost(_) | Cause::Doubt | Cause::Drain(_) | Cause::Unhealthy) => Next::Again,
+            Some(_) => Next::Again,
         };
         if self.works_on() {
             // Nobody may be told that the work has ended.
@@ -358,6 +371,25 @@ impl Supervisor {
             }
         }
         Ok(next)
+    }
+}
+
+/// The guardian is of no use any more: ends it, and everything below.
+async fn bury(what: &str, guardian: &mut Guardian, until: Moment, mut end: End) -> End {
+    eprintln!("tenure: the guardian {what}; ending it and what it guarded");
+    guardian.bury(Some(until)).await;
+    // A command that had ended before has ended by itself.
+    if end.ending.is_none() {
+        end.cause.get_or_insert(Cause::Unguarded);
+    }
+    end
+}
+
+/// Waits for a moment that is always later while the guardian answers.
+async fn asleep(awake: Option<Moment>) {
+    match awake {
+        Some(moment) => Boottime.sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Run a server.
 
 mod log;
+mod notify;
 mod settings;
 #[cfg(feature = "otel")]
 mod traces;
@@ -56,7 +57,12 @@ fn serve(serving: &Serving) -> anyhow::Result<Exit> {
     runtime.block_on(async {
         let server = Server::start(serving.config.clone()).await?;
         welcome::print(&serving.config, server.client_addresses());
-        server.run_until(told_to_stop()).await?;
+        notify::tell(notify::READY);
+        let stop = async {
+            told_to_stop().await;
+            notify::tell(notify::STOPPING);
+        };
+        server.run_until(stop).await?;
         Ok(Exit::Done)
     })
 }

@@ -37,21 +37,24 @@ pub struct Sidecar {
 impl Sidecar {
     /// Starts one under this name, and waits for nothing.
     pub fn start(endpoints: &str, election: &str, name: &str, flags: &[&str]) -> Sidecar {
-        Sidecar::spawn(endpoints, election, name, &[&["--identity", name], flags].concat())
+        let who = ["--election", election, "--identity", name];
+        Sidecar::with(endpoints, name, &[&who, flags].concat())
     }
 
     /// Starts one that only looks.
     pub fn observe(endpoints: &str, election: &str, flags: &[&str]) -> Sidecar {
-        Sidecar::spawn(endpoints, election, "observer", &[&["--observe-only"], flags].concat())
+        let what = ["--election", election, "--observe-only"];
+        Sidecar::with(endpoints, "observer", &[&what, flags].concat())
     }
 
-    fn spawn(endpoints: &str, election: &str, name: &str, flags: &[&str]) -> Sidecar {
+    /// Starts one with these flags and no others, but for where it listens. The name is for messages.
+    pub fn with(endpoints: &str, name: &str, flags: &[&str]) -> Sidecar {
         let address = reserve(1)[0];
         let home = TempDir::with_prefix("tenure-e2e-sidecar-").expect("a temporary directory");
         let log_file = home.path().join("log");
         let process = Command::new(tools::tenure())
             .current_dir(home.path())
-            .args(["--endpoints", endpoints, "sidecar", "--election", election])
+            .args(["--endpoints", endpoints, "sidecar"])
             .args(["--listen", &address.to_string()])
             .args(flags)
             .stdin(Stdio::null())

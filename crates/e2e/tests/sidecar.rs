@@ -1,10 +1,12 @@
 //! `tenure sidecar`: what it answers, to whom, and above all when it must not.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tenure_e2e::{Cluster, Ctl, Plan, Scrape, Sidecar, eventually, tools};
+use tenure_e2e::{Address, Cluster, Ctl, Gateway, Plan, Scrape, Sidecar, eventually, tools};
+use tokio::sync::watch;
 
 /// A lease that is short, and long enough for a busy machine.
 const TTL: &str = "2s";
@@ -121,7 +123,7 @@ async fn a_paused_leader_does_not_say_that_it_leads_when_it_wakes() {
     let paths = ["/", "/leader", "/readyz?leader=1", "/healthz", "/metrics"];
     let asked: Vec<_> = paths
         .map(|path| {
-            let gateway = tenure_e2e::Gateway::at(a.address);
+            let gateway = Gateway::at(a.address);
             tokio::spawn(async move { gateway.request("GET", path, &[], "").await })
         })
         .into_iter()
@@ -150,6 +152,86 @@ async fn a_paused_leader_does_not_say_that_it_leads_when_it_wakes() {
     let next = events.next().await.expect("the stream goes on").1;
     assert_ne!(next["is_leader"], true, "{next}");
     a.follows("b").await;
+}
+
+/// What a program may believe that counts `expires_in_ms` from when it sent its question.
+#[derive(Debug)]
+struct Believed {
+    by: String,
+    token: i64,
+    from: Instant,
+    until: Instant,
+}
+
+/// Asks one sidecar again and again, and keeps every time in which it may be believed to lead.
+async fn ask_on(address: Address, name: String, mut stop: watch::Receiver<bool>) -> Vec<Believed> {
+    let mut believed = Vec::new();
+    while !*stop.borrow_and_update() {
+        let sent = Instant::now();
+        let answer = Gateway::at(address).request("GET", "/leader", &[], "").await;
+        let (body, from) = (answer.json(), Instant::now());
+        if body["is_leader"] == true {
+            let until = sent + Duration::from_millis(body["expires_in_ms"].as_u64().unwrap());
+            believed.push(Believed { by: name.clone(), token: token(&body), from, until });
+        }
+    }
+    believed
+}
+
+/// Waits until one of these leads.
+async fn one_leads<'a>(sidecars: &[&'a Sidecar]) -> &'a Sidecar {
+    eventually("one leads", async || {
+        for sidecar in sidecars {
+            if sidecar.ask("/leader").await.json()["is_leader"] == true {
+                return Ok(*sidecar);
+            }
+        }
+        Err("nobody does".to_owned())
+    })
+    .await
+}
+
+/// Leaders sleep past their leases and wake up with questions in their ears; so do members of the cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_two_may_be_believed_to_lead_at_the_same_time() {
+    const ROUNDS: usize = 8;
+    let cluster = Cluster::start(3).await;
+    let start = |name: &str| Sidecar::start(&cluster.endpoints(), "jobs", name, &["--ttl", "1s"]);
+    let sidecars = ["a", "b", "c"].map(start);
+    let all: Vec<&Sidecar> = sidecars.iter().collect();
+    for sidecar in &all {
+        sidecar.says("somebody", |status, body| status == 200 && body["name"] != "").await;
+    }
+    let (stop, stopping) = watch::channel(false);
+    let ask =
+        |one: &&Sidecar| tokio::spawn(ask_on(one.address, one.name.clone(), stopping.clone()));
+    let askers: Vec<_> = all.iter().map(ask).collect();
+    for round in 0..ROUNDS {
+        let asleep = one_leads(&all).await;
+        asleep.pause();
+        let member = (round % 2 == 1).then_some(&cluster.members[round % 3]);
+        member.inspect(|member| member.pause());
+        let awake: Vec<_> = all.iter().copied().filter(|one| one.name != asleep.name).collect();
+        one_leads(&awake).await;
+        member.inspect(|member| member.resume());
+        asleep.resume();
+    }
+    stop.send(true).unwrap();
+    let mut believed = Vec::new();
+    for asker in askers {
+        believed.extend(asker.await.unwrap());
+    }
+    let tokens: BTreeSet<i64> = believed.iter().map(|one| one.token).collect();
+    assert!(tokens.len() > ROUNDS, "a tenure in each round: {tokens:?}");
+    believed.retain(|one| one.from < one.until);
+    believed.sort_by_key(|one| one.from);
+    for (at, one) in believed.iter().enumerate() {
+        let before = believed[..at].iter().filter(|other| other.by != one.by);
+        if let Some(other) = before.max_by_key(|other| other.until) {
+            assert!(other.until <= one.from, "{other:?} and {one:?}");
+            assert!(other.token < one.token, "{other:?} before {one:?}");
+        }
+    }
 }
 
 /// How many connections to a port are established, seen from this side.
@@ -325,7 +407,7 @@ async fn the_status_file_is_whole_dated_and_removed() {
     let path = a.status_file();
     let read = || std::fs::read_to_string(&path);
     eventually("the file", async || read().map(drop).map_err(|e| e.to_string())).await;
-    let mut renewals = std::collections::BTreeSet::new();
+    let mut renewals = BTreeSet::new();
     while renewals.len() < 5 {
         // It is replaced as a whole, so whoever reads finds all of it.
         let status: Value = serde_json::from_str(&read().unwrap()).unwrap();
@@ -342,10 +424,11 @@ async fn the_status_file_is_whole_dated_and_removed() {
     assert_eq!(left, ["log"], "nothing is left behind");
 
     std::fs::write(&path, "{}").unwrap();
-    let nowhere =
+    let mut nowhere =
         Sidecar::start("127.0.0.1:1", "jobs", "a", &["--status-file", path.to_str().unwrap()]);
     nowhere.listens().await;
     assert!(!path.exists(), "what a former life left is not an answer");
+    assert!(nowhere.stop().await.success(), "it waits for nobody at its end");
     let mut refused = Sidecar::start("127.0.0.1:1", "jobs", "a", &["--status-file", "/nowhere/s"]);
     assert_eq!(refused.ends().await.code(), Some(1));
     assert!(refused.log().contains("--status-file /nowhere/s"), "{}", refused.log());
@@ -523,6 +606,7 @@ fn what_cannot_work_is_said_at_once() {
         (&["--election", "jobs", "--ttl", "1ms"], "ttl"),
         (&["--election", "jobs", "--observe-only", "--healthz", "leader"], "never be healthy"),
         (&["--election", "jobs", "--observe-only", "--ready-when-leader"], "cannot be used with"),
+        (&["--election", "jobs", "--identity", ""], "--identity"),
         (&[], "--election"),
     ] {
         let output = std::process::Command::new(tools::tenure())

@@ -95,6 +95,9 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     if args.observe_only && args.healthz == Healthz::Leader {
         return Err(usage("--healthz leader with --observe-only would never be healthy"));
     }
+    if options.identity.is_empty() {
+        return Err(usage("--identity must not be empty: nobody could tell who leads"));
+    }
     let listener = tenure_server::listen(&args.listen, "listen").await?;
     let identity = options.identity.clone();
     let desk = Arc::new(Desk::new(

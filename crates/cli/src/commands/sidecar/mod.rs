@@ -98,6 +98,8 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     if options.identity.is_empty() {
         return Err(usage("--identity must not be empty: nobody could tell who leads"));
     }
+    // Before anybody can see that we are there.
+    let told = told_to_stop();
     let listener = tenure_server::listen(&args.listen, "listen").await?;
     let identity = options.identity.clone();
     let desk = Arc::new(Desk::new(
@@ -153,7 +155,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         }
     };
     let end = async {
-        told_to_stop().await;
+        told.await;
         let _ = stop.send(true);
         tokio::time::sleep(args.grace + END_MAX).await;
     };
@@ -196,13 +198,17 @@ async fn wait_for(mut stopping: watch::Receiver<bool>) {
     campaign::stopped(&mut stopping).await;
 }
 
-async fn told_to_stop() {
+/// Is done when a signal has come since this was called, awaited or not.
+fn told_to_stop() -> impl Future<Output = ()> {
     let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
-    let [Ok(mut terminate), Ok(mut interrupt)] = kinds.map(signal) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    let signals = kinds.map(signal);
+    async move {
+        let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
 }

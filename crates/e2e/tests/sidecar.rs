@@ -78,11 +78,15 @@ async fn it_waits_for_a_server_that_is_not_there_yet() {
     }
     assert_eq!(a.status("/readyz").await, 503);
     assert_eq!(a.status("/healthz").await, 200, "a restart would help nobody");
+    eventually("it says what it waits for", async || {
+        let log = a.log();
+        if log.contains("cannot stand for jobs") { Ok(()) } else { Err(log) }
+    })
+    .await;
     cluster.members[0].start();
     cluster.ready().await;
     a.leads().await;
     assert_eq!(a.status("/readyz").await, 200);
-    assert!(a.log().contains("cannot stand for jobs"), "{}", a.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -139,10 +139,13 @@ impl Unsure {
 /// Judges, for this moment.
 pub(super) fn judge(known: Known<'_>, now: Moment) -> Belief {
     if let Some(own) = known.own.filter(|own| holds(own, known.news)) {
+        // Finding us in line is a confirmation, too, and right after the election the only one.
+        let found = known.news.filter(|news| token(news) == Some(own.leader.token));
+        let found = found.map_or(Duration::MAX, |news| now.since(news.as_of));
         return Belief::Sure(Sure {
             leader: Some(own.leader.clone()),
             is_leader: own.may_act.is_ok(),
-            age: own.unconfirmed,
+            age: own.unconfirmed.min(found),
             expires_in: own.remaining,
         });
     }
@@ -176,11 +179,15 @@ fn holds(own: &Own, news: Option<&News>) -> bool {
         return false;
     }
     let Some(news) = news else { return true };
-    let heard = news.leader.as_ref().map(|leader| leader.token);
+    let heard = token(news);
     // Later leaders have greater tokens. And who asks after we won and does not find us finds us gone.
     let newer = heard > Some(own.leader.token);
     let gone = news.as_of >= own.won_at && heard != Some(own.leader.token);
     !(newer || gone)
+}
+
+fn token(news: &News) -> Option<FencingToken> {
+    news.leader.as_ref().map(|leader| leader.token)
 }
 
 #[cfg(test)]

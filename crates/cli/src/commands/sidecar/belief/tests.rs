@@ -91,6 +91,16 @@ fn it_leads_while_it_may_act() {
 }
 
 #[test]
+fn being_found_in_line_makes_it_younger_and_not_longer() {
+    let own = own(7, 100, Ok(()));
+    let ours = news(Some(leader(ME, 7, 1)), 104);
+    let known = Known { own: Some(&own), news: Some(&ours), ..nothing() };
+    let belief = judge(known, at(105));
+    assert_eq!(sure(&belief).age, Duration::from_secs(1));
+    assert_eq!(sure(&belief).expires_in, own.remaining);
+}
+
+#[test]
 fn in_doubt_it_is_still_named_and_begins_nothing() {
     let own = own(7, 100, Err(Doubt::Suspect { remaining: Duration::from_secs(5) }));
     let belief = judge(Known { own: Some(&own), ..nothing() }, at(105));

@@ -18,9 +18,9 @@ use super::{Door, answers};
 use crate::commands::sidecar::campaign::stopped;
 
 /// Connections at a time; more wait in the kernel.
-const CONNECTIONS_MAX: usize = 256;
+const CONNECTIONS_MAX: usize = 512;
 /// How long a connection may take to send the head of a request, or be silent between two.
-const HEAD_MAX: Duration = Duration::from_secs(10);
+const HEAD_MAX: Duration = Duration::from_secs(5);
 /// What may wait in a connection for a slow reader.
 const BUFFER_BYTES_MAX: usize = 16 * 1024;
 /// How long connections may take to finish when we stop.

@@ -31,7 +31,7 @@ pub mod recipes;
 mod register;
 pub mod session;
 mod side;
-mod sidecar;
+pub mod sidecar;
 pub mod tools;
 mod wait;
 mod watcher;
@@ -50,7 +50,7 @@ pub use postgres::Postgres;
 pub use program::Program;
 pub use register::Register;
 pub use side::Side;
-pub use sidecar::{Events, Sidecar};
+pub use sidecar::Sidecar;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 

@@ -16,16 +16,23 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{Address, Posted, eventually, reserve, tools};
+use crate::{Address, Cluster, Ctl, Posted, eventually, reserve, tools};
 
 /// How long a stream may be silent.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The token of an answer that has one.
+pub fn token(answer: &Value) -> i64 {
+    answer["token"].as_i64().unwrap_or_else(|| panic!("no token in {answer}"))
+}
 
 /// A sidecar that runs.
 #[derive(Debug)]
 pub struct Sidecar {
     /// Its identity, unless it was given another one.
     pub name: String,
+    endpoints: String,
+    election: String,
     /// Where it answers.
     pub address: Address,
     /// A directory of its own; `status.json` in it is free to use.
@@ -41,6 +48,16 @@ impl Sidecar {
         Sidecar::with(endpoints, name, &[&who, flags].concat())
     }
 
+    /// Starts two of which the first, called a, leads; the other is called b. And what a says.
+    pub async fn pair(cluster: &Cluster, election: &str, ttl: &str) -> (Sidecar, Sidecar, Value) {
+        let start = |name| Sidecar::start(&cluster.endpoints(), election, name, &["--ttl", ttl]);
+        let a = start("a");
+        let leads = a.leads().await;
+        let b = start("b");
+        b.follows("a").await;
+        (a, b, leads)
+    }
+
     /// Starts one that only looks.
     pub fn observe(endpoints: &str, election: &str, flags: &[&str]) -> Sidecar {
         let what = ["--election", election, "--observe-only"];
@@ -50,6 +67,8 @@ impl Sidecar {
     /// Starts one with these flags and no others, but for where it listens. The name is for messages.
     pub fn with(endpoints: &str, name: &str, flags: &[&str]) -> Sidecar {
         let address = reserve(1)[0];
+        let given = flags.iter().skip_while(|flag| **flag != "--election").nth(1);
+        let election = given.copied().unwrap_or_default().to_owned();
         let home = TempDir::with_prefix("tenure-e2e-sidecar-").expect("a temporary directory");
         let log_file = home.path().join("log");
         let process = Command::new(tools::tenure())
@@ -62,7 +81,8 @@ impl Sidecar {
             .stderr(File::create(&log_file).expect("a log file can be made"))
             .spawn()
             .expect("the sidecar starts");
-        Sidecar { name: name.to_owned(), address, home, log_file, process }
+        let endpoints = endpoints.to_owned();
+        Sidecar { name: name.to_owned(), endpoints, election, address, home, log_file, process }
     }
 
     /// Its status file, if it was started with `--status-file status.json`.
@@ -122,6 +142,17 @@ impl Sidecar {
     /// Waits until it says that somebody leads.
     pub async fn follows(&self, leader: &str) -> Value {
         self.says(leader, |status, body| status == 200 && body["name"] == leader).await
+    }
+
+    /// Waits until it stands in line behind the leader.
+    pub async fn waits(&self) {
+        let ctl = Ctl::to(&self.endpoints).with_program(tools::tenure());
+        eventually(&format!("{} waits", self.name), async || {
+            let said = ctl.run(&["candidates", &self.election]).out;
+            let line = format!("{}\twaits", self.name);
+            if said.lines().any(|one| one.starts_with(&line)) { Ok(()) } else { Err(said) }
+        })
+        .await;
     }
 
     /// Begins to listen to `/sse`.

@@ -150,7 +150,11 @@ async fn the_status_file_is_whole_dated_and_removed() {
     let leads = a.leads().await;
     let path = a.status_file();
     let read = || std::fs::read_to_string(&path);
-    eventually("the file", async || read().map(drop).map_err(|e| e.to_string())).await;
+    eventually("the file says so, too", async || {
+        let text = read().map_err(|cause| cause.to_string())?;
+        if text.contains("\"is_leader\":true") { Ok(()) } else { Err(text) }
+    })
+    .await;
     let mut renewals = BTreeSet::new();
     while renewals.len() < 5 {
         // It is replaced as a whole, so whoever reads finds all of it.
@@ -216,7 +220,7 @@ async fn one_that_is_told_to_stop_resigns_and_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_grace_nobody_is_named_before_others_lead() {
     let cluster = Cluster::start(1).await;
-    let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &["--ttl", LONG, "--grace", "1s"]);
+    let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &["--ttl", LONG, "--grace", "3s"]);
     a.leads().await;
     let b = Sidecar::start(&cluster.endpoints(), "jobs", "b", &["--ttl", LONG]);
     b.follows("a").await;
@@ -316,6 +320,11 @@ async fn what_is_counted_moves() {
     assert!(
         get(&lost, "tenure_sidecar_answers_total") > get(&before, "tenure_sidecar_answers_total")
     );
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for metric in lost.types.keys() {
+        assert!(page.contains(&format!("`{metric}`")), "{metric} is not in docs/METRICS.md");
+    }
     cluster.members[0].kill();
     a.says("nothing", |status, _| status == 503).await;
     let blind = scrape().await;

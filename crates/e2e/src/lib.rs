@@ -7,7 +7,7 @@
 //! A [`Side`] is such a cluster or a real [`Etcd`], on which the same story is played ([`faults`]); a
 //! [`Caller`] campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd,
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
-//! [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
+//! [`Sidecar`] is asked who leads, [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
 //! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
 //! output, [`Supervised`] `tenure run` with its command and the [`Trail`] it leaves, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! elections and locks for every engine.
@@ -31,6 +31,7 @@ pub mod recipes;
 mod register;
 pub mod session;
 mod side;
+pub mod sidecar;
 mod supervised;
 pub mod tools;
 mod wait;
@@ -50,6 +51,7 @@ pub use postgres::Postgres;
 pub use program::Program;
 pub use register::Register;
 pub use side::Side;
+pub use sidecar::Sidecar;
 pub use supervised::{Supervised, Trail, children_of, lives, send};
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;

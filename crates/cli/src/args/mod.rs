@@ -73,6 +73,8 @@ mod tests {
             "move-leader 8211f1d0f64f3269",
             "defrag --cluster",
             "import --from etcd.db --data-dir n1 --name n1 --initial-cluster n1=http://a:2380",
+            "sidecar --election jobs --healthz leader --ready-when-leader --ttl 5s --endpoints a:1",
+            "sidecar --election jobs --observe-only --status-file s.json",
             "version",
         ] {
             let words = std::iter::once("tenure").chain(line.split(' '));

@@ -15,6 +15,7 @@ mod move_leader;
 mod put;
 mod run;
 mod serve;
+mod sidecar;
 mod snapshot;
 mod status;
 mod txn;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     Freeze(line::rule::Name),
     /// End a freeze
     Resume(line::rule::Name),
+    /// Answer over HTTP who leads, for a container beside it
+    Sidecar(Box<sidecar::Args>),
     /// Write a key, on a condition if you like
     Put(put::Args),
     /// Read a key or a range of keys
@@ -122,6 +125,7 @@ impl Command {
             Command::Evict(args) => block_on(line::rule::evict(args, client.settings()?)),
             Command::Freeze(args) => block_on(line::rule::freeze(args, client.settings()?)),
             Command::Resume(args) => block_on(line::rule::resume(args, client.settings()?)),
+            Command::Sidecar(args) => block_on(sidecar::run(*args, client.settings()?)),
             Command::Put(args) => block_on(put::run(args, client.settings()?)),
             Command::Get(args) => block_on(get::run(args, client.settings()?)),
             Command::Del(args) => block_on(del::run(args, client.settings()?)),

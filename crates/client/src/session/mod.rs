@@ -139,6 +139,11 @@ impl Session {
         self.core().remaining()
     }
 
+    /// How long ago the last acknowledged renewal was sent.
+    pub fn unconfirmed_for(&self) -> Duration {
+        self.core().unconfirmed_for()
+    }
+
     /// How many renewals needed more than one attempt.
     pub fn slow_renewals(&self) -> u64 {
         self.core().slow_renewals()

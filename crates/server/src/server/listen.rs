@@ -51,12 +51,19 @@ pub(super) async fn one(urls: &[String], flag: &'static str) -> Result<TcpListen
 }
 
 async fn open(url: &str, flag: &'static str) -> Result<TcpListener, ListenError> {
-    let at = address(url).unwrap_or_default();
-    bind(&at).await.map_err(|cause| {
+    at(&address(url).unwrap_or_default(), flag).await
+}
+
+/// Listens on `host:port`, which the flag of this name has set.
+///
+/// # Errors
+/// [`ListenError`] says who is in the way, and which flag chooses another address.
+pub async fn at(at: &str, flag: &'static str) -> Result<TcpListener, ListenError> {
+    bind(at).await.map_err(|cause| {
         let in_use = cause.kind() == io::ErrorKind::AddrInUse;
         let port = at.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let owner = port.filter(|_| in_use).and_then(owner_of);
-        ListenError { address: at.clone(), flag, owner, cause }
+        ListenError { address: at.to_owned(), flag, owner, cause }
     })
 }
 

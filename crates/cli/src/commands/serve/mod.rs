@@ -1,6 +1,7 @@
 //! Run a server.
 
 mod log;
+mod notify;
 mod settings;
 #[cfg(feature = "otel")]
 mod traces;
@@ -55,19 +56,30 @@ fn serve(serving: &Serving) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let server = Server::start(serving.config.clone()).await?;
+        // From here on a signal is an orderly end, also one that answers our first word.
+        let told = told_to_stop();
         welcome::print(&serving.config, server.client_addresses());
-        server.run_until(told_to_stop()).await?;
+        notify::tell(notify::READY);
+        let stop = async {
+            told.await;
+            notify::tell(notify::STOPPING);
+        };
+        server.run_until(stop).await?;
         Ok(Exit::Done)
     })
 }
 
-async fn told_to_stop() {
+/// Is done when a signal has come since this was called, awaited or not.
+fn told_to_stop() -> impl Future<Output = ()> {
     let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
-    let [Ok(mut terminate), Ok(mut interrupt)] = kinds.map(signal) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    let signals = kinds.map(signal);
+    async move {
+        let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
     }
 }

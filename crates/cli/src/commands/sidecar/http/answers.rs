@@ -1,0 +1,112 @@
+//! What is asked with GET, and its answers.
+//!
+//! Every handler looks at the desk last of all, so that nothing lies between the judgement and the answer
+//! but its writing. Whoever asks and counts `expires_in_ms` from when it *sent* its question stops in
+//! time, even if this process was paused on the way.
+
+use axum::Router;
+use axum::extract::{RawQuery, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+
+use super::{Door, Healthz, events, step_down};
+use crate::commands::sidecar::belief::Belief;
+use crate::commands::sidecar::words;
+
+/// Everything that is served.
+pub(super) fn routes(door: Door) -> Router {
+    Router::new()
+        .route("/", get(name))
+        .route("/leader", get(leader))
+        .route("/sse", get(events::stream))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/step-down", post(step_down::step_down))
+        .layer(middleware::from_fn_with_state(door.clone(), around))
+        .with_state(door)
+}
+
+/// Counts every answer, and lets nobody keep one for later.
+async fn around(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let path = known(request.uri().path());
+    let mut response = next.run(request).await;
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    door.counts.answered(path, response.status().as_u16());
+    response
+}
+
+/// Paths that nobody serves are counted as one: there is no end of them.
+fn known(path: &str) -> &'static str {
+    const ALL: [&str; 7] =
+        ["/", "/leader", "/sse", "/healthz", "/readyz", "/metrics", "/step-down"];
+    ALL.into_iter().find(|known| *known == path).unwrap_or("other")
+}
+
+/// JSON with a line end, for people with curl.
+pub(super) fn json_of(status: StatusCode, body: &Value) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    (status, kind, format!("{body}\n")).into_response()
+}
+
+/// What the retired leader-elector image answered: the leader's name and nothing else.
+async fn name(State(door): State<Door>) -> Response {
+    match door.desk.belief() {
+        Belief::Sure(sure) => {
+            let name = sure.leader.map_or(String::new(), |leader| leader.name);
+            json_of(StatusCode::OK, &json!({ "name": name }))
+        }
+        Belief::Unsure(why) => {
+            json_of(StatusCode::SERVICE_UNAVAILABLE, &words::unsure(&door.desk, why))
+        }
+    }
+}
+
+async fn leader(State(door): State<Door>) -> Response {
+    match door.desk.belief() {
+        Belief::Sure(sure) => json_of(StatusCode::OK, &words::leader(&door.desk, &sure)),
+        Belief::Unsure(why) => {
+            json_of(StatusCode::SERVICE_UNAVAILABLE, &words::unsure(&door.desk, why))
+        }
+    }
+}
+
+async fn healthz(State(door): State<Door>) -> Response {
+    verdict(match door.healthz {
+        Healthz::Lease if door.desk.lease_ran_out() => {
+            Err("led, and could not renew the lease before its end".into())
+        }
+        Healthz::Lease => Ok(()),
+        Healthz::Leader => door.desk.leads().map(drop).ok_or("not leading".into()),
+    })
+}
+
+/// Ready means that there is an answer; with `?leader=1` or `--ready-when-leader`, that it is us.
+async fn readyz(State(door): State<Door>, RawQuery(query): RawQuery) -> Response {
+    let asked = query.is_some_and(|query| query.split('&').any(|part| part == "leader=1"));
+    verdict(match () {
+        () if *door.stop.borrow() => Err("stopping".into()),
+        () if asked || door.ready_when_leader => {
+            door.desk.leads().map(drop).ok_or("not leading".into())
+        }
+        () => match door.desk.belief() {
+            Belief::Sure(_) => Ok(()),
+            Belief::Unsure(why) => Err(why.text()),
+        },
+    })
+}
+
+fn verdict(found: Result<(), String>) -> Response {
+    match found {
+        Ok(()) => (StatusCode::OK, "ok\n").into_response(),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ok: {why}\n")).into_response(),
+    }
+}
+
+async fn metrics(State(door): State<Door>) -> Response {
+    const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, TEXT)], door.counts.text(&door.desk)).into_response()
+}

@@ -1,0 +1,61 @@
+//! The door: what a container beside us asks over HTTP.
+//!
+//! `answers` judges at the moment of each answer, `events` is `/sse`, `step_down` the one request that
+//! changes something, `listen` carries connections, within limits.
+
+mod answers;
+mod events;
+mod listen;
+mod step_down;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc, watch};
+
+pub(super) use self::listen::serve;
+use super::campaign::StepDown;
+use super::desk::Desk;
+use super::metrics::Counts;
+
+/// What `/healthz` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Healthz {
+    /// As client-go has it: unhealthy only if we held the lease and could not renew it before its end
+    Lease,
+    /// Healthy only while leading
+    Leader,
+}
+
+/// What every answer is made from.
+#[derive(Clone, Debug)]
+pub(super) struct Door {
+    pub(super) desk: Arc<Desk>,
+    pub(super) counts: Arc<Counts>,
+    pub(super) healthz: Healthz,
+    pub(super) ready_when_leader: bool,
+    /// How long a tenure is kept after nobody here believes in it any more.
+    pub(super) grace: Duration,
+    pub(super) orders: mpsc::Sender<StepDown>,
+    pub(super) stop: watch::Receiver<bool>,
+    /// Streams of `/sse` that may still be opened.
+    streams: Arc<Semaphore>,
+}
+
+/// Streams of `/sse` at a time.
+const STREAMS_MAX: usize = 64;
+
+impl Door {
+    pub(super) fn new(
+        desk: Arc<Desk>,
+        counts: Arc<Counts>,
+        healthz: Healthz,
+        ready_when_leader: bool,
+        grace: Duration,
+        orders: mpsc::Sender<StepDown>,
+        stop: watch::Receiver<bool>,
+    ) -> Door {
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        Door { desk, counts, healthz, ready_when_leader, grace, orders, stop, streams }
+    }
+}

@@ -1,0 +1,143 @@
+//! `POST /step-down`: gives the leadership up and stands at the end of the line again.
+//!
+//! It is for the container beside us, so it is taken from loopback only, also when we listen elsewhere
+//! for probes. And a web page that somebody has open on this machine must not be able to do it:
+//!
+//! - a page may send a POST across origins without asking, but not without an `Origin` header, and
+//!   browsers add `Sec-Fetch-Site` and `Referer`: requests with any of them are refused;
+//! - a page whose own host name was made to point here (DNS rebinding) gives itself away by `Host`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use serde_json::json;
+use tenure::FencingToken;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::Door;
+use super::answers::json_of;
+use super::listen::Peer;
+use crate::commands::sidecar::belief::{Belief, Leader};
+use crate::commands::sidecar::campaign::{StepDown, SteppedDown};
+use crate::commands::sidecar::words;
+
+/// How long the resignation may take, beyond the grace that was asked for.
+const RESIGN_MAX: Duration = Duration::from_secs(5);
+/// How long to wait for the next leader.
+const SUCCESSOR_MAX: Duration = Duration::from_secs(2);
+
+pub(super) async fn step_down(
+    State(door): State<Door>,
+    Extension(Peer(peer)): Extension<Peer>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(why) = admit(peer, &headers) {
+        return json_of(StatusCode::FORBIDDEN, &json!({ "error": why }));
+    }
+    let Some(token) = door.desk.office() else { return not_leading(&door) };
+    let (answer, answered) = oneshot::channel();
+    let asked = async {
+        door.orders.send(StepDown { token, answer }).await.ok()?;
+        answered.await.ok()
+    };
+    let done = timeout(door.grace + RESIGN_MAX, asked).await;
+    let confirmed = match done {
+        Ok(Some(SteppedDown::Done { confirmed })) => confirmed,
+        Ok(Some(SteppedDown::NotLeading)) => return not_leading(&door),
+        // It goes on; nobody here believes in it any more.
+        Ok(None) | Err(_) => false,
+    };
+    let next = timeout(SUCCESSOR_MAX, successor(&door, token)).await.ok().flatten();
+    let status = if confirmed { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let next = next.map(|leader| json!({ "name": leader.name, "token": leader.token.get() }));
+    let body = json!({ "stepped_down": token.get(), "confirmed": confirmed, "leader": next });
+    json_of(status, &body)
+}
+
+fn not_leading(door: &Door) -> Response {
+    let mut body = words::whole(&door.desk, &door.desk.belief());
+    body["error"] = "not leading".into();
+    json_of(StatusCode::CONFLICT, &body)
+}
+
+/// Waits until somebody leads with a greater token.
+async fn successor(door: &Door, token: FencingToken) -> Option<Leader> {
+    let mut news = door.desk.listen();
+    loop {
+        news.mark_unchanged();
+        if let Belief::Sure(sure) = door.desk.belief()
+            && let Some(leader) = sure.leader.filter(|leader| leader.token > token)
+        {
+            return Some(leader);
+        }
+        news.changed().await.ok()?;
+    }
+}
+
+/// Whether this request may change something.
+fn admit(peer: SocketAddr, headers: &HeaderMap) -> Result<(), &'static str> {
+    if !peer.ip().to_canonical().is_loopback() {
+        return Err("only from loopback: ask from inside the pod or on this machine");
+    }
+    let browsers = [header::ORIGIN.as_str(), header::REFERER.as_str(), "sec-fetch-site"];
+    if browsers.iter().any(|name| headers.contains_key(*name)) {
+        return Err("not from a browser");
+    }
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if is_loopback(host) { Ok(()) } else { Err("Host must be localhost or a loopback address") }
+}
+
+/// Whether a `Host` header names this machine for itself, whatever the port.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(list: &[(&'static str, &str)]) -> HeaderMap {
+        list.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn whoever_stands_beside_us_may() {
+        for (peer, host) in [
+            ("127.0.0.1:9", "localhost:4040"),
+            ("127.9.9.9:9", "127.0.0.1"),
+            ("[::1]:9", "[::1]:4040"),
+            ("[::ffff:127.0.0.1]:9", "LOCALHOST"),
+        ] {
+            let admitted = admit(peer.parse().unwrap(), &headers(&[("host", host)]));
+            assert_eq!(admitted, Ok(()), "{peer} {host}");
+        }
+    }
+
+    #[test]
+    fn others_and_web_pages_may_not() {
+        let local = "127.0.0.1:9";
+        for (peer, given) in [
+            ("10.0.0.7:9", &[("host", "localhost:4040")][..]),
+            (local, &[("host", "localhost:4040"), ("origin", "http://evil.example")]),
+            (local, &[("host", "localhost:4040"), ("origin", "null")]),
+            (local, &[("host", "localhost:4040"), ("sec-fetch-site", "cross-site")]),
+            (local, &[("host", "localhost:4040"), ("referer", "http://evil.example/x")]),
+            (local, &[("host", "evil.example:4040")]),
+            (local, &[("host", "localhost.evil.example")]),
+            (local, &[("host", "10.0.0.7:4040")]),
+            (local, &[]),
+        ] {
+            assert!(admit(peer.parse().unwrap(), &headers(given)).is_err(), "{peer} {given:?}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The door for a container beside us that wants to know who leads.
+//!
+//! A program that cannot use the library asks its own machine over HTTP instead: does this replica
+//! lead, and if not, who does? `campaign` stands for the election for ever, `news` keeps asking who leads,
+//! both lay down what they know on the `desk`, and `belief` judges it at the moment of each answer. A stale answer is worse
+//! than none, so what cannot be vouched for is a 503.
+//!
+//! What this cannot do is stop the program beside it: between an answer and the act that follows it
+//! any time may pass. So every answer carries the fencing token, which has to go along with what is written.
+
+mod belief;
+mod campaign;
+mod desk;
+mod file;
+mod http;
+mod metrics;
+mod news;
+mod words;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::backend::Native;
+use tenure::grpc::{Client, Options};
+use tenure::{Engine, LineName, SessionOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use self::campaign::Campaign;
+use self::desk::Desk;
+use self::file::StatusFile;
+use self::http::{Door, Healthz};
+use self::metrics::Counts;
+use self::news::Reporter;
+use crate::args::{Settings, duration};
+use crate::exit::{Exit, usage};
+
+/// How often a question may be tried within a lease.
+const ATTEMPTS_PER_TTL: u32 = 4;
+/// How long everything may take to end, beyond the grace that was asked for.
+const END_MAX: Duration = Duration::from_secs(8);
+/// Requests to step down that may wait.
+const ORDERS_MAX: usize = 8;
+
+/// How to stand, and what to answer.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The name of the election
+    #[arg(long, value_name = "NAME")]
+    election: LineName,
+    /// Where to answer. Containers of one pod share loopback; probes of a kubelet come from outside and
+    /// need 0.0.0.0:4040
+    #[arg(long, default_value = "127.0.0.1:4040", value_name = "ADDRESS")]
+    listen: String,
+    /// Who this is; must differ between replicas [default: the host's name, which is the pod's]
+    #[arg(long)]
+    identity: Option<String>,
+    /// What others shall know of the leader: its address, say
+    #[arg(long, default_value = "", hide_default_value = true)]
+    value: String,
+    /// How long the session lives without a sign of life, and how old an answer may be
+    #[arg(long, default_value = "15s", value_parser = duration)]
+    ttl: Duration,
+    /// Whoever has more leads before whoever has less, 0 to 1000
+    #[arg(long, default_value_t = 0)]
+    priority: u32,
+    /// What /healthz means
+    #[arg(long, value_enum, default_value_t = Healthz::Lease)]
+    healthz: Healthz,
+    /// /readyz is 200 only while leading, so that a Service routes to the leader
+    #[arg(long)]
+    ready_when_leader: bool,
+    /// Keep the answer of /leader in this file, too
+    #[arg(long, value_name = "PATH")]
+    status_file: Option<PathBuf>,
+    /// Only look: do not stand for the election
+    #[arg(long, conflicts_with_all = ["identity", "value", "priority", "ready_when_leader", "grace", "fast_release"])]
+    observe_only: bool,
+    /// How long to say "not leading" before others may lead, when this gives up by itself: the time in
+    /// which the program beside it hears of it
+    #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
+    grace: Duration,
+    /// Let others lead as soon as this process dies, not after --ttl. The program beside it may still be
+    /// at work then: only for those who check tokens
+    #[arg(long)]
+    fast_release: bool,
+}
+
+/// Answers until told to stop, then gives up what it holds.
+pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
+    let options = session_options(&args);
+    options.validate().map_err(|error| usage(format!("--ttl: {error}")))?;
+    if args.observe_only && args.healthz == Healthz::Leader {
+        return Err(usage("--healthz leader with --observe-only would never be healthy"));
+    }
+    if options.identity.is_empty() {
+        return Err(usage("--identity must not be empty: nobody could tell who leads"));
+    }
+    // Before anybody can see that we are there.
+    let told = told_to_stop();
+    let listener = tenure_server::listen(&args.listen, "listen").await?;
+    let identity = options.identity.clone();
+    let desk = Arc::new(Desk::new(
+        args.election.to_string(),
+        identity,
+        args.value,
+        args.ttl,
+        args.observe_only,
+    ));
+    let file = args.status_file.map(|path| StatusFile::new(path, Arc::clone(&desk))).transpose()?;
+    let counts = Arc::new(Counts::default());
+    let (stop, stopping) = watch::channel(false);
+    let (close, closing) = watch::channel(false);
+    let (order, orders) = mpsc::channel(ORDERS_MAX);
+    let engine = Engine::new(Native::new(settings.endpoints.clone(), settings.options.clone()));
+    let reporter = Reporter {
+        client: client(&settings, args.ttl),
+        engine: engine.clone(),
+        name: args.election.clone(),
+        desk: Arc::clone(&desk),
+        counts: Arc::clone(&counts),
+    };
+    let door = Door::new(
+        Arc::clone(&desk),
+        Arc::clone(&counts),
+        args.healthz,
+        args.ready_when_leader,
+        args.grace,
+        order,
+        stopping.clone(),
+    );
+    if let Ok(at) = listener.local_addr() {
+        eprintln!("answering for {} as {} on http://{at}", args.election, desk.identity);
+    }
+    let serving = tokio::spawn(http::serve(listener, door, closing));
+    let stand = Campaign {
+        engine,
+        name: args.election,
+        options,
+        priority: args.priority,
+        grace: args.grace,
+        desk: Arc::clone(&desk),
+        counts,
+        orders,
+        stop: stopping.clone(),
+    };
+    let stand =
+        async move { if args.observe_only { wait_for(stopping).await } else { stand.run().await } };
+    let write = async {
+        match &file {
+            Some(file) => file.run().await,
+            None => std::future::pending().await,
+        }
+    };
+    let end = async {
+        told.await;
+        let _ = stop.send(true);
+        tokio::time::sleep(args.grace + END_MAX).await;
+    };
+    tokio::select! {
+        () = stand => {}
+        () = end => eprintln!("the servers did not confirm the end in time"),
+        never = reporter.run() => match never {},
+        never = desk.tell_changes() => match never {},
+        never = write => match never {},
+    }
+    if let Some(file) = &file {
+        let _ = file.remove();
+    }
+    let _ = close.send(true);
+    let _ = timeout(END_MAX, serving).await;
+    Ok(Exit::Done)
+}
+
+fn session_options(args: &Args) -> SessionOptions {
+    let identity = args.identity.clone().unwrap_or_else(host_name);
+    SessionOptions { identity, fast_release: args.fast_release, ..SessionOptions::new(args.ttl) }
+}
+
+/// A client whose questions are given up early enough to be asked again within a lease.
+fn client(settings: &Settings, ttl: Duration) -> Client {
+    let longest = ttl / ATTEMPTS_PER_TTL;
+    let options = Options {
+        dial_timeout: settings.options.dial_timeout.min(longest),
+        request_timeout: settings.options.request_timeout.min(longest),
+        credentials: settings.options.credentials.clone(),
+    };
+    Client::new(settings.endpoints.clone(), options)
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+async fn wait_for(mut stopping: watch::Receiver<bool>) {
+    campaign::stopped(&mut stopping).await;
+}
+
+/// Is done when a signal has come since this was called, awaited or not.
+fn told_to_stop() -> impl Future<Output = ()> {
+    let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
+    let signals = kinds.map(signal);
+    async move {
+        let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    }
+}

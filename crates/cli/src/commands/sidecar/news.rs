@@ -1,0 +1,122 @@
+//! Keeps asking who leads.
+//!
+//! A watch that says nothing may mean that nothing happened, or that nobody is there to say it. So
+//! the watch only tells *when* to look, and an interval does too; *what* is known comes from one question
+//! at a time: the candidates in line, by a linearizable read. Its answer is not older than its sending,
+//! whichever member gave it, and a member that is cut off from the majority gives none. As there is
+//! one question at a time, answers cannot overtake each other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure::api::wire::tenure::v1 as pb;
+use tenure::clock::{Boottime, Clock};
+use tenure::grpc::{Client, ClientError};
+use tenure::{Engine, FencingToken, LineName, Observer};
+use tokio::time::sleep;
+
+use super::belief::{Leader, News};
+use super::desk::Desk;
+use super::metrics::Counts;
+
+/// How often to ask, as a part of the lease: an answer that fails leaves time for others.
+const ASKS_PER_TTL: u32 = 5;
+const ASK_INTERVAL_MAX: Duration = Duration::from_secs(3);
+/// The pause after a question that nobody answered.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The pause before a watch that was refused is tried again.
+const REFUSED_PAUSE: Duration = Duration::from_secs(2);
+
+/// Follows an election.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    pub(super) client: Client,
+    pub(super) engine: Engine,
+    pub(super) name: LineName,
+    pub(super) desk: Arc<Desk>,
+    pub(super) counts: Arc<Counts>,
+}
+
+impl Reporter {
+    /// Lays down news, for ever.
+    pub(super) async fn run(self) -> std::convert::Infallible {
+        tokio::select! {
+            never = self.watch() => never,
+            never = self.ask_again() => never,
+        }
+    }
+
+    /// Asks whenever something was seen.
+    async fn watch(&self) -> std::convert::Infallible {
+        loop {
+            let seen = Observer::open(&self.engine, self.name.clone());
+            let mut seen = seen.expect("it is a name already");
+            while seen.next().await.is_ok() {
+                self.desk.ask.notify_one();
+            }
+            sleep(REFUSED_PAUSE).await;
+        }
+    }
+
+    async fn ask_again(&self) -> std::convert::Infallible {
+        let interval = (self.desk.ttl / ASKS_PER_TTL).min(ASK_INTERVAL_MAX);
+        let mut silent = false;
+        loop {
+            let pause = match self.ask().await {
+                Ok(news) => {
+                    if std::mem::take(&mut silent) {
+                        eprintln!("a server answers again");
+                    }
+                    self.desk.hear(news);
+                    interval
+                }
+                Err(error) => {
+                    self.counts.ask_failed();
+                    if !std::mem::replace(&mut silent, true) {
+                        eprintln!("nobody says who leads {}: {error}; asking again", self.name);
+                    }
+                    PAUSE.min(interval)
+                }
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                // Not while nobody answers: whoever wants to know gets no more by asking faster.
+                () = self.desk.ask.notified(), if !silent => {}
+            }
+        }
+    }
+
+    async fn ask(&self) -> Result<News, ClientError> {
+        let as_of = Boottime.now();
+        let line = self.client.lines().candidates(self.name.to_string()).await?;
+        let leader = line.candidates.into_iter().find(|candidate| candidate.holds);
+        let Some(mut leader) = leader.and_then(described) else {
+            return Ok(News { leader: None, as_of });
+        };
+        leader.since_unix_ms = match self.desk.heard().filter(|known| known.token == leader.token) {
+            Some(known) if known.since_unix_ms.is_some() => known.since_unix_ms,
+            _ => self.began(leader.token).await,
+        };
+        Ok(News { leader: Some(leader), as_of })
+    }
+
+    /// When a tenure began. Only for people, so nothing fails if nobody says it.
+    async fn began(&self, token: FencingToken) -> Option<u64> {
+        let history = self.client.lines().history(self.name.to_string()).await.ok()?;
+        let tenure = history.tenures.iter().rev().find(|tenure| tenure.token == token.get())?;
+        (tenure.from_unix_ms > 0).then_some(tenure.from_unix_ms)
+    }
+}
+
+fn described(candidate: pb::Candidate) -> Option<Leader> {
+    let value = String::from_utf8_lossy(&candidate.value).into_owned();
+    // Who came by etcd's means has no identity; its value is what it calls itself.
+    let name = if candidate.identity.is_empty() { value.clone() } else { candidate.identity };
+    Some(Leader {
+        name,
+        value,
+        token: FencingToken::from_revision(candidate.token)?,
+        session: candidate.session,
+        since_unix_ms: None,
+    })
+}

@@ -1,0 +1,274 @@
+//! `tenure sidecar` when things go wrong: when it must not answer, and who may be believed.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tenure_e2e::{Address, Cluster, Gateway, Sidecar, eventually, sidecar::token};
+use tokio::sync::watch;
+
+/// A lease that is short, and long enough for a busy machine.
+const TTL: &str = "2s";
+const LEASE: Duration = Duration::from_secs(2);
+/// A lease that no test waits for.
+const LONG: &str = "60s";
+/// Whoever asks without end leaves time for others to run.
+const BREATH: Duration = Duration::from_millis(2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_leads_when_the_leader_is_killed() {
+    let cluster = Cluster::start(3).await;
+    let (mut a, b, first) = Sidecar::pair(&cluster, "jobs", TTL).await;
+    let c = Sidecar::start(&cluster.endpoints(), "jobs", "c", &["--ttl", TTL]);
+    c.follows("a").await;
+    b.waits().await;
+    a.kill();
+    let (b, c) = (&b, &c);
+    let next = eventually("another leads", async || {
+        let answers = [b.ask("/leader").await, c.ask("/leader").await];
+        let leads = answers.iter().find(|answer| answer.json()["is_leader"] == true);
+        leads.map(|answer| answer.json()).ok_or(format!("{answers:?}"))
+    })
+    .await;
+    assert!(token(&next) > token(&first), "{next} after {first}");
+}
+
+/// Everything that was asked while it slept is answered when it wakes, before it has heard a thing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_leader_does_not_say_that_it_leads_when_it_wakes() {
+    let cluster = Cluster::start(1).await;
+    let flags = ["--ttl", TTL, "--healthz", "leader", "--status-file", "status.json"];
+    let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &flags);
+    let before = a.leads().await;
+    let mut events = a.events().await;
+    events.until(|_, data| data["is_leader"] == true).await;
+    let b = Sidecar::start(&cluster.endpoints(), "jobs", "b", &["--ttl", TTL]);
+    b.follows("a").await;
+    b.waits().await;
+    a.pause();
+    let after = b.leads().await;
+    assert!(token(&after) > token(&before));
+    let status: Value = serde_json::from_slice(&std::fs::read(a.status_file()).unwrap()).unwrap();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+    assert!(status["valid_until_unix_ms"].as_u64().unwrap() < now, "a reader can tell: {status}");
+
+    let paths = ["/", "/leader", "/readyz?leader=1", "/healthz", "/metrics"];
+    let asked: Vec<_> = paths
+        .map(|path| {
+            let gateway = Gateway::at(a.address);
+            tokio::spawn(async move { gateway.request("GET", path, &[], "").await })
+        })
+        .into_iter()
+        .collect();
+    eventually("all questions are in the kernel's hands", async || {
+        let waiting = connections_to(a.address.port);
+        if waiting > paths.len() { Ok(()) } else { Err(format!("{waiting} connections")) }
+    })
+    .await;
+    a.resume();
+    for (path, answer) in paths.iter().zip(asked) {
+        let answer = answer.await.unwrap();
+        let body = answer.body.as_str();
+        match *path {
+            "/" | "/leader" => {
+                let body = answer.json();
+                assert_ne!(body["is_leader"], true, "{path}: {body}");
+                assert_ne!(body["name"], "a", "{path}: {body}");
+            }
+            "/metrics" => {
+                assert!(body.contains("leader_election_master_status{name=\"jobs\"} 0"), "{body}");
+            }
+            _ => assert_eq!(answer.status, 503, "{path}: {body}"),
+        }
+    }
+    let next = events.next().await.expect("the stream goes on").1;
+    assert_ne!(next["is_leader"], true, "{next}");
+    a.follows("b").await;
+}
+
+/// What a program may believe that counts `expires_in_ms` from when it sent its question.
+#[derive(Debug)]
+struct Believed {
+    by: String,
+    token: i64,
+    from: Instant,
+    until: Instant,
+}
+
+/// Asks one sidecar again and again, and keeps every time in which it may be believed to lead.
+async fn ask_on(address: Address, name: String, mut stop: watch::Receiver<bool>) -> Vec<Believed> {
+    let mut believed = Vec::new();
+    while !*stop.borrow_and_update() {
+        tokio::time::sleep(BREATH).await;
+        let sent = Instant::now();
+        let answer = Gateway::at(address).request("GET", "/leader", &[], "").await;
+        let (body, from) = (answer.json(), Instant::now());
+        if body["is_leader"] == true {
+            let until = sent + Duration::from_millis(body["expires_in_ms"].as_u64().unwrap());
+            believed.push(Believed { by: name.clone(), token: token(&body), from, until });
+        }
+    }
+    believed
+}
+
+/// Waits until one of these leads.
+async fn one_leads<'a>(sidecars: &[&'a Sidecar]) -> &'a Sidecar {
+    eventually("one leads", async || {
+        for sidecar in sidecars {
+            if sidecar.ask("/leader").await.json()["is_leader"] == true {
+                return Ok(*sidecar);
+            }
+        }
+        Err("nobody does".to_owned())
+    })
+    .await
+}
+
+/// Leaders sleep past their leases and wake up with questions in their ears; so do members of the cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_two_may_be_believed_to_lead_at_the_same_time() {
+    const ROUNDS: usize = 8;
+    let cluster = Cluster::start(3).await;
+    let start = |name: &str| Sidecar::start(&cluster.endpoints(), "jobs", name, &["--ttl", "1s"]);
+    let sidecars = ["a", "b", "c"].map(start);
+    let all: Vec<&Sidecar> = sidecars.iter().collect();
+    for sidecar in &all {
+        sidecar.says("somebody", |status, body| status == 200 && body["name"] != "").await;
+    }
+    let (stop, stopping) = watch::channel(false);
+    let ask =
+        |one: &&Sidecar| tokio::spawn(ask_on(one.address, one.name.clone(), stopping.clone()));
+    let askers: Vec<_> = all.iter().map(ask).collect();
+    for round in 0..ROUNDS {
+        let asleep = one_leads(&all).await;
+        asleep.pause();
+        let member = (round % 2 == 1).then_some(&cluster.members[round % 3]);
+        member.inspect(|member| member.pause());
+        let awake: Vec<_> = all.iter().copied().filter(|one| one.name != asleep.name).collect();
+        one_leads(&awake).await;
+        member.inspect(|member| member.resume());
+        asleep.resume();
+    }
+    stop.send(true).unwrap();
+    let mut believed = Vec::new();
+    for asker in askers {
+        believed.extend(asker.await.unwrap());
+    }
+    let tokens: BTreeSet<i64> = believed.iter().map(|one| one.token).collect();
+    // Some tenures are too short for everybody to have asked.
+    assert!(tokens.len() > ROUNDS / 2, "there was something to compare: {tokens:?}");
+    believed.retain(|one| one.from < one.until);
+    believed.sort_by_key(|one| one.from);
+    for (at, one) in believed.iter().enumerate() {
+        let before = believed[..at].iter().filter(|other| other.by != one.by);
+        if let Some(other) = before.max_by_key(|other| other.until) {
+            assert!(other.until <= one.from, "{other:?} and {one:?}");
+            assert!(other.token < one.token, "{other:?} before {one:?}");
+        }
+    }
+}
+
+/// How many connections to a port are established, seen from this side.
+fn connections_to(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let remote = format!(":{port:04X}");
+    let established = |line: &&str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.len() > 3 && fields[2].ends_with(&remote) && fields[3] == "01"
+    };
+    table.lines().filter(established).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_servers_it_answers_for_a_lease_and_not_longer() {
+    let mut cluster = Cluster::start(1).await;
+    let flags = ["--ttl", TTL, "--status-file", "status.json"];
+    let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &flags);
+    let first = a.leads().await;
+    let b = Sidecar::start(&cluster.endpoints(), "jobs", "b", &["--ttl", TTL]);
+    let o = Sidecar::observe(&cluster.endpoints(), "jobs", &["--ttl", TTL]);
+    b.follows("a").await;
+    o.follows("a").await;
+    cluster.members[0].kill();
+    let gone = Instant::now();
+    tokio::join!(runs_out(&a, gone), runs_out(&b, gone), runs_out(&o, gone));
+    for sidecar in [&a, &b, &o] {
+        assert_eq!(sidecar.status("/").await, 503);
+        assert_eq!(sidecar.status("/readyz").await, 503);
+    }
+    // As client-go has it: only who led and could not renew is unhealthy.
+    let health = (a.status("/healthz").await, b.status("/healthz").await);
+    assert_eq!(health, (503, 200));
+    eventually("the status file is gone", async || {
+        if a.status_file().exists() { Err("it is there".to_owned()) } else { Ok(()) }
+    })
+    .await;
+
+    cluster.members[0].start();
+    cluster.ready().await;
+    let again = o.says("who leads", |status, body| status == 200 && body["token"].is_i64()).await;
+    assert!(token(&again) >= token(&first), "{again} after {first}");
+    eventually("it is healthy again", async || match a.status("/healthz").await {
+        200 => Ok(()),
+        other => Err(other.to_string()),
+    })
+    .await;
+}
+
+/// Asks until there is no answer any more. Each one says how long it may be believed: it must be repeated for that
+/// long, and nothing may be answered when a lease has passed since the server died.
+async fn runs_out(sidecar: &Sidecar, gone: Instant) {
+    let mut believed_until = gone;
+    loop {
+        tokio::time::sleep(BREATH).await;
+        let asked = Instant::now();
+        let answer = sidecar.ask("/leader").await;
+        if answer.status != 200 {
+            let early = believed_until.saturating_duration_since(Instant::now());
+            assert!(early.is_zero(), "{}: {early:?} too early: {}", sidecar.name, answer.body);
+            return;
+        }
+        assert!(asked < gone + LEASE, "{}: too late: {}", sidecar.name, answer.body);
+        let expires = answer.json()["expires_in_ms"].as_u64().unwrap();
+        believed_until = asked + Duration::from_millis(expires);
+    }
+}
+
+/// A member that is cut off from the others still takes connections, and its watches are only silent.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_without_a_majority_keeps_nothing_fresh() {
+    let cluster = Cluster::start(3).await;
+    let alone = &cluster.members[0];
+    let o = Sidecar::observe(&alone.client.to_string(), "jobs", &["--ttl", TTL]);
+    let a = Sidecar::start(&alone.client.to_string(), "jobs", "a", &["--ttl", TTL]);
+    o.follows("a").await;
+    a.leads().await;
+    for member in &cluster.members[1..] {
+        member.pause();
+    }
+    for sidecar in [&o, &a] {
+        sidecar.says("nothing", |status, _| status == 503).await;
+    }
+    for member in &cluster.members[1..] {
+        member.resume();
+    }
+    o.says("something", |status, _| status == 200).await;
+}
+
+/// A program that compares names must not take another process for itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_never_says_its_own_name_for_somebody_else() {
+    let cluster = Cluster::start(1).await;
+    let a = Sidecar::start(&cluster.endpoints(), "jobs", "twin", &["--ttl", LONG]);
+    a.leads().await;
+    let b = Sidecar::start(&cluster.endpoints(), "jobs", "twin", &["--ttl", LONG]);
+    let answer = b
+        .says("that there is a twin", |status, body| {
+            status == 503 && body["error"].as_str().is_some_and(|e| e.contains("same --identity"))
+        })
+        .await;
+    assert_eq!(answer.get("name"), None);
+    assert_eq!(b.status("/").await, 503);
+    assert_eq!(a.ask("/").await.json(), json!({ "name": "twin" }));
+}

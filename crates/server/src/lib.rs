@@ -16,4 +16,4 @@ mod server;
 
 pub use config::Config;
 pub use node::Stopped;
-pub use server::{ListenError, Server, StartError};
+pub use server::{ListenError, Server, StartError, owner_of};

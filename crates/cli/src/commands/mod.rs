@@ -17,6 +17,7 @@ mod serve;
 mod snapshot;
 mod status;
 mod txn;
+mod up;
 mod version;
 mod watch;
 
@@ -32,6 +33,8 @@ use crate::exit::Exit;
 pub(crate) enum Command {
     /// Run a server
     Serve(Box<serve::Flags>),
+    /// Run several members here, to try and to break
+    Up(up::Args),
     /// Stand for an election and lead until interrupted
     Elect(line::elect::Args),
     /// See who leads, and whenever that changes
@@ -103,6 +106,7 @@ impl Command {
     pub(crate) fn run(self, client: ClientArgs) -> anyhow::Result<Exit> {
         match self {
             Command::Serve(args) => serve::run(*args),
+            Command::Up(args) => up::run(args, client),
             Command::Elect(args) => block_on(line::elect::run(args, client.settings()?)),
             Command::Observe(args) => block_on(line::observe::run(args, client.settings()?)),
             Command::Leader(args) => block_on(line::look::leader(args, client.settings()?)),

@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Locks(line::look::Prefix),
     /// Show all sessions
     Sessions,
+    /// Make the leader hand over to the next in line
+    Resign(line::resign::Args),
     /// Make a candidate the next leader
     Transfer(line::rule::Transfer),
     /// Take a leadership, a lock or a place in line away
@@ -115,6 +117,7 @@ impl Command {
             Command::IsLeader(args) => block_on(line::look::is_leader(args, client.settings()?)),
             Command::Locks(args) => block_on(line::look::locks(args, client.settings()?)),
             Command::Sessions => block_on(line::look::sessions(client.settings()?)),
+            Command::Resign(args) => block_on(line::resign::run(args, client.settings()?)),
             Command::Transfer(args) => block_on(line::rule::transfer(args, client.settings()?)),
             Command::Evict(args) => block_on(line::rule::evict(args, client.settings()?)),
             Command::Freeze(args) => block_on(line::rule::freeze(args, client.settings()?)),

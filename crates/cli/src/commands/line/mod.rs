@@ -5,5 +5,6 @@
 pub(super) mod elect;
 pub(super) mod look;
 pub(super) mod observe;
+pub(super) mod resign;
 pub(super) mod rule;
 mod words;

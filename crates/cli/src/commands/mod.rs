@@ -5,6 +5,7 @@ mod bench;
 mod compact;
 mod defrag;
 mod del;
+mod doctor;
 mod endpoint;
 mod get;
 mod import;
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Locks(line::look::Prefix),
     /// Show all sessions
     Sessions,
+    /// Compare who believes to lead with who does
+    Doctor(doctor::Args),
     /// Make the leader hand over to the next in line
     Resign(line::resign::Args),
     /// Make a candidate the next leader
@@ -117,6 +120,7 @@ impl Command {
             Command::IsLeader(args) => block_on(line::look::is_leader(args, client.settings()?)),
             Command::Locks(args) => block_on(line::look::locks(args, client.settings()?)),
             Command::Sessions => block_on(line::look::sessions(client.settings()?)),
+            Command::Doctor(args) => block_on(doctor::run(args, client.settings()?)),
             Command::Resign(args) => block_on(line::resign::run(args, client.settings()?)),
             Command::Transfer(args) => block_on(line::rule::transfer(args, client.settings()?)),
             Command::Evict(args) => block_on(line::rule::evict(args, client.settings()?)),

@@ -8,3 +8,5 @@ pub(super) mod observe;
 pub(super) mod resign;
 pub(super) mod rule;
 mod words;
+
+pub(super) use self::words::{age, reason};

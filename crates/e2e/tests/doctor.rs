@@ -71,6 +71,25 @@ async fn a_full_store_is_found() {
     assert_eq!(alarms, 1, "the cluster and the member say the same");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_differs_is_found() {
+    let cluster = Cluster::start(3).await;
+    let raise = pb::AlarmRequest {
+        action: pb::alarm_request::AlarmAction::Activate as i32,
+        member_id: cluster.id(1).await,
+        alarm: pb::AlarmType::Corrupt as i32,
+    };
+    let client = cluster.client();
+    eventually("the cluster knows alarms", async || {
+        let raised = client.maintenance().alarm(raise).await;
+        raised.map(|_| ()).map_err(|error| error.to_string())
+    })
+    .await;
+    let report = has(&cluster.endpoints(), &[], "corrupt").await;
+    assert_eq!((report.code, report.level("corrupt")), (Some(1), "critical".into()));
+    assert!(report.finding("corrupt")["text"].as_str().unwrap().contains("n2"));
+}
+
 /// Clocks decide nothing, so this is only worth knowing.
 #[tokio::test(flavor = "multi_thread")]
 async fn wall_clocks_that_are_apart_are_a_note() {

@@ -204,3 +204,59 @@ fn life(chart: &Chart, session: &Session, found: &mut Vec<Finding>) {
         found.push(find(level, "ttl_too_short", who, text, next));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::doctor::chart::First;
+
+    fn kinds(election: Election) -> Vec<&'static str> {
+        let chart = Chart { elections: vec![election], ..Chart::default() };
+        let mut found = Vec::new();
+        judge(&chart, &mut found);
+        found.iter().map(|finding| finding.kind).collect()
+    }
+
+    fn first(revision: i64, token: i64) -> First {
+        First { revision, token, key: String::new() }
+    }
+
+    fn candidate(holds: bool, unhealthy: bool) -> Candidate {
+        Candidate {
+            identity: "alice".into(),
+            token: 7,
+            session: "1a".into(),
+            holds,
+            told: holds,
+            unhealthy,
+            stock: false,
+            has_lease: true,
+            since_unix_ms: 0,
+        }
+    }
+
+    /// Real members cannot be made to do this: it would be a bug of ours.
+    #[test]
+    fn members_that_differ_at_one_revision_are_not_merely_late() {
+        let seen = |revision, token| Election {
+            name: "jobs".into(),
+            first: Some(first(9, 7)),
+            seen_by: [("n1".to_owned(), first(revision, token))].into(),
+            ..Election::default()
+        };
+        assert_eq!(kinds(seen(9, 7)), Vec::<&str>::new());
+        assert_eq!(kinds(seen(8, 5)), ["stale_member"]);
+        assert_eq!(kinds(seen(9, 5)), ["members_differ"]);
+        // It knows more than the majority did when that was asked.
+        assert_eq!(kinds(seen(10, 8)), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn who_leads_or_could_is_looked_at() {
+        let of = |candidates| Election { name: "jobs".into(), candidates, ..Election::default() };
+        assert_eq!(kinds(of(vec![candidate(true, false)])), Vec::<&str>::new());
+        assert_eq!(kinds(of(vec![candidate(true, true)])), ["leader_unhealthy"]);
+        assert_eq!(kinds(of(vec![candidate(false, false)])), ["vacant"]);
+        assert_eq!(kinds(of(vec![candidate(false, true)])), ["all_unhealthy"]);
+    }
+}

@@ -65,3 +65,33 @@ fn spoken(ms: u64) -> String {
 fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
+
+#[cfg(test)]
+mod tests {
+    /// Every kind that a judge can find, read from the judges themselves.
+    fn kinds() -> Vec<&'static str> {
+        let judges =
+            [include_str!("beliefs.rs"), include_str!("cluster.rs"), include_str!("elections.rs")];
+        let found = judges.iter().flat_map(|judge| judge.split("Level::").skip(1));
+        let kind = found.filter_map(|after| {
+            let (level, rest) = after.split_once(',')?;
+            let rest = rest.trim_start().strip_prefix('"')?;
+            let kind = rest.split_once('"')?.0;
+            level.chars().all(char::is_alphabetic).then_some(kind)
+        });
+        kind.collect()
+    }
+
+    #[test]
+    fn the_page_explains_every_kind() {
+        let page = include_str!("../../../../../../docs/DOCTOR.md");
+        let kinds = kinds();
+        assert!(kinds.len() > 20, "{kinds:?}");
+        for kind in kinds.into_iter().chain(["no_space", "corrupt"]) {
+            assert!(
+                page.contains(&format!("| `{kind}` |")),
+                "docs/DOCTOR.md has no row for {kind}"
+            );
+        }
+    }
+}

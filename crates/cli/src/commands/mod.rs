@@ -3,6 +3,7 @@
 mod alarm;
 mod bench;
 mod compact;
+mod completions;
 mod defrag;
 mod del;
 mod doctor;
@@ -11,6 +12,7 @@ mod get;
 mod import;
 mod lease;
 mod line;
+mod man;
 mod member;
 mod move_leader;
 mod put;
@@ -102,6 +104,10 @@ pub(crate) enum Command {
     Import(import::Args),
     /// Load a cluster and measure it
     Bench(bench::Args),
+    /// Write completions for a shell
+    Completions(completions::Args),
+    /// Write man pages
+    Man(man::Args),
     /// Show the versions of this program and of the API it speaks
     Version,
 }
@@ -142,6 +148,8 @@ impl Command {
             Command::Defrag(args) => block_on(defrag::run(args, client.settings()?)),
             Command::Import(args) => import::run(args),
             Command::Bench(args) => bench::run(args, client.settings()?),
+            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => man::run(&args),
             Command::Version => version::run(),
         }
     }

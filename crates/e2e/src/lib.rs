@@ -9,7 +9,7 @@
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
 //! [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
 //! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
-//! output, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
+//! output, [`Desk`] some terminals in which a [`page`] of the docs is played, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
@@ -25,12 +25,14 @@ mod load;
 mod member;
 mod metrics;
 mod network;
+pub mod page;
 mod postgres;
 mod program;
 pub mod recipes;
 mod register;
 pub mod session;
 mod side;
+mod terminal;
 pub mod tools;
 mod wait;
 mod watcher;
@@ -49,6 +51,7 @@ pub use postgres::Postgres;
 pub use program::Program;
 pub use register::Register;
 pub use side::Side;
+pub use terminal::Desk;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 

@@ -60,7 +60,9 @@ struct Asked {
 
 impl Asked {
     fn into_member(self, roll: &[pb::Member]) -> Member {
+        // Members say where they are as URLs, people mostly do not; one form is enough.
         let endpoint = self.endpoint.to_string();
+        let endpoint = endpoint.strip_prefix("http://").map_or(endpoint.clone(), str::to_owned);
         let says = self.says.map(|(says, _)| says);
         let listed = roll.iter().find(|listed| match &says {
             Ok(says) => listed.id == says.member_id,

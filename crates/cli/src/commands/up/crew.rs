@@ -1,5 +1,6 @@
 //! The members together: the loop that looks after them.
 
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -263,8 +264,11 @@ impl Crew {
         while self.members.iter().any(|member| member.process.is_some()) {
             tokio::select! {
                 Some(end) = self.ended.recv() => {
-                    // How it ended is worth a word only if it did not end well.
-                    let well = end.status.is_some_and(|status| status.success());
+                    // How it ended is worth a word only if it did not end well. One that has just been
+                    // started may not be ready for our signal, and dies of it.
+                    let well = end.status.is_some_and(|status| {
+                        status.success() || status.signal() == Some(Signal::TERM.as_raw())
+                    });
                     if !well && !killed {
                         self.on_end(end);
                     } else {

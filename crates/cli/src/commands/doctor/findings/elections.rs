@@ -105,9 +105,7 @@ fn delayed(election: &Election, delay: u64) -> Finding {
         format!("{} (token {}, {})", end.identity, end.token, end.reason)
     });
     let left = spoken(delay);
-    let next = format!(
-        "wait, or if its process is surely gone end its session: tenure sessions, tenure history {name}"
-    );
+    let next = format!("wait: then its session would have ended, too; see tenure history {name}");
     let waits = election.leader().filter(|leader| !leader.told);
     match waits {
         Some(leader) => {

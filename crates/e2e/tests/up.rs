@@ -92,7 +92,9 @@ async fn members_are_killed_restarted_paused_and_stopped_by_what_is_typed() {
     let pid = status["members"][other - 1]["pid"].as_u64().unwrap();
     let stopped = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ");
     eventually("it is stopped", async || if stopped() { Ok(()) } else { Err("runs".into()) }).await;
-    writes(&endpoints).await;
+    // Not by way of the paused one: it takes a request and answers when it is continued.
+    let others = endpoints.split(',').enumerate().filter(|(at, _)| *at != other - 1);
+    writes(&others.map(|(_, endpoint)| endpoint).collect::<Vec<_>>().join(",")).await;
     up.tell(&format!("c {other}"));
     eventually("it runs", async || if stopped() { Err("stopped".into()) } else { Ok(()) }).await;
 
@@ -214,4 +216,30 @@ fn settings_that_cannot_work_end_it() {
     assert!(talk.contains("n1 ") && talk.contains("--heartbeat-interval"), "{talk}");
     assert_eq!(run(&["2"]).status.code(), Some(2));
     assert_eq!(run(&["3", "--", "--name", "x"]).status.code(), Some(2));
+}
+
+/// One whose data is spoilt cannot start; the others can, and that is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_cannot_start_does_not_keep_the_others_from_serving() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().to_str().unwrap();
+    let mut up = self::up(&["3", "--data-dir", dir]);
+    event(&up, 0, "ready").await;
+    up.tell("q");
+    assert!(up.ends().await.success());
+    for file in std::fs::read_dir(home.path().join("n2")).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_file() {
+            std::fs::write(path, "spoilt").unwrap();
+        }
+    }
+    let mut up = self::up(&["--data-dir", dir]);
+    let ended = event(&up, 0, "ended").await;
+    assert_eq!((&ended["member"], &ended["asked_for"]), (&"n2".into(), &false.into()));
+    assert_ne!(ended["code"], 0);
+    let ready = event(&up, 0, "ready").await;
+    assert_eq!(ready["members"][1]["state"], "ended");
+    writes(ready["endpoints"].as_str().unwrap()).await;
+    up.tell("q");
+    assert!(up.ends().await.success());
 }

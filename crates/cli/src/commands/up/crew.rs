@@ -19,6 +19,7 @@ use crate::output::Format;
 
 /// Between two looks at who leads, before and after everybody was ready once.
 const LOOK_EARLY: Duration = Duration::from_millis(10);
+const EARLY: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(200);
 /// How long members may take to stop; then they are killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -38,6 +39,7 @@ pub(super) struct Crew {
     began: Instant,
     ready: bool,
     leader: Option<usize>,
+    view: View,
     ends: mpsc::UnboundedSender<End>,
     ended: mpsc::UnboundedReceiver<End>,
 }
@@ -57,8 +59,19 @@ impl Crew {
         let members = plan.ports.iter().map(|_| Member::default()).collect();
         let (ends, ended) = mpsc::unbounded_channel();
         let mouth = Mouth::new(format);
-        let (began, ready, leader) = (Instant::now(), false, None);
-        Crew { plan, restart, flags, mouth, members, began, ready, leader, ends, ended }
+        Crew {
+            plan,
+            restart,
+            flags,
+            mouth,
+            members,
+            began: Instant::now(),
+            ready: false,
+            leader: None,
+            view: View::default(),
+            ends,
+            ended,
+        }
     }
 
     /// Starts everybody and does as told until the end.
@@ -77,12 +90,13 @@ impl Crew {
                 () = stop.asked() => break Exit::Done,
                 Some(end) = self.ended.recv() => {
                     self.on_end(end);
+                    self.see_whether_ready();
                     if !self.ready && self.members.iter().all(|member| member.is_over()) {
                         self.mouth.say("no member could start");
                         break Exit::Error;
                     }
                 }
-                Some(view) = seen.recv() => self.on_view(&view),
+                Some(view) = seen.recv() => self.on_view(view),
                 line = next(&mut lines) => match order::read(&line, self.members.len()) {
                     Ok(Order::Quit) => break Exit::Done,
                     Ok(order) => self.obey(order, &raft).await,
@@ -130,19 +144,23 @@ impl Crew {
         self.mouth.tell(&Told::ended(end.at, process.pid, end.status, asked_for));
     }
 
-    fn on_view(&mut self, view: &View) {
-        if !self.ready {
-            let all = self.members.len();
-            if view.followers == all {
-                self.ready = true;
-                self.leader = view.leader;
-                self.tell_ready();
-            }
-            return;
-        }
-        if view.leader != self.leader {
-            self.leader = view.leader;
+    fn on_view(&mut self, view: View) {
+        if self.ready && view.leader != self.leader {
             self.mouth.tell(&Told::RaftLeader { member: view.leader.map(name) });
+        }
+        self.leader = view.leader;
+        self.view = view;
+        self.see_whether_ready();
+    }
+
+    /// Ready is when everybody who runs follows one raft leader. Somebody who cannot start must not keep
+    /// the others from being told about.
+    fn see_whether_ready(&mut self) {
+        let running = self.members.iter().filter(|member| member.runs()).count();
+        let enough = self.members.len() / 2 + 1;
+        if !self.ready && self.view.followers >= running.max(enough) {
+            self.ready = true;
+            self.tell_ready();
         }
     }
 
@@ -252,15 +270,16 @@ impl Crew {
         }
     }
 
-    /// Stops whoever runs: politely, and when that takes too long or is asked for again, with -9.
+    /// Stops whoever runs: politely, and when that takes too long or is asked for again, with -9. Whose
+    /// data is thrown away has nothing to put in order.
     async fn end(&mut self, stop: &mut Stop) {
+        let mut killed = matches!(self.plan.home, Home::Temporary(_)) && self.kill_all();
         for at in 0..self.members.len() {
-            if self.members[at].process.is_some() {
+            if self.members[at].process.is_some() && !killed {
                 self.finish(at, Signal::TERM);
             }
         }
         let mut patience = Box::pin(sleep(STOP_PATIENCE));
-        let mut killed = false;
         while self.members.iter().any(|member| member.process.is_some()) {
             tokio::select! {
                 Some(end) = self.ended.recv() => {
@@ -291,6 +310,11 @@ impl Crew {
 }
 
 impl Member {
+    /// It is there and can answer.
+    fn runs(&self) -> bool {
+        self.process.is_some() && !self.paused
+    }
+
     /// It has ended and nobody will start it again.
     fn is_over(&self) -> bool {
         self.process.is_none() && self.restart_at.is_none()
@@ -299,24 +323,44 @@ impl Member {
 
 /// Ctrl-C, SIGTERM, or a terminal that was closed.
 struct Stop {
-    signals: [tokio::signal::unix::Signal; 3],
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hangup: Option<tokio::signal::unix::Signal>,
 }
 
 impl Stop {
     fn new() -> anyhow::Result<Stop> {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let [interrupt, terminate, hangup] = kinds.map(signal);
-        Ok(Stop { signals: [interrupt?, terminate?, hangup?] })
+        // nohup means it.
+        let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Stop {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup,
+        })
     }
 
     async fn asked(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
         }
     }
+}
+
+/// Whether this process was started so that a closed terminal does not end it.
+fn ignores_hangup() -> bool {
+    const HANGUP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & HANGUP != 0)
 }
 
 /// The next line typed; never, when stdin has ended.
@@ -333,10 +377,11 @@ async fn next(lines: &mut Option<mpsc::UnboundedReceiver<String>>) -> String {
 /// Tells whenever what the members say of themselves has changed.
 async fn watch(raft: Raft, members: usize, views: mpsc::UnboundedSender<View>) {
     let mut last = View::default();
+    let began = Instant::now();
     let mut ready = false;
     loop {
         let view = raft.look().await;
-        ready = ready || view.followers == members;
+        ready = ready || view.followers == members || began.elapsed() > EARLY;
         if view != last {
             last = view.clone();
             if views.send(view).is_err() {

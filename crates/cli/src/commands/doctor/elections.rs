@@ -1,5 +1,6 @@
 //! The elections: what a majority says, what each member says, who stands in line.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tenure::api::wire::etcdserverpb as pb;
@@ -48,8 +49,10 @@ pub(super) async fn look(chart: &mut Chart, mut names: Vec<String>, only: bool) 
     names.sort();
     names.dedup();
     chart.left_out = names.len().saturating_sub(NAMES_MAX);
+    // Whoever stopped answering is not asked about every other name, too.
+    let mut deaf = BTreeSet::new();
     for name in names.into_iter().take(NAMES_MAX) {
-        let election = one(chart, &client, name).await;
+        let election = one(chart, &client, name, &mut deaf).await;
         chart.elections.push(election);
     }
 }
@@ -64,7 +67,12 @@ async fn majority(client: &Client) -> Result<Duration, ClientError> {
     Ok(asked.elapsed())
 }
 
-async fn one(chart: &Chart, client: &Client, name: String) -> Election {
+async fn one(
+    chart: &Chart,
+    client: &Client,
+    name: String,
+    deaf: &mut BTreeSet<String>,
+) -> Election {
     let mut election = Election { name: name.clone(), ..Election::default() };
     for _ in 0..ATTEMPTS {
         if chart.no_majority.is_none() {
@@ -72,9 +80,13 @@ async fn one(chart: &Chart, client: &Client, name: String) -> Election {
         }
         election.seen_by.clear();
         for (member, _) in chart.speaking() {
+            if deaf.contains(&member.name) {
+                continue;
+            }
             let Some(alone) = &member.client else { continue };
-            if let Ok(first) = first(alone, &name, true).await {
-                election.seen_by.insert(member.name.clone(), first);
+            match first(alone, &name, true).await {
+                Ok(first) => _ = election.seen_by.insert(member.name.clone(), first),
+                Err(_) => _ = deaf.insert(member.name.clone()),
             }
         }
         let Some(truth) = &election.first else { break };

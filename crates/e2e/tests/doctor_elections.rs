@@ -145,9 +145,9 @@ async fn a_leader_that_is_paused_is_seen_before_its_session_ends() {
 /// Between this machine and the cluster every byte takes long, so short sessions are in danger.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_too_short_for_the_way_is_found() {
-    const ONE_WAY: Duration = Duration::from_millis(60);
+    const ONE_WAY: Duration = Duration::from_millis(150);
     let cluster = Cluster::start(1).await;
-    let _alice = elect_with(&cluster.endpoints(), "jobs", "alice", &["--ttl", "2s"]).await;
+    let _alice = elect_with(&cluster.endpoints(), "jobs", "alice", &["--ttl", "5s"]).await;
     let near = examine(&cluster.endpoints(), &[]);
     assert!(!near.kinds().contains(&"ttl_too_short".into()), "{:?}", near.kinds());
     let far = slow_way(cluster.members[0].client, ONE_WAY).await;

@@ -145,6 +145,10 @@ impl Crew {
     }
 
     fn on_view(&mut self, view: View) {
+        // Silence says nothing about who leads.
+        if !view.someone_answers {
+            return;
+        }
         if self.ready && view.leader != self.leader {
             self.mouth.tell(&Told::RaftLeader { member: view.leader.map(name) });
         }

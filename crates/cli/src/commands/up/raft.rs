@@ -1,5 +1,7 @@
 //! Who leads the log, asked again and again.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure::grpc::{Client, Endpoint, Options};
@@ -8,19 +10,21 @@ use tokio::task::JoinSet;
 /// A paused member answers nobody; the others must not wait for it.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// A client of each member.
+/// A client of each member, and what is known of them.
 #[derive(Clone, Debug)]
 pub(super) struct Raft {
     clients: Vec<Client>,
+    /// Which member has which id, as far as each has said it once.
+    ids: Arc<Mutex<BTreeMap<u64, usize>>>,
 }
 
 /// What the members that answer say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
-    /// Who leads in its own eyes, in the newest term.
+    /// Whom those in the newest term follow.
     pub(super) leader: Option<usize>,
-    /// Who answers.
-    pub(super) answers: Vec<usize>,
+    /// Otherwise nothing is known.
+    pub(super) someone_answers: bool,
     /// How many of them follow that leader, itself included.
     pub(super) followers: usize,
 }
@@ -31,7 +35,8 @@ impl Raft {
         let options =
             Options { dial_timeout: PATIENCE, request_timeout: PATIENCE, credentials: None };
         let client = |at: Endpoint| Client::new(vec![at], options.clone());
-        Ok(Raft { clients: Endpoint::list(endpoints)?.into_iter().map(client).collect() })
+        let clients = Endpoint::list(endpoints)?.into_iter().map(client).collect();
+        Ok(Raft { clients, ids: Arc::default() })
     }
 
     /// Asks all of them at once.
@@ -47,12 +52,14 @@ impl Raft {
                 said.push((at, id, status.leader, status.raft_term));
             }
         }
-        said.sort_unstable();
-        let leads = said.iter().filter(|(_, id, leader, _)| id == leader).max_by_key(|one| one.3);
-        let followed = leads.map(|leads| leads.1);
+        let mut ids = self.ids.lock().expect("nobody panics while holding it");
+        ids.extend(said.iter().map(|(at, id, ..)| (*id, *at)));
+        // A raft leader on a busy machine may answer late; its followers know it all the same.
+        let followed = said.iter().filter(|one| one.2 != 0).max_by_key(|one| one.3);
+        let followed = followed.map(|one| one.2);
         View {
-            leader: leads.map(|leads| leads.0),
-            answers: said.iter().map(|one| one.0).collect(),
+            leader: followed.and_then(|id| ids.get(&id).copied()),
+            someone_answers: !said.is_empty(),
             followers: said.iter().filter(|one| Some(one.2) == followed).count(),
         }
     }

@@ -35,7 +35,7 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
 
 /// Keyed by etcd's texts, which are part of its contract.
 fn about(text: &str) -> Option<&'static str> {
-    const TABLE: [(&str, &str); 17] = [
+    const TABLE: [(&str, &str); 18] = [
         (
             "requested lease not found",
             "it has expired or was revoked; all leases: tenure lease list",
@@ -67,6 +67,10 @@ fn about(text: &str) -> Option<&'static str> {
             "wait until it has started and caught up; its log and /readyz tell how far it is",
         ),
         ("too many learner members", "promote or remove the other learner first"),
+        (
+            "must not be overtaken",
+            "it came by etcd's means, or stands for several names at once; tenure evict is harder",
+        ),
         ("bad leader transferee", "the ids of the members: tenure status"),
     ];
     TABLE.iter().find(|(part, _)| text.contains(part)).map(|(_, next)| *next)

@@ -13,7 +13,7 @@ mod output;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::FromArgMatches;
 
 use crate::exit::Exit;
 
@@ -25,9 +25,11 @@ fn main() -> ExitCode {
         return code;
     }
     let cli = args::Cli::parse();
+    let typed = args::command().get_matches();
+    let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|error| error.exit());
     let Some(command) = cli.command else {
         // Nothing asked for: show what can be. A closed pipe is no reason to complain.
-        let _ = args::Cli::command().print_help();
+        let _ = args::command().print_help();
         return Exit::Done.into();
     };
     match command.run(cli.client) {

@@ -10,6 +10,7 @@
 //! [`Sidecar`] is asked who leads, [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
 //! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
 //! output, [`Supervised`] `tenure run` with its command and the [`Trail`] it leaves, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
+//! output, [`Desk`] some terminals in which a [`page`] of the docs is played, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
@@ -25,6 +26,7 @@ mod load;
 mod member;
 mod metrics;
 mod network;
+pub mod page;
 mod postgres;
 mod program;
 pub mod recipes;
@@ -33,6 +35,7 @@ pub mod session;
 mod side;
 pub mod sidecar;
 mod supervised;
+mod terminal;
 pub mod tools;
 mod wait;
 mod watcher;
@@ -53,6 +56,7 @@ pub use register::Register;
 pub use side::Side;
 pub use sidecar::Sidecar;
 pub use supervised::{Supervised, Trail, children_of, lives, send};
+pub use terminal::Desk;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 

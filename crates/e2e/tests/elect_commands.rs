@@ -14,6 +14,12 @@ impl Candidate {
         Candidate(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     }
 
+    /// SIGSTOP: it neither runs nor dies.
+    fn pause(&self) {
+        let pid = rustix::process::Pid::from_raw(self.0.id() as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    }
+
     fn ends(mut self) -> (i32, String) {
         let code = self.0.wait().unwrap().code().unwrap_or(-1);
         let mut said = String::new();
@@ -85,4 +91,65 @@ async fn whoever_does_not_want_to_wait_is_told_at_once() {
     let again = ctl.run(&["evict", "jobs", "--token", &token]).ok();
     assert_eq!(again.trim(), format!("nobody has token {token} any more"));
     assert_eq!(ctl.run(&["resume", "jobs"]).code, Some(1), "it is not frozen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_resigns_when_an_operator_asks_for_it() {
+    let cluster = Cluster::start(3).await;
+    let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    assert_eq!(ctl.run(&["resign", "jobs"]).code, Some(3), "nobody leads");
+    let alice = Candidate::stand(&cluster, "jobs", "alice");
+    led_by(&ctl, "jobs", "alice").await;
+    let Said { code, err, .. } = ctl.run(&["resign", "jobs"]);
+    assert!(code == Some(1) && err.contains("nobody waits behind alice"), "{code:?}: {err}");
+    let _bob = Candidate::stand(&cluster, "jobs", "bob");
+    eventually("bob waits", async || {
+        let said = ctl.run(&["candidates", "jobs"]).out;
+        if said.contains("bob\twaits") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    let said = ctl.run(&["resign", "jobs", "-w", "json"]).ok();
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["from"], &said["to"]), (&"alice".into(), &"bob".into()));
+    assert_eq!(said["ended"], "transferred");
+    let leader = led_by(&ctl, "jobs", "bob").await;
+    assert_eq!(leader["token"], said["to_token"]);
+    assert_eq!(alice.ends().0, 0, "alice made room by itself");
+}
+
+/// A leader that does not answer is overtaken when its time is over, and no earlier.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_does_not_make_room_is_overtaken() {
+    let cluster = Cluster::start(1).await;
+    let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    let alice = Candidate::stand(&cluster, "jobs", "alice");
+    led_by(&ctl, "jobs", "alice").await;
+    let _bob = Candidate::stand(&cluster, "jobs", "bob");
+    eventually("bob waits", async || {
+        let said = ctl.run(&["candidates", "jobs"]).out;
+        if said.contains("bob\twaits") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    alice.pause();
+    let asked = std::time::Instant::now();
+    let said = ctl.run(&["resign", "jobs", "--within", "1s"]).ok();
+    assert!(asked.elapsed() >= std::time::Duration::from_secs(1), "alice had a second");
+    assert!(said.starts_with("bob leads jobs with token"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_by_etcds_means_cannot_be_asked_and_that_is_said() {
+    let cluster = Cluster::start(1).await;
+    let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    let mut command = Ctl::of(&cluster).command(&["elect", "jobs", "alice"]);
+    let _alice = Candidate(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    eventually("alice leads", async || {
+        let said = ctl.run(&["leader", "jobs"]);
+        if said.code == Some(0) { Ok(()) } else { Err(said.err) }
+    })
+    .await;
+    let _bob = Candidate::stand(&cluster, "jobs", "bob");
+    let Said { code, err, .. } = ctl.run(&["resign", "jobs"]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("by etcd's means") && err.contains("tenure evict jobs"), "{err}");
 }

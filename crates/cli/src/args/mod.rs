@@ -2,29 +2,22 @@
 
 mod client;
 mod duration;
+mod examples;
+mod overview;
 mod span;
 
 pub(crate) use client::{ClientArgs, Settings};
 pub(crate) use duration::{duration, whole_seconds};
+pub(crate) use overview::{command, whole};
 pub(crate) use span::{SpanArgs, bytes, lease_id, member_id};
 
 use clap::Parser;
 
 use crate::commands::Command;
 
-const EXAMPLES: &str = "\
-Try:
-  tenure serve                          start a server on this machine
-  tenure elect nightly-job              lead, or wait to
-  tenure put greeting hello             write a key
-  tenure get greeting                   read it
-  tenure watch greeting                 see it change
-  tenure put leader me --if-absent      write only if nobody has
-";
-
 /// Leader election, locks and keys: one server, one client, etcd's API.
 #[derive(Debug, Parser)]
-#[command(name = "tenure", version, after_help = EXAMPLES)]
+#[command(name = "tenure", version)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -3,13 +3,16 @@
 mod alarm;
 mod bench;
 mod compact;
+mod completions;
 mod defrag;
 mod del;
+mod doctor;
 mod endpoint;
 mod get;
 mod import;
 mod lease;
 mod line;
+mod man;
 mod member;
 mod move_leader;
 mod put;
@@ -19,6 +22,7 @@ mod sidecar;
 mod snapshot;
 mod status;
 mod txn;
+mod up;
 mod version;
 mod watch;
 
@@ -38,6 +42,8 @@ pub(crate) enum Command {
     Run(Box<run::Run>),
     /// Run a command while holding a lock
     Lock(Box<run::Lock>),
+    /// Run several members here, to try and to break
+    Up(up::Args),
     /// Stand for an election and lead until interrupted
     Elect(line::elect::Args),
     /// See who leads, and whenever that changes
@@ -54,6 +60,10 @@ pub(crate) enum Command {
     Locks(line::look::Prefix),
     /// Show all sessions
     Sessions,
+    /// Compare who believes to lead with who does
+    Doctor(doctor::Args),
+    /// Make the leader hand over to the next in line
+    Resign(line::resign::Args),
     /// Make a candidate the next leader
     Transfer(line::rule::Transfer),
     /// Take a leadership, a lock or a place in line away
@@ -102,6 +112,10 @@ pub(crate) enum Command {
     Import(import::Args),
     /// Load a cluster and measure it
     Bench(bench::Args),
+    /// Write completions for a shell
+    Completions(completions::Args),
+    /// Write man pages
+    Man(man::Args),
     /// Show the versions of this program and of the API it speaks
     Version,
 }
@@ -113,6 +127,7 @@ impl Command {
             Command::Serve(args) => serve::run(*args),
             Command::Run(args) => block_on(run::run(*args, client.settings()?)),
             Command::Lock(args) => block_on(run::lock(*args, client.settings()?)),
+            Command::Up(args) => up::run(args, client),
             Command::Elect(args) => block_on(line::elect::run(args, client.settings()?)),
             Command::Observe(args) => block_on(line::observe::run(args, client.settings()?)),
             Command::Leader(args) => block_on(line::look::leader(args, client.settings()?)),
@@ -121,6 +136,8 @@ impl Command {
             Command::IsLeader(args) => block_on(line::look::is_leader(args, client.settings()?)),
             Command::Locks(args) => block_on(line::look::locks(args, client.settings()?)),
             Command::Sessions => block_on(line::look::sessions(client.settings()?)),
+            Command::Doctor(args) => block_on(doctor::run(args, client.settings()?)),
+            Command::Resign(args) => block_on(line::resign::run(args, client.settings()?)),
             Command::Transfer(args) => block_on(line::rule::transfer(args, client.settings()?)),
             Command::Evict(args) => block_on(line::rule::evict(args, client.settings()?)),
             Command::Freeze(args) => block_on(line::rule::freeze(args, client.settings()?)),
@@ -142,6 +159,8 @@ impl Command {
             Command::Defrag(args) => block_on(defrag::run(args, client.settings()?)),
             Command::Import(args) => import::run(args),
             Command::Bench(args) => bench::run(args, client.settings()?),
+            Command::Completions(args) => completions::run(&args),
+            Command::Man(args) => man::run(&args),
             Command::Version => version::run(),
         }
     }

@@ -95,6 +95,11 @@ impl Line {
         !self.delays.is_empty()
     }
 
+    /// The sessions that held before and may still act.
+    pub fn delays(&self) -> impl Iterator<Item = &LeaseId> {
+        self.delays.iter()
+    }
+
     /// The tenures this line remembers, oldest first, and the one that lasts.
     pub fn tenures(&self) -> impl Iterator<Item = &Tenure> {
         self.history.iter().chain(&self.tenure)

@@ -34,6 +34,11 @@ impl Lines {
         self.drains.hold_back(lost);
     }
 
+    /// How long nobody may be sure yet that a session which held has stopped.
+    pub(super) fn left_of(&self, session: &LeaseId, now: Moment) -> Duration {
+        self.delays.remaining(session, now).unwrap_or_default()
+    }
+
     pub(super) fn next_check(&self) -> Option<Moment> {
         self.delays.next_check().into_iter().chain(self.drains.next_check()).min()
     }

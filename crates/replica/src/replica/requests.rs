@@ -165,7 +165,7 @@ impl Replica {
             Read::Alarms => Reply::Alarms(state.alarms.iter().copied().collect()),
             Read::Members => Reply::Members(state.roll()),
             Read::Leader(name) => Reply::Leader(self.leader_of(&name)),
-            Read::Line(name) => Reply::Line(Box::new(self.line_view(&name))),
+            Read::Line(name) => Reply::Line(Box::new(self.line_view(&name, now))),
             Read::Lines(prefix, most) => {
                 let lines = self.line_summaries(&prefix, most);
                 Reply::Lines(lines, state.queues.session_count())

@@ -30,6 +30,8 @@ pub struct LineView {
     pub line: Arc<Line>,
     /// Everybody, in order, the mark of a frozen name left out.
     pub seats: Vec<Seat>,
+    /// How much longer somebody who held before may act, as this member sees it.
+    pub delay: Option<Duration>,
 }
 
 /// A line from afar.
@@ -75,10 +77,11 @@ impl Replica {
         first.filter(|kv| kv.key != frozen_key(name))
     }
 
-    pub(super) fn line_view(&self, name: &Bytes) -> LineView {
+    pub(super) fn line_view(&self, name: &Bytes, now: Moment) -> LineView {
         let line = self.state.queues.line(name).cloned().unwrap_or_default();
         let seats = line.places().iter().filter_map(|place| self.seat(name, place)).collect();
-        LineView { line, seats }
+        let delay = line.delays().map(|session| self.lines.left_of(session, now)).max();
+        LineView { line, seats, delay }
     }
 
     pub(super) fn line_summaries(&self, prefix: &Bytes, most: usize) -> Vec<LineSummary> {

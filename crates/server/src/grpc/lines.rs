@@ -70,6 +70,7 @@ impl lines_server::Lines for Lines {
             candidates: view.seats.iter().map(candidate).collect(),
             frozen: view.line.is_frozen(),
             successor: view.line.transfer().map_or(0, |transfer| transfer.to.0),
+            delay_ms: view.delay.map(|left| left.as_millis() as u64),
         }))
     }
 

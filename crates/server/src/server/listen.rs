@@ -83,7 +83,7 @@ async fn bind(at: &str) -> io::Result<TcpListener> {
 }
 
 /// The process that listens on a port, as far as the kernel lets us see.
-fn owner_of(port: u16) -> Option<String> {
+pub fn owner_of(port: u16) -> Option<String> {
     let inode = ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| {
         let table = fs::read_to_string(table).ok()?;
         table.lines().skip(1).find_map(|line| listener_inode(line, port)).map(str::to_owned)

@@ -5,5 +5,8 @@
 pub(super) mod elect;
 pub(super) mod look;
 pub(super) mod observe;
+pub(super) mod resign;
 pub(super) mod rule;
 mod words;
+
+pub(super) use self::words::{age, reason};

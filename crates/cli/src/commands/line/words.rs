@@ -114,7 +114,7 @@ impl Tenure {
 }
 
 /// Why a tenure ended, as people say it.
-pub(super) fn reason(end: pb::TenureEnd) -> String {
+pub(in crate::commands) fn reason(end: pb::TenureEnd) -> String {
     match end {
         pb::TenureEnd::TenureLasts => "lasts".into(),
         other => other.as_str_name().to_lowercase().replace('_', " "),
@@ -122,7 +122,7 @@ pub(super) fn reason(end: pb::TenureEnd) -> String {
 }
 
 /// How long ago that was.
-pub(super) fn age(since_unix_ms: u64) -> String {
+pub(in crate::commands) fn age(since_unix_ms: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     if since_unix_ms == 0 { "?".into() } else { span(now.saturating_sub(since_unix_ms)) }
 }

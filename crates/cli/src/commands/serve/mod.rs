@@ -1,5 +1,6 @@
 //! Run a server.
 
+mod leash;
 mod log;
 mod notify;
 mod settings;
@@ -11,12 +12,16 @@ use tenure_server::Server;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, warn};
 
+pub(crate) use self::leash::VARIABLE as LEASH;
 pub(crate) use self::settings::Flags;
 use self::settings::{LogFormat, Serving, Settings};
 use crate::exit::{Exit, usage};
 
 /// Runs it until it is told to stop.
 pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
+    if !leash::put_on()? {
+        anyhow::bail!("whoever started this member is gone");
+    }
     let mut settings = Settings::collect(&flags, std::env::vars());
     let serving = settings.read();
     if flags.print_config {

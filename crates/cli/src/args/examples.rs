@@ -1,0 +1,187 @@
+//! Examples for `tenure help VERB`. Verbs that have much to say bring their own.
+
+/// A verb, and what stands below its flags.
+pub(super) const TABLE: &[(&str, &str)] = &[
+    (
+        "serve",
+        "\
+Examples:
+  tenure serve                                   one durable node on 127.0.0.1:2379
+  tenure serve --data-dir /var/lib/tenure        its data elsewhere
+  tenure serve --config-file tenure.yaml         settings from a file
+  tenure serve --print-config                    what is set, and where each value comes from
+
+Three members on one machine: tenure up. Three machines: docs/OPERATIONS.md.
+",
+    ),
+    (
+        "elect",
+        "\
+Exit codes: 0 resigned or made room, 3 somebody else leads (with --nonblock), 4 leadership lost.
+
+Examples:
+  tenure elect nightly-job                       lead, or wait to; Ctrl-C resigns
+  tenure elect nightly-job 10.0.0.7:8080         tell others where the leader is
+  tenure elect nightly-job --identity alice      be known by a name
+  tenure elect nightly-job --ttl 3s              be replaced sooner when silent
+  tenure elect nightly-job --nonblock            lead now or not at all
+  tenure elect nightly-job --priority 10         before those who have less
+",
+    ),
+    (
+        "leader",
+        "\
+Exit codes: 0 somebody leads, 3 nobody does.
+
+Examples:
+  tenure leader nightly-job                      who leads, with its token
+  tenure leader nightly-job -w json              for a script
+",
+    ),
+    (
+        "candidates",
+        "\
+Examples:
+  tenure candidates nightly-job                  who leads and who waits, in order
+  tenure candidates nightly-job -w json          with sessions, values and health
+",
+    ),
+    (
+        "observe",
+        "\
+Examples:
+  tenure observe nightly-job                     from now on, until Ctrl-C
+  tenure observe nightly-job -w json             an object a line
+  tenure observe nightly-job --after-rev 120     go on where a former one ended
+",
+    ),
+    (
+        "history",
+        "\
+Examples:
+  tenure history nightly-job                     who led, how long, and why that ended
+  tenure history nightly-job -w json             with revisions and times
+",
+    ),
+    (
+        "is-leader",
+        "\
+Exit codes: 0 it leads, 3 it does not.
+
+Examples:
+  tenure is-leader nightly-job && ./backup.sh    only where this host leads
+  tenure is-leader nightly-job --identity alice  whether alice leads
+",
+    ),
+    (
+        "locks",
+        "\
+Examples:
+  tenure locks                                   all elections and locks
+  tenure locks jobs/                             those whose names begin so
+",
+    ),
+    (
+        "transfer",
+        "\
+Examples:
+  tenure transfer nightly-job --to bob              when the leader has made room
+  tenure transfer nightly-job --to bob --within 1m  and give it a minute for that
+",
+    ),
+    (
+        "evict",
+        "\
+Examples:
+  tenure evict nightly-job                       whoever leads now
+  tenure evict nightly-job --token 17            the place with this token, and no other
+
+Politer: tenure resign, tenure transfer.
+",
+    ),
+    (
+        "freeze",
+        "\
+Examples:
+  tenure freeze nightly-job                      nobody leads, say during a migration
+  tenure resume nightly-job                      they may lead again
+",
+    ),
+    (
+        "put",
+        "\
+Exit codes: 3 if a condition did not hold; what was found instead goes to stderr.
+
+Examples:
+  tenure put greeting hello                      write a key
+  tenure put greeting < hello.txt                its value from stdin
+  tenure put leader me --if-absent               only if nobody has
+  tenure put leader me --if-value you            only if it is still that
+  tenure put leader me --if-revision 17          only if it was not changed since
+  tenure put job me --ttl 5s --if-absent         it goes away by itself
+",
+    ),
+    (
+        "get",
+        "\
+Examples:
+  tenure get greeting                            a key
+  tenure get jobs/ --prefix                      all that begin so
+  tenure get greeting --rev 17                   as it was
+  tenure get greeting --print-value-only         for a script
+",
+    ),
+    (
+        "watch",
+        "\
+Examples:
+  tenure watch greeting                          see it change, until Ctrl-C
+  tenure watch jobs/ --prefix --rev 17           everything since revision 17
+  tenure watch jobs/ --prefix -w json            an object a line
+",
+    ),
+    (
+        "lease",
+        "\
+Examples:
+  tenure lease grant 60                          a lease of a minute
+  tenure lease timetolive 1a --keys              what is left of it, and its keys
+  tenure lease keep-alive 1a                     renew it until Ctrl-C
+  tenure lease revoke 1a                         end it, and its keys with it
+",
+    ),
+    (
+        "member",
+        "\
+Examples:
+  tenure member list -w table                    who belongs to the cluster
+  tenure member add n4 --peer-urls=http://10.0.0.4:2380
+  tenure member remove 8e9e05c52164694d          docs/OPERATIONS.md has the steps
+",
+    ),
+    (
+        "status",
+        "\
+Examples:
+  tenure status -w table                         every endpoint, and who is raft leader
+  tenure endpoint status --cluster               every member, also those not named
+",
+    ),
+    (
+        "snapshot",
+        "\
+Examples:
+  tenure snapshot save backup.db                 a backup of a running cluster
+  tenure snapshot status backup.db               what is in it
+  tenure snapshot restore backup.db --data-dir n1 --name n1
+",
+    ),
+    (
+        "bench",
+        "\
+Examples:
+  tenure bench put                               writes
+  tenure bench hand-over --by resign             how long nobody leads
+",
+    ),
+];

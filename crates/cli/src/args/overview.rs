@@ -1,0 +1,165 @@
+//! What `tenure help` shows: the verbs, grouped by what one wants to do.
+//!
+//! clap knows the verbs and what each is for, but lists them in one long row. Here they are put into
+//! groups; their words still come from clap, and a test fails for a verb that is in no group or in two.
+
+use clap::{Command, CommandFactory};
+
+use super::{Cli, examples};
+
+/// What one wants to do, and the verbs for it.
+const GROUPS: [(&str, &[&str]); 8] = [
+    ("Start a server", &["serve", "up"]),
+    ("Lead", &["elect"]),
+    (
+        "See who leads",
+        &["leader", "candidates", "observe", "history", "is-leader", "locks", "sessions", "doctor"],
+    ),
+    ("Rule", &["resign", "transfer", "evict", "freeze", "resume"]),
+    ("Keys", &["put", "get", "del", "txn", "watch", "lease"]),
+    (
+        "Look after a cluster",
+        &[
+            "status",
+            "member",
+            "endpoint",
+            "alarm",
+            "snapshot",
+            "import",
+            "compact",
+            "defrag",
+            "move-leader",
+        ],
+    ),
+    ("Measure", &["bench"]),
+    ("Help", &["version", "completions", "man"]),
+];
+
+/// Where a verb goes that nobody has put anywhere yet.
+const OTHERS: &str = "More";
+
+const FIRST: &str = "\
+Try these two first, each in a terminal of its own:
+  tenure up                      three members on this machine
+  tenure elect nightly-job       lead, or wait to";
+
+const LAST: &str = "tenure help VERB says more about a verb, with examples.";
+
+/// The command as it is parsed, with the overview for its help.
+pub(crate) fn command() -> Command {
+    let whole = whole();
+    let template =
+        format!("{{about}}\n\n{FIRST}\n\n{}\n{LAST}\n\n{{all-args}}\n", groups(&whole).join("\n"));
+    // The list that clap would make of them is what this is instead of.
+    whole.mut_subcommands(|verb| verb.hide(true)).help_template(template)
+}
+
+/// The command with all its verbs in sight: for completions and man pages.
+pub(crate) fn whole() -> Command {
+    let mut command = Cli::command();
+    for (verb, text) in examples::TABLE {
+        command = command.mut_subcommand(verb, |verb| verb.after_long_help(*text));
+    }
+    command
+}
+
+/// Each group as text.
+fn groups(command: &Command) -> Vec<String> {
+    let visible: Vec<&Command> =
+        command.get_subcommands().filter(|verb| !verb.is_hide_set()).collect();
+    let width = visible.iter().map(|verb| verb.get_name().len()).max().unwrap_or(0);
+    let line = |verb: &Command| {
+        let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+        format!("  {:width$}  {about}\n", verb.get_name())
+    };
+    let mut texts: Vec<String> = GROUPS
+        .iter()
+        .map(|(heading, verbs)| {
+            let known = verbs.iter().filter_map(|verb| {
+                visible.iter().find(|known| known.get_name() == *verb).map(|known| line(known))
+            });
+            format!("{heading}:\n{}", known.collect::<String>())
+        })
+        .collect();
+    let grouped =
+        |verb: &&&Command| GROUPS.iter().any(|(_, verbs)| verbs.contains(&verb.get_name()));
+    let others: String =
+        visible.iter().filter(|verb| !grouped(verb)).map(|verb| line(verb)).collect();
+    if !others.is_empty() {
+        texts.push(format!("{OTHERS}:\n{others}"));
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    #[test]
+    fn every_verb_is_in_exactly_one_group() {
+        let command = Cli::command();
+        let visible: Vec<&str> = command
+            .get_subcommands()
+            .filter(|verb| !verb.is_hide_set())
+            .map(Command::get_name)
+            .collect();
+        let grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        for verb in &visible {
+            let times = grouped.iter().filter(|one| *one == verb).count();
+            assert_eq!(times, 1, "{verb} is in {times} groups of args/overview.rs");
+        }
+        for verb in &grouped {
+            assert!(visible.contains(verb), "{verb} stands in args/overview.rs and does not exist");
+        }
+    }
+
+    #[test]
+    fn the_overview_says_what_every_verb_is_for() {
+        let help = command().render_long_help().to_string();
+        for verb in Cli::command().get_subcommands() {
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.is_empty(), "{} does not say what it is for", verb.get_name());
+            let line = help.lines().find(|line| {
+                line.trim_start().starts_with(&format!("{} ", verb.get_name()))
+                    && line.ends_with(&about)
+            });
+            assert!(line.is_some(), "{} is not in the overview:\n{help}", verb.get_name());
+        }
+        assert!(!help.contains(OTHERS), "{help}");
+        assert!(help.contains("--endpoints"), "{help}");
+    }
+
+    /// Every example is a line that can be typed.
+    #[test]
+    fn examples_can_be_read() {
+        let mut read = 0;
+        for verb in whole().get_subcommands() {
+            let Some(text) = verb.get_after_long_help() else { continue };
+            for line in text.to_string().lines().map(str::trim) {
+                if !line.starts_with("tenure ") {
+                    continue;
+                }
+                let typed = line.split("  ").next().unwrap_or(line);
+                let typed = typed.split([';', '<', '>', '|', '&']).next().unwrap_or(typed);
+                let matches = command().try_get_matches_from(typed.split_whitespace());
+                let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
+                assert!(Cli::from_arg_matches(&matches).is_ok(), "{line}");
+                read += 1;
+            }
+        }
+        assert!(read > 40, "only {read} examples");
+    }
+
+    #[test]
+    fn the_verbs_that_people_begin_with_have_examples() {
+        let whole = whole();
+        let begin =
+            ["serve", "up", "elect", "leader", "observe", "transfer", "put", "get", "watch"];
+        for verb in begin {
+            let verb = whole.find_subcommand(verb).expect("it exists");
+            assert!(verb.get_after_long_help().is_some(), "{}", verb.get_name());
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Those outside the cluster who believe something: sidecars, status files, marker files.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use http::Uri;
+use serde_json::Value;
+
+use super::chart::{Belief, Believer};
+use super::web;
+use crate::args::Settings;
+
+/// Where sidecars listen if nothing else is said.
+const SIDECAR_PORT: u16 = 4040;
+
+/// Asks all of them for what they believe now.
+pub(super) async fn ask(
+    sidecars: &[String],
+    files: &[PathBuf],
+    settings: &Settings,
+) -> Vec<Believer> {
+    let mut believers = Vec::new();
+    for url in sidecars {
+        let belief = sidecar(url, settings)
+            .await
+            .unwrap_or_else(|cause| Belief::Silent { why: format!("{cause:#}"), missing: false });
+        believers.push(Believer { place: url.clone(), belief });
+    }
+    for path in files {
+        believers.push(Believer { place: path.display().to_string(), belief: file(path) });
+    }
+    believers
+}
+
+/// What was believed before and after. Whoever changed its mind meanwhile is taken at its last word,
+/// and only a claim to lead that was made twice counts as one.
+pub(super) fn steady(before: Vec<Believer>, after: Vec<Believer>) -> Vec<Believer> {
+    let both = before.into_iter().zip(after);
+    both.map(|(before, after)| match (&before.belief, &after.belief) {
+        (Belief::Leads { token: old, .. }, Belief::Leads { token: new, .. }) if old == new => after,
+        (_, Belief::Leads { election, .. }) => {
+            let why = "it has begun to lead while it was asked; ask again".to_owned();
+            let belief = Belief::Unsure { election: election.clone(), why };
+            Believer { place: after.place, belief }
+        }
+        (Belief::Leads { election, .. }, Belief::Silent { missing: true, .. }) => {
+            let why = "it has ceased to lead while it was asked; ask again".to_owned();
+            let belief = Belief::Unsure { election: election.clone(), why };
+            Believer { place: after.place, belief }
+        }
+        _ => after,
+    })
+    .collect()
+}
+
+impl Believer {
+    /// Which election this is about.
+    pub(super) fn election(&self) -> Option<&str> {
+        match &self.belief {
+            Belief::Leads { election, .. }
+            | Belief::Follows { election, .. }
+            | Belief::Unsure { election, .. }
+            | Belief::Marker { election } => election.as_deref(),
+            Belief::Silent { .. } => None,
+        }
+    }
+
+    /// Where it does not say what it is about, this.
+    pub(super) fn assume(&mut self, name: &str) {
+        match &mut self.belief {
+            Belief::Leads { election, .. }
+            | Belief::Follows { election, .. }
+            | Belief::Unsure { election, .. }
+            | Belief::Marker { election } => {
+                election.get_or_insert_with(|| name.to_owned());
+            }
+            Belief::Silent { .. } => {}
+        }
+    }
+}
+
+async fn sidecar(url: &str, settings: &Settings) -> anyhow::Result<Belief> {
+    let with_scheme = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+    let base = with_scheme.trim_end_matches('/').trim_end_matches("/leader");
+    let uri: Uri = format!("{base}/leader").parse()?;
+    let answer = web::get(&uri, SIDECAR_PORT, settings.options.request_timeout).await?;
+    match serde_json::from_slice(&answer.body) {
+        Ok(json) => Ok(read(&json, false)),
+        Err(_) => anyhow::bail!("{} and no JSON: is that a sidecar?", answer.status),
+    }
+}
+
+fn file(path: &Path) -> Belief {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(cause) => {
+            let missing = cause.kind() == std::io::ErrorKind::NotFound;
+            return Belief::Silent { why: cause.to_string(), missing };
+        }
+    };
+    match serde_json::from_str::<Value>(&text) {
+        Ok(json) if json.is_object() => read(&json, true),
+        _ => Belief::Marker { election: None },
+    }
+}
+
+/// Reads what `/leader` and the status file say.
+fn read(json: &Value, is_file: bool) -> Belief {
+    let text = |field: &str| json[field].as_str().map(str::to_owned);
+    let election = text("election");
+    if let Some(why) = text("error") {
+        return Belief::Unsure { election, why };
+    }
+    let valid_ms = match json["valid_until_unix_ms"].as_i64() {
+        Some(until) if is_file => Some(until - now_unix_ms()),
+        _ => json["expires_in_ms"].as_i64(),
+    };
+    let token = json["token"].as_i64();
+    match json["is_leader"].as_bool() {
+        Some(true) => {
+            let identity = text("identity").or_else(|| text("name")).unwrap_or_default();
+            Belief::Leads { election, identity, token, valid_ms }
+        }
+        _ => {
+            let leader = text("name").unwrap_or_default();
+            Belief::Follows { election, leader, token, valid_ms }
+        }
+    }
+}
+
+fn now_unix_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_millis() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn leads(token: i64) -> Believer {
+        let says = json!({"election": "jobs", "identity": "a", "is_leader": true, "token": token});
+        Believer { place: "x".into(), belief: read(&says, false) }
+    }
+
+    #[test]
+    fn only_a_claim_that_was_made_twice_is_one() {
+        let claims = |before, after| steady(vec![before], vec![after]).remove(0).belief;
+        assert!(matches!(claims(leads(7), leads(7)), Belief::Leads { token: Some(7), .. }));
+        assert!(matches!(claims(leads(7), leads(9)), Belief::Unsure { .. }));
+        let follows = json!({"election": "jobs", "name": "b", "is_leader": false});
+        let follows = || Believer { place: "x".into(), belief: read(&follows, false) };
+        assert!(matches!(claims(leads(7), follows()), Belief::Follows { .. }));
+        assert!(matches!(claims(follows(), leads(7)), Belief::Unsure { .. }));
+    }
+
+    #[test]
+    fn a_file_is_believed_as_long_as_it_says() {
+        let says = json!({"is_leader": true, "valid_until_unix_ms": 1, "expires_in_ms": 9000});
+        let Belief::Leads { valid_ms: Some(ms), .. } = read(&says, true) else { panic!("leads") };
+        assert!(ms < 0, "{ms}");
+        let Belief::Leads { valid_ms, .. } = read(&says, false) else { panic!("leads") };
+        assert_eq!(valid_ms, Some(9000));
+    }
+
+    #[test]
+    fn who_does_not_know_says_so() {
+        let says = json!({"election": "jobs", "error": "too old", "is_leader": false});
+        let unsure = Belief::Unsure { election: Some("jobs".into()), why: "too old".into() };
+        assert_eq!(read(&says, false), unsure);
+    }
+}

@@ -1,0 +1,191 @@
+//! Everything that was answered, as a value.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tenure::grpc::{Client, Options};
+
+/// The state of things, as far as somebody answered.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Chart {
+    /// Those who belong to the cluster, and whoever else was asked.
+    pub(super) members: Vec<Member>,
+    /// What a majority agreed on could be read; how long that took. None: it could not.
+    pub(super) majority_ms: Option<f64>,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) no_majority: Option<String>,
+    /// Alarms of members, as the server says it.
+    pub(super) alarms: Vec<String>,
+    pub(super) elections: Vec<Election>,
+    pub(super) sessions: Vec<Session>,
+    pub(super) believers: Vec<Believer>,
+    /// The servers know nothing of tenure.v1: a real etcd.
+    pub(super) is_etcd: bool,
+    /// Names that were not looked at because there are too many.
+    pub(super) left_out: usize,
+    #[serde(skip)]
+    pub(super) options: Options,
+}
+
+/// One member.
+#[derive(Debug, Serialize)]
+pub(super) struct Member {
+    /// Its name, or its address if nobody told its name.
+    pub(super) name: String,
+    pub(super) endpoint: String,
+    pub(super) is_learner: bool,
+    /// It stands in the cluster's list of members.
+    pub(super) belongs: bool,
+    pub(super) says: Option<Says>,
+    /// Why it says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) silence: Option<String>,
+    #[serde(skip)]
+    pub(super) client: Option<Client>,
+}
+
+/// What a member says of itself.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Says {
+    #[serde(serialize_with = "hex")]
+    pub(super) cluster_id: u64,
+    #[serde(serialize_with = "hex")]
+    pub(super) member_id: u64,
+    /// The raft leader it follows; 0 for none.
+    #[serde(serialize_with = "hex")]
+    pub(super) follows: u64,
+    pub(super) term: u64,
+    pub(super) committed: u64,
+    pub(super) applied: u64,
+    pub(super) revision: i64,
+    pub(super) errors: Vec<String>,
+    pub(super) round_trip_ms: f64,
+    /// How far its wall clock is ahead of ours, to about a second.
+    pub(super) clock_ahead_s: Option<i64>,
+}
+
+/// One election or lock.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Election {
+    pub(super) name: String,
+    /// What a majority says stands first; none if nobody does, or if no majority could be asked.
+    pub(super) first: Option<First>,
+    /// The same question, answered by each member alone from what it knows.
+    pub(super) seen_by: BTreeMap<String, First>,
+    pub(super) frozen: bool,
+    pub(super) candidates: Vec<Candidate>,
+    /// Who the leader makes room for.
+    pub(super) successor: Option<String>,
+    /// Somebody who held before may still act for so long.
+    pub(super) delay_ms: Option<u64>,
+    /// How the last tenure ended.
+    pub(super) last_end: Option<LastEnd>,
+    /// Tenures that ended lately because somebody was silent or died.
+    pub(super) lost_lately: usize,
+}
+
+/// Whoever stands first in line, and when that was true.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct First {
+    pub(super) revision: i64,
+    /// 0 if nobody stands in line.
+    pub(super) token: i64,
+    pub(super) key: String,
+}
+
+/// Somebody in line.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Candidate {
+    pub(super) identity: String,
+    pub(super) token: i64,
+    pub(super) session: String,
+    pub(super) holds: bool,
+    /// It knows that it holds.
+    pub(super) told: bool,
+    pub(super) unhealthy: bool,
+    pub(super) stock: bool,
+    pub(super) has_lease: bool,
+    pub(super) since_unix_ms: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct LastEnd {
+    pub(super) identity: String,
+    pub(super) token: i64,
+    pub(super) reason: String,
+}
+
+/// A process's session.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Session {
+    pub(super) session: String,
+    pub(super) identity: String,
+    pub(super) ttl_ms: u64,
+    pub(super) remaining_ms: u64,
+    pub(super) holds: Vec<String>,
+    pub(super) draining: Vec<String>,
+}
+
+/// Somebody outside the cluster who believes something.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Believer {
+    /// The URL or file.
+    pub(super) place: String,
+    #[serde(flatten)]
+    pub(super) belief: Belief,
+}
+
+/// What is believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "believes", rename_all = "snake_case")]
+pub(super) enum Belief {
+    /// That it leads.
+    Leads {
+        election: Option<String>,
+        identity: String,
+        token: Option<i64>,
+        /// For how much longer; less than nothing if the time is over.
+        valid_ms: Option<i64>,
+    },
+    /// That somebody else leads, or nobody.
+    Follows { election: Option<String>, leader: String, token: Option<i64>, valid_ms: Option<i64> },
+    /// It says that it does not know.
+    Unsure { election: Option<String>, why: String },
+    /// There is a file, and it only says that somebody leads.
+    Marker { election: Option<String> },
+    /// Nothing could be read.
+    Silent { why: String, missing: bool },
+}
+
+impl Chart {
+    /// Members that answer.
+    pub(super) fn speaking(&self) -> impl Iterator<Item = (&Member, &Says)> {
+        self.members.iter().filter_map(|member| Some((member, member.says.as_ref()?)))
+    }
+
+    /// The name of the member with this id.
+    pub(super) fn called(&self, id: u64) -> String {
+        let known = self.speaking().find(|(_, says)| says.member_id == id);
+        known.map_or_else(|| format!("{id:x}"), |(member, _)| member.name.clone())
+    }
+
+    pub(super) fn election(&self, name: &str) -> Option<&Election> {
+        self.elections.iter().find(|election| election.name == name)
+    }
+}
+
+impl Election {
+    /// Whoever leads.
+    pub(super) fn leader(&self) -> Option<&Candidate> {
+        self.candidates.iter().find(|candidate| candidate.holds)
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.candidates.iter().filter(|candidate| !candidate.holds).count()
+    }
+}
+
+fn hex<S: serde::Serializer>(id: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format!("{id:x}"))
+}

@@ -1,0 +1,188 @@
+//! The elections: what a majority says, what each member says, who stands in line.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tenure::api::wire::etcdserverpb as pb;
+use tenure::api::wire::etcdserverpb::range_request::{SortOrder, SortTarget};
+use tenure::api::wire::tenure::v1;
+use tenure::grpc::{Client, ClientError, Code, Endpoint};
+
+use super::chart::{Candidate, Chart, Election, First, LastEnd, Session};
+use crate::commands::line::reason;
+
+/// Elections looked at, at the most; name those that matter if there are more.
+const NAMES_MAX: usize = 500;
+/// A leader may change between two questions; that often it is asked again.
+const ATTEMPTS: usize = 3;
+/// Tenures that ended longer ago say nothing about how things are.
+const LATELY: Duration = Duration::from_secs(10 * 60);
+/// The last part of the key that stands first in a frozen line.
+const FROZEN: &[u8] = b"!frozen";
+
+/// Fills in everything about elections; of the named ones only, or of all.
+pub(super) async fn look(chart: &mut Chart, mut names: Vec<String>, only: bool) {
+    let addresses: Vec<&str> = chart.speaking().map(|(member, _)| &member.endpoint[..]).collect();
+    let Ok(endpoints) = Endpoint::list(&addresses.join(",")) else { return };
+    let client = Client::new(endpoints, chart.options.clone());
+    match majority(&client).await {
+        Ok(took) => chart.majority_ms = Some(took.as_secs_f64() * 1000.0),
+        Err(error) => chart.no_majority = Some(error.to_string()),
+    }
+    if chart.no_majority.is_none() {
+        let request = pb::AlarmRequest::default();
+        if let Ok(alarms) = client.maintenance().alarm(request).await {
+            let text = |one: pb::AlarmMember| {
+                let kind = one.alarm().as_str_name();
+                format!("{}: {kind}", chart.called(one.member_id))
+            };
+            chart.alarms = alarms.alarms.into_iter().map(text).collect();
+        }
+        match client.sessions().list().await {
+            Ok(listed) => chart.sessions = listed.sessions.into_iter().map(session).collect(),
+            Err(error) => chart.is_etcd = error.code() == Some(Code::Unimplemented),
+        }
+        if !only && let Ok(listed) = client.lines().list(String::new()).await {
+            names.extend(listed.lines.into_iter().map(|line| line.name));
+        }
+    }
+    names.sort();
+    names.dedup();
+    chart.left_out = names.len().saturating_sub(NAMES_MAX);
+    // Whoever stopped answering is not asked about every other name, too.
+    let mut deaf = BTreeSet::new();
+    for name in names.into_iter().take(NAMES_MAX) {
+        let election = one(chart, &client, name, &mut deaf).await;
+        chart.elections.push(election);
+    }
+}
+
+/// How long it takes to hear what a majority agreed on.
+async fn majority(client: &Client) -> Result<Duration, ClientError> {
+    let request =
+        pb::RangeRequest { key: "\0".into(), count_only: true, ..pb::RangeRequest::default() };
+    client.kv().range(request.clone()).await?;
+    let asked = Instant::now();
+    client.kv().range(request).await?;
+    Ok(asked.elapsed())
+}
+
+async fn one(
+    chart: &Chart,
+    client: &Client,
+    name: String,
+    deaf: &mut BTreeSet<String>,
+) -> Election {
+    let mut election = Election { name: name.clone(), ..Election::default() };
+    for _ in 0..ATTEMPTS {
+        if chart.no_majority.is_none() {
+            election.first = first(client, &name, false).await.ok();
+        }
+        election.seen_by.clear();
+        for (member, _) in chart.speaking() {
+            if deaf.contains(&member.name) {
+                continue;
+            }
+            let Some(alone) = &member.client else { continue };
+            match first(alone, &name, true).await {
+                Ok(first) => _ = election.seen_by.insert(member.name.clone(), first),
+                Err(_) => _ = deaf.insert(member.name.clone()),
+            }
+        }
+        let Some(truth) = &election.first else { break };
+        // Whoever is further than the majority was when it answered knows better.
+        let newer = |seen: &First| seen.revision > truth.revision && seen.token != truth.token;
+        if !election.seen_by.values().any(newer) {
+            break;
+        }
+    }
+    if !chart.is_etcd && chart.no_majority.is_none() {
+        let _ = details(chart, client, &mut election).await;
+    }
+    election
+}
+
+/// Who stands first by etcd's rule: the key that was created first. Local: as this member knows it.
+async fn first(client: &Client, name: &str, local: bool) -> Result<First, ClientError> {
+    let key: Vec<u8> = format!("{name}/").into();
+    let range_end = tenure::api::span::after_prefix(&key).unwrap_or_default();
+    let request = pb::RangeRequest {
+        key: key.into(),
+        range_end,
+        // The mark of a frozen name stands first and leads nobody.
+        limit: 2,
+        sort_order: SortOrder::Ascend as i32,
+        sort_target: SortTarget::Create as i32,
+        serializable: local,
+        keys_only: true,
+        ..pb::RangeRequest::default()
+    };
+    let answer = client.kv().range(request).await?;
+    let revision = answer.header.map_or(0, |header| header.revision);
+    let kv = answer.kvs.into_iter().find(|kv| !kv.key.ends_with(FROZEN));
+    let (token, key) = kv.map_or((0, String::new()), |kv| {
+        (kv.create_revision, String::from_utf8_lossy(&kv.key).into_owned())
+    });
+    Ok(First { revision, token, key })
+}
+
+async fn details(
+    chart: &Chart,
+    client: &Client,
+    election: &mut Election,
+) -> Result<(), ClientError> {
+    let line = client.lines().candidates(election.name.clone()).await?;
+    let history = client.lines().history(election.name.clone()).await?.tenures;
+    let successor = format!("{:x}", line.successor);
+    election.frozen = line.frozen;
+    election.delay_ms = line.delay_ms;
+    election.candidates =
+        line.candidates.into_iter().map(|one| candidate(chart, &election.name, one)).collect();
+    let chosen = election.candidates.iter().find(|one| one.session == successor);
+    election.successor = chosen.map(|one| one.identity.clone());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let lately = now.saturating_sub(LATELY).as_millis() as u64;
+    let lost =
+        |end: v1::TenureEnd| matches!(end, v1::TenureEnd::Expired | v1::TenureEnd::ConnectionLost);
+    let ended: Vec<_> = history.iter().filter(|tenure| tenure.until_unix_ms > 0).collect();
+    election.lost_lately =
+        ended.iter().filter(|one| one.until_unix_ms >= lately && lost(one.reason())).count();
+    election.last_end = ended.last().map(|tenure| LastEnd {
+        identity: tenure.identity.clone(),
+        token: tenure.token,
+        reason: reason(tenure.reason()),
+    });
+    Ok(())
+}
+
+fn candidate(chart: &Chart, name: &str, one: v1::Candidate) -> Candidate {
+    let session = format!("{:x}", one.session);
+    let known = chart.sessions.iter().find(|known| known.session == session);
+    Candidate {
+        // A client of etcd's is told by itself, when it sees that it is first.
+        told: one.holds && known.is_none_or(|known| known.holds.iter().any(|held| held == name)),
+        identity: if one.identity.is_empty() { session.clone() } else { one.identity },
+        token: one.token,
+        has_lease: one.session != 0,
+        session,
+        holds: one.holds,
+        unhealthy: one.unhealthy,
+        stock: one.stock,
+        since_unix_ms: one.since_unix_ms,
+    }
+}
+
+fn session(info: v1::SessionInfo) -> Session {
+    let names = |wanted: fn(&v1::Place) -> bool| {
+        let wanted = info.places.iter().filter(|place| wanted(place));
+        wanted.map(|place| place.name.clone()).collect()
+    };
+    Session {
+        session: format!("{:x}", info.session),
+        holds: names(|place| place.held),
+        draining: names(|place| place.draining),
+        identity: info.identity,
+        ttl_ms: info.ttl_ms,
+        remaining_ms: info.remaining_ms,
+    }
+}

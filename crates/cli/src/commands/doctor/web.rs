@@ -1,0 +1,52 @@
+//! Plain HTTP questions: a sidecar's belief, a member's wall clock.
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+/// Nobody who is asked here has more to say.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// The server's wall clock, in whole seconds.
+    pub(super) date: Option<SystemTime>,
+    pub(super) body: Bytes,
+}
+
+/// Asks once, for so long at the most.
+pub(super) async fn get(uri: &Uri, port: u16, patience: Duration) -> anyhow::Result<Answer> {
+    let asked = tokio::time::timeout(patience, ask(uri, port)).await;
+    asked.unwrap_or_else(|_| bail!("no answer within {patience:?}"))
+}
+
+async fn ask(uri: &Uri, port: u16) -> anyhow::Result<Answer> {
+    if uri.scheme_str().is_some_and(|scheme| scheme != "http") {
+        bail!("only http:// is understood");
+    }
+    let authority = uri.authority().context("no host")?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let stream = TcpStream::connect((host, authority.port_u16().unwrap_or(port))).await?;
+    let (mut send, connection) = handshake(TokioIo::new(stream)).await?;
+    let talking = tokio::spawn(connection);
+    let request = Request::get(uri.path())
+        .header(header::HOST, authority.as_str())
+        .header(header::ACCEPT, "application/json")
+        .body(Empty::<Bytes>::new())?;
+    let answer = send.send_request(request).await?;
+    let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok());
+    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let status = answer.status();
+    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|cause| anyhow::anyhow!("{cause}"))?.to_bytes();
+    talking.abort();
+    Ok(Answer { status, date, body })
+}

@@ -1,0 +1,85 @@
+//! Several members on this machine, in one terminal: to try things out and to break them.
+//!
+//! Every member is a process of its own, `tenure serve` of this very program, on loopback. [`plan`]
+//! says who listens where and keeps what, [`member`] is one process with its talk, [`raft`] watches
+//! who leads the log, [`order`] is what may be typed, [`told`] what is said about it, and [`crew`] is
+//! the loop that has them all. No member outlives it: see `serve/leash.rs`.
+
+mod crew;
+mod input;
+mod member;
+mod order;
+mod plan;
+mod raft;
+mod told;
+
+use std::path::PathBuf;
+
+use crate::args::ClientArgs;
+use crate::exit::{Exit, usage};
+
+use self::crew::Crew;
+use self::plan::Plan;
+
+const MEMBERS_DEFAULT: usize = 3;
+
+/// What to bring up.
+#[derive(Debug, clap::Args)]
+#[command(after_help = order::HELP, after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// How many: 1, 3, 5 or 7 [default: 3, or as many as --data-dir holds]
+    #[arg(value_parser = odd)]
+    members: Option<usize>,
+    /// Keep the data here; without it, it is gone at the end
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The first member's port for clients; each further one is 10 higher; 0 for any [default: 2379, or any if one is taken]
+    #[arg(long, value_name = "PORT")]
+    client_port: Option<u16>,
+    /// The first member's port for members; each further one is 10 higher; 0 for any [default: 2380, or any if one is taken]
+    #[arg(long, value_name = "PORT")]
+    peer_port: Option<u16>,
+    /// Restart a member that ends by itself
+    #[arg(long)]
+    restart: bool,
+    /// More flags of tenure serve, for every member
+    #[arg(last = true, value_name = "FLAGS")]
+    flags: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Type a letter, a number where there is one, and Enter:
+  k 2  kill member 2 with -9    s 2  stop it politely    r 2  restart it (r: all that ended)
+  p 2  pause it (SIGSTOP)       c 2  let it continue     l    kill the raft leader
+  i    show how they are        ?    show this           q    quit
+
+Examples:
+  tenure up                                     three members, until q or Ctrl-C
+  tenure up 5 --data-dir lab                    five, and their data stays in lab
+  tenure up 3 -- --log-level warn               flags of tenure serve for all of them
+  tenure up 3 -w json </dev/null >up.log &      in the background; SIGTERM ends it
+
+Their process ids are shown, so another terminal can be as cruel: kill -9, kill -STOP.
+";
+
+fn odd(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ (1 | 3 | 5 | 7)) => Ok(count),
+        Ok(2 | 4 | 6 | 8) => {
+            Err("an even number survives no more than one less: 1, 3, 5 or 7".into())
+        }
+        _ => Err("1, 3, 5 or 7".into()),
+    }
+}
+
+/// Brings them up and looks after them until told to stop.
+pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
+    let format = client.settings()?.format;
+    if let Some(flag) = args.flags.iter().find(|flag| plan::is_ours(flag)) {
+        return Err(usage(format!("{flag} is for tenure up to decide: see tenure up --help")));
+    }
+    let plan = Plan::make(&args)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // On this thread, because a member dies with the thread that started it.
+    runtime.block_on(async { Crew::new(plan, args.restart, args.flags, format).run().await })
+}

@@ -1,0 +1,265 @@
+//! Who listens where, and where the data is.
+//!
+//! A member's address is part of what its cluster agreed on. So a directory that is kept remembers the
+//! ports in a file, and a cluster that comes up again there listens where it did before.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tempfile::TempDir;
+
+use super::{Args, MEMBERS_DEFAULT};
+use crate::exit::usage;
+
+const CLIENT_PORT: u16 = 2379;
+const PEER_PORT: u16 = 2380;
+/// From one member's port to the next one's.
+const STEP: u16 = 10;
+/// Where free ports are looked for.
+const ANY: Range<u16> = 12_000..32_000;
+/// In a directory that is kept: a line for each member, its two ports.
+const PORTS_FILE: &str = "ports";
+
+/// The settings of `tenure serve` that follow from the plan.
+const OURS: [&str; 9] = [
+    "--name",
+    "--data-dir",
+    "--listen-client-urls",
+    "--advertise-client-urls",
+    "--listen-peer-urls",
+    "--initial-advertise-peer-urls",
+    "--initial-cluster",
+    "--initial-cluster-state",
+    "--log-format",
+];
+
+/// Whether a flag would contradict the plan.
+pub(super) fn is_ours(flag: &str) -> bool {
+    OURS.contains(&flag.split('=').next().unwrap_or(flag))
+}
+
+/// Where one member listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ports {
+    pub(super) client: u16,
+    pub(super) peer: u16,
+}
+
+/// A directory, and whether it stays.
+#[derive(Debug)]
+pub(super) enum Home {
+    Kept(PathBuf),
+    Temporary(TempDir),
+}
+
+impl Home {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Home::Kept(path) => path,
+            Home::Temporary(dir) => dir.path(),
+        }
+    }
+}
+
+/// Everything there is to know before anybody is started.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) home: Home,
+    pub(super) ports: Vec<Ports>,
+}
+
+impl Plan {
+    pub(super) fn make(args: &Args) -> anyhow::Result<Plan> {
+        let Some(dir) = &args.data_dir else {
+            let ports = choose(args, args.members.unwrap_or(MEMBERS_DEFAULT))?;
+            let home = tempfile::Builder::new().prefix("tenure-up-").tempdir();
+            let home = Home::Temporary(home.context("a temporary directory")?);
+            return Ok(Plan { home, ports });
+        };
+        fs::create_dir_all(dir).with_context(|| format!("--data-dir {}", dir.display()))?;
+        let file = dir.join(PORTS_FILE);
+        let ports = match fs::read_to_string(&file) {
+            Ok(text) => remembered(args, &text, &file)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let ports = choose(args, args.members.unwrap_or(MEMBERS_DEFAULT))?;
+                fs::write(&file, written(&ports))
+                    .with_context(|| format!("cannot write {}", file.display()))?;
+                ports
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", file.display()));
+            }
+        };
+        Ok(Plan { home: Home::Kept(dir.clone()), ports })
+    }
+
+    /// All members, as `--initial-cluster` has them.
+    pub(super) fn initial_cluster(&self) -> String {
+        let member = |(at, ports): (usize, &Ports)| format!("{}={}", name(at), url(ports.peer));
+        self.ports.iter().enumerate().map(member).collect::<Vec<_>>().join(",")
+    }
+
+    /// All client addresses, as `TENURE_ENDPOINTS` has them.
+    pub(super) fn endpoints(&self) -> String {
+        let all = self.ports.iter().map(|ports| format!("127.0.0.1:{}", ports.client));
+        all.collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Members are counted from 1.
+pub(super) fn name(at: usize) -> String {
+    format!("n{}", at + 1)
+}
+
+pub(super) fn url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
+}
+
+/// The usual ports if all of them are free, or any. Ports that were asked for must be free.
+fn choose(args: &Args, members: usize) -> anyhow::Result<Vec<Ports>> {
+    if args.client_port == Some(0) || args.peer_port == Some(0) {
+        return any(members);
+    }
+    let asked = args.client_port.is_some() || args.peer_port.is_some();
+    let client = args.client_port.unwrap_or(CLIENT_PORT);
+    let peer = args.peer_port.unwrap_or(if asked { client.saturating_add(1) } else { PEER_PORT });
+    let nth = |base: u16, at: usize| {
+        let port = STEP.checked_mul(at as u16).and_then(|step| base.checked_add(step));
+        port.ok_or_else(|| usage(format!("there are no {members} ports from {base} on")))
+    };
+    let mut ports = Vec::new();
+    for at in 0..members {
+        ports.push(Ports { client: nth(client, at)?, peer: nth(peer, at)? });
+    }
+    match free(&ports) {
+        Ok(()) => Ok(ports),
+        Err(_) if !asked => any(members),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether all of them can be listened to; if not, who is in the way and what to do.
+fn free(ports: &[Ports]) -> anyhow::Result<()> {
+    let mut held = Vec::new();
+    for ports in ports {
+        for (port, flag) in [(ports.client, "--client-port"), (ports.peer, "--peer-port")] {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|cause| {
+                let in_use = cause.kind() == ErrorKind::AddrInUse;
+                let own = held.iter().any(|listener: &TcpListener| {
+                    listener.local_addr().is_ok_and(|at| at.port() == port)
+                });
+                let why = match tenure_server::owner_of(port).filter(|_| in_use) {
+                    _ if own => "two members cannot share it".to_owned(),
+                    Some(owner) => format!("it is in use by {owner}"),
+                    None => cause.to_string(),
+                };
+                anyhow::anyhow!(
+                    "cannot listen on 127.0.0.1:{port}: {why}; choose other ports with {flag}"
+                )
+            })?;
+            held.push(listener);
+        }
+    }
+    Ok(())
+}
+
+/// Any that are free, below those that the kernel gives to outgoing connections: nothing must sit on
+/// one while its member restarts. All are held until all are found, so that no two are the same.
+fn any(members: usize) -> anyhow::Result<Vec<Ports>> {
+    // Not the same beginning for two of us at once.
+    let begin = std::process::id().wrapping_mul(41) as u16 % ANY.len() as u16;
+    let mut candidates = (0..ANY.len() as u16).map(|n| ANY.start + (begin + n) % ANY.len() as u16);
+    let mut held = Vec::new();
+    let mut next = || -> anyhow::Result<u16> {
+        let found = candidates
+            .find_map(|port| Some((TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()?, port)));
+        let (listener, port) = found.context("no free port")?;
+        held.push(listener);
+        Ok(port)
+    };
+    (0..members).map(|_| Ok(Ports { client: next()?, peer: next()? })).collect()
+}
+
+fn written(ports: &[Ports]) -> String {
+    ports.iter().map(|ports| format!("{} {}\n", ports.client, ports.peer)).collect()
+}
+
+/// The ports of a directory that was used before. Whatever was asked for must not contradict them.
+fn remembered(args: &Args, text: &str, file: &Path) -> anyhow::Result<Vec<Ports>> {
+    let line = |line: &str| -> Option<Ports> {
+        let (client, peer) = line.split_once(' ')?;
+        Some(Ports { client: client.parse().ok()?, peer: peer.parse().ok()? })
+    };
+    let ports: Option<Vec<Ports>> = text.lines().map(line).collect();
+    let ports = ports.filter(|ports| !ports.is_empty());
+    let ports = ports.with_context(|| format!("{} is not what tenure up wrote", file.display()))?;
+    let dir = file.parent().unwrap_or(file).display();
+    if args.members.is_some_and(|members| members != ports.len()) {
+        return Err(usage(format!("{dir} holds {} members: leave the number out", ports.len())));
+    }
+    let other = |asked: Option<u16>, is: u16| asked.is_some_and(|asked| asked != 0 && asked != is);
+    if other(args.client_port, ports[0].client) || other(args.peer_port, ports[0].peer) {
+        return Err(usage(format!(
+            "the members in {dir} know each other by their ports: leave --client-port and --peer-port out"
+        )));
+    }
+    free(&ports).with_context(|| {
+        format!("the members in {dir} must listen where they did before ({})", file.display())
+    })?;
+    Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(dir: &Path, members: Option<usize>) -> Args {
+        Args {
+            members,
+            data_dir: Some(dir.to_owned()),
+            client_port: None,
+            peer_port: None,
+            restart: false,
+            flags: vec![],
+        }
+    }
+
+    #[test]
+    fn a_kept_directory_remembers_where_its_members_listen() {
+        let home = tempfile::tempdir().unwrap();
+        let first = Plan::make(&args(home.path(), Some(5))).unwrap();
+        let again = Plan::make(&args(home.path(), None)).unwrap();
+        assert_eq!(first.ports, again.ports);
+        assert_eq!(again.ports.len(), 5);
+        let other = Plan::make(&args(home.path(), Some(3))).unwrap_err();
+        assert!(other.to_string().contains("holds 5 members"), "{other}");
+        fs::write(home.path().join(PORTS_FILE), "nonsense").unwrap();
+        let spoilt = Plan::make(&args(home.path(), None)).unwrap_err();
+        assert!(spoilt.to_string().contains("not what tenure up wrote"), "{spoilt}");
+    }
+
+    #[test]
+    fn a_port_that_was_asked_for_and_is_taken_is_an_error_that_names_the_flag() {
+        let home = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let wanted = Args { client_port: Some(port), ..args(home.path(), Some(1)) };
+        let refused = Plan::make(&wanted).unwrap_err().to_string();
+        let owner = format!("process {}", std::process::id());
+        assert!(refused.contains("--client-port") && refused.contains(&owner), "{refused}");
+        let twice = Args { client_port: Some(port), peer_port: Some(port), ..wanted };
+        drop(taken);
+        let refused = Plan::make(&twice).unwrap_err().to_string();
+        assert!(refused.contains("two members cannot share it"), "{refused}");
+    }
+
+    #[test]
+    fn flags_that_would_contradict_the_plan_are_known() {
+        assert!(is_ours("--name") && is_ours("--data-dir=x"));
+        assert!(!is_ours("--log-level") && !is_ours("--names"));
+    }
+}

@@ -1,0 +1,65 @@
+//! docs/TUTORIAL.md, played from top to bottom in two terminals.
+#![allow(clippy::unwrap_used)]
+
+use std::{fs, panic};
+
+use tenure_e2e::{Desk, page};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/TUTORIAL.md");
+
+#[test]
+fn every_block_of_the_tutorial_does_what_the_page_says() {
+    let steps = page::steps(&fs::read_to_string(PAGE).unwrap());
+    let typed = steps.iter().filter(|step| matches!(step.act, page::Act::Type(..))).count();
+    assert!(typed > 10, "{typed} blocks were found");
+    Desk::with_terminals(2).play(&steps);
+}
+
+/// The page begins where somebody has a cluster, a leader, and the file of somebody else.
+#[test]
+fn the_doctor_says_what_its_page_says() {
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/DOCTOR.md");
+    let before = "```sh terminal=1\ntenure up 2>up.log &\n```\n```text\n…\nexport …\n```\n\
+                  ```sh terminal=1\ntenure elect jobs --identity bob &\n```\n\
+                  ```text\nwaiting to lead jobs\nleading jobs with token …\n```\n";
+    let mut desk = Desk::with_terminals(1);
+    let until = std::time::SystemTime::now() + std::time::Duration::from_secs(600);
+    let until = until.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    desk.file(
+        "jobs.json",
+        &format!(
+            r#"{{"name":"alice","election":"jobs","identity":"alice","is_leader":true,"token":1,
+            "expires_in_ms":600000,"valid_until_unix_ms":{until}}}"#
+        ),
+    );
+    let mut steps = page::steps(before);
+    steps.extend(page::steps(&fs::read_to_string(PAGE).unwrap()));
+    desk.play(&steps);
+}
+
+/// A page that does not say the truth must fail, or the test above is worth nothing.
+#[test]
+fn a_page_that_is_wrong_is_noticed() {
+    let fails = |page: &str| {
+        let steps = page::steps(page);
+        let hasty = std::time::Duration::from_secs(2);
+        let played = panic::catch_unwind(|| Desk::with_terminals(1).within(hasty).play(&steps));
+        *played.expect_err(page).downcast::<String>().unwrap()
+    };
+    let said = fails("```sh terminal=1\necho one\n```\n```text\ntwo\n```\n");
+    assert!(said.contains("line 4") && said.contains("one") && said.contains("two"), "{said}");
+    let said = fails("```sh terminal=1\ntrue\nfalse\n```\n");
+    assert!(said.contains("the exit code was 1, not 0"), "{said}");
+}
+
+#[test]
+fn a_terminal_is_as_a_reader_has_it() {
+    let page = "```sh terminal=1\nfor n in 1 2; do\n  echo line $n\ndone\n```\n\
+                ```text\nline 1\nline 2\n```\n\
+                ```sh terminal=1\ncat\n```\n\
+                <!-- terminal 1: type hello -->\n```text\nhello\n```\n\
+                <!-- terminal 1: Ctrl-C -->\n\
+                ```sh terminal=1 exit=3\nsh -c 'exit 3'\n```\n\
+                ```sh terminal=2\ntest ! -e /proc/net/none && echo apart\n```\n```text\napart\n```\n";
+    Desk::with_terminals(2).play(&page::steps(page));
+}

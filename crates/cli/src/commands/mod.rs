@@ -6,6 +6,7 @@ mod compact;
 mod defrag;
 mod del;
 mod endpoint;
+mod fence;
 mod get;
 mod import;
 mod lease;
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Freeze(line::rule::Name),
     /// End a freeze
     Resume(line::rule::Name),
+    /// Stand before a service and refuse the writes of holders that were replaced
+    Fence(Box<fence::Args>),
     /// Write a key, on a condition if you like
     Put(put::Args),
     /// Read a key or a range of keys
@@ -115,6 +118,7 @@ impl Command {
             Command::Evict(args) => block_on(line::rule::evict(args, client.settings()?)),
             Command::Freeze(args) => block_on(line::rule::freeze(args, client.settings()?)),
             Command::Resume(args) => block_on(line::rule::resume(args, client.settings()?)),
+            Command::Fence(args) => fence::run(*args, client),
             Command::Put(args) => block_on(put::run(args, client.settings()?)),
             Command::Get(args) => block_on(get::run(args, client.settings()?)),
             Command::Del(args) => block_on(del::run(args, client.settings()?)),

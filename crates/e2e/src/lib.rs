@@ -9,7 +9,7 @@
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
 //! [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
 //! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
-//! output, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
+//! output, [`Fence`] is the fencing proxy and [`Upstream`] what it stands before, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
@@ -20,6 +20,7 @@ mod cluster;
 mod ctl;
 mod etcd;
 pub mod faults;
+mod fence;
 mod gateway;
 mod load;
 mod member;
@@ -32,6 +33,7 @@ mod register;
 pub mod session;
 mod side;
 pub mod tools;
+mod upstream;
 mod wait;
 mod watcher;
 
@@ -40,6 +42,7 @@ pub use caller::{Caller, Observer, Waiting};
 pub use cluster::{Cluster, Plan, hash_everywhere};
 pub use ctl::{Ctl, Said};
 pub use etcd::Etcd;
+pub use fence::{Answered, Fence};
 pub use gateway::{Gateway, Lines, Posted};
 pub use load::{Load, Record};
 pub use member::{Member, Spawn};
@@ -49,6 +52,7 @@ pub use postgres::Postgres;
 pub use program::Program;
 pub use register::Register;
 pub use side::Side;
+pub use upstream::Upstream;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 

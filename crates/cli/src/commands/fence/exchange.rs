@@ -16,20 +16,19 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming};
+use hyper::body::{Body, Incoming};
 use tenure::fence::Passage;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer::Failure;
 use super::metrics::InFlight;
 use super::pass::answered;
 use super::pool::Connection;
-use super::reply::Reply;
+use super::reply::{Pipe, Reply};
 use super::upload::{Progress, Upload};
 use super::{Alive, BoxError, Worker, head};
 
@@ -168,16 +167,11 @@ impl Exchange {
             let _ = answer.send(Ok(Response::from_parts(parts, Reply::Said(None))));
             return self.end(connection).await;
         }
-        let (frames, reply) = mpsc::channel(FRAMES_WAITING_MAX);
-        let listens = answer.send(Ok(Response::from_parts(parts, Reply::Piped(reply)))).is_ok();
-        match self.pump(&mut body, &frames, listens).await {
+        let (pipe, reply) = Pipe::new(FRAMES_WAITING_MAX);
+        let listens = answer.send(Ok(Response::from_parts(parts, reply))).is_ok();
+        match self.pump(&mut body, pipe, listens).await {
             Ok(()) => self.end(connection).await,
-            Err(error) => {
-                // The connection first: what the client learns must already be true.
-                drop(connection);
-                let _ = frames.try_send(Err(error));
-                End::Unknown
-            }
+            Err(_) => End::Unknown,
         }
     }
 
@@ -185,7 +179,7 @@ impl Exchange {
     async fn pump(
         &self,
         body: &mut Incoming,
-        client: &mpsc::Sender<Result<Frame<Bytes>, BoxError>>,
+        client: Pipe,
         mut listens: bool,
     ) -> Result<(), BoxError> {
         let waits = self.worker.proxy.waits;
@@ -197,12 +191,15 @@ impl Exchange {
             let by = all_by.unwrap_or_else(|| Instant::now() + waits.upstream);
             let frame = match timeout_at(by, body.frame()).await {
                 Err(_) => return Err("the upstream paused for too long".into()),
-                Ok(None) => return Ok(()),
                 Ok(Some(frame)) => frame?,
+                Ok(None) if listens => {
+                    client.end();
+                    return Ok(());
+                }
+                Ok(None) => return Ok(()),
             };
             if listens {
-                let sent = timeout(waits.client, client.send(Ok(frame))).await;
-                listens = matches!(sent, Ok(Ok(())));
+                listens = timeout(waits.client, client.send(frame)).await.unwrap_or(false);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -21,12 +22,57 @@ pub(super) enum Reply {
     /// The upstream's answer to what only passes, straight from its connection.
     Passed(Passed),
     /// The upstream's answer to an exchange, from the task that has it.
-    Piped(mpsc::Receiver<Result<Frame<Bytes>, BoxError>>),
+    Piped(Piped),
 }
 
 impl From<String> for Reply {
     fn from(text: String) -> Reply {
         Reply::Said(Some(text.into()))
+    }
+}
+
+/// An answer's frames, as its exchange hands them over.
+#[derive(Debug)]
+pub(super) struct Piped {
+    frames: mpsc::Receiver<Frame<Bytes>>,
+    whole: Arc<AtomicBool>,
+}
+
+/// The other end of it.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    frames: mpsc::Sender<Frame<Bytes>>,
+    whole: Arc<AtomicBool>,
+}
+
+impl Pipe {
+    /// A pipe with room for so many frames.
+    pub(super) fn new(frames_max: usize) -> (Pipe, Reply) {
+        let (sender, frames) = mpsc::channel(frames_max);
+        let whole = Arc::new(AtomicBool::new(false));
+        let pipe = Pipe { frames: sender, whole: Arc::clone(&whole) };
+        (pipe, Reply::Piped(Piped { frames, whole }))
+    }
+
+    /// Hands a frame over. Says whether anybody is there to take it.
+    pub(super) async fn send(&self, frame: Frame<Bytes>) -> bool {
+        self.frames.send(frame).await.is_ok()
+    }
+
+    /// That was all. A pipe that is dropped without this word tells the client that something is
+    /// missing: of an answer in chunks it could not know otherwise.
+    pub(super) fn end(self) {
+        self.whole.store(true, Ordering::Release);
+    }
+}
+
+impl Piped {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match ready!(self.frames.poll_recv(cx)) {
+            Some(frame) => Poll::Ready(Some(Ok(frame))),
+            None if self.whole.load(Ordering::Acquire) => Poll::Ready(None),
+            None => Poll::Ready(Some(Err("the upstream's answer is not complete".into()))),
+        }
     }
 }
 
@@ -101,7 +147,7 @@ impl Body for Reply {
         match &mut *self {
             Reply::Said(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
             Reply::Passed(passed) => passed.poll(cx),
-            Reply::Piped(frames) => frames.poll_recv(cx),
+            Reply::Piped(piped) => piped.poll(cx),
         }
     }
 

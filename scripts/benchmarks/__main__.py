@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import parts
+from . import fence, parts
 from .cluster import Cluster
 from .load import Load
 
@@ -20,6 +20,7 @@ PARTS = {
     "start": ("Starting", parts.start),
     "elections": ("Elections and locks", parts.elections),
     "growth": ("Growing", parts.growth),
+    "fence": ("Fencing proxy", fence.fence),
 }
 
 
@@ -66,7 +67,7 @@ def commit():
 
 
 def table(rows):
-    head = ["", "etcd 3.5.1", "tenure", "ratio", "asked for", ""]
+    head = ["", getattr(rows[0], "beside", "etcd 3.5.1"), "tenure", "ratio", "asked for", ""]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row.cells()) + " |" for row in rows]
     return "\n".join(lines)

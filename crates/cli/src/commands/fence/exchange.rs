@@ -14,11 +14,11 @@
 //! sending or reading for `--client-timeout`, and the rest of an answer that nobody reads any more is
 //! read for one `--upstream-timeout` in all.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Request, Response};
-use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tenure::fence::Passage;
 use tokio::sync::oneshot;
@@ -118,8 +118,7 @@ impl Exchange {
     ) -> Result<(Response<Incoming>, Connection), Failure> {
         loop {
             let mut connection = self.worker.pool.take().await?;
-            let sending = connection.sender.try_send_request(request);
-            let Some(sent) = self.unless_silent(sending).await else {
+            let Some(sent) = self.unless_silent(connection.send(request)).await else {
                 return Err(Failure::Silent);
             };
             let mut error = match sent {
@@ -155,7 +154,7 @@ impl Exchange {
     async fn hand_over(
         &mut self,
         response: Response<Incoming>,
-        connection: Connection,
+        mut connection: Connection,
         answer: Answer,
     ) -> End {
         if self.only_reads {
@@ -169,7 +168,7 @@ impl Exchange {
         }
         let (pipe, reply) = Pipe::new(FRAMES_WAITING_MAX);
         let listens = answer.send(Ok(Response::from_parts(parts, reply))).is_ok();
-        match self.pump(&mut body, pipe, listens).await {
+        match self.pump(&mut connection, &mut body, pipe, listens).await {
             Ok(()) => self.end(connection).await,
             Err(_) => End::Unknown,
         }
@@ -178,6 +177,7 @@ impl Exchange {
     /// Carries the answer's body over, as long as somebody listens; reads it to its end all the same.
     async fn pump(
         &self,
+        connection: &mut Connection,
         body: &mut Incoming,
         client: Pipe,
         mut listens: bool,
@@ -189,7 +189,8 @@ impl Exchange {
                 all_by = Some(Instant::now() + waits.upstream);
             }
             let by = all_by.unwrap_or_else(|| Instant::now() + waits.upstream);
-            let frame = match timeout_at(by, body.frame()).await {
+            let next = poll_fn(|cx| connection.poll_frame(body, cx));
+            let frame = match timeout_at(by, next).await {
                 Err(_) => return Err("the upstream paused for too long".into()),
                 Ok(Some(frame)) => frame?,
                 Ok(None) if listens => {
@@ -199,21 +200,22 @@ impl Exchange {
                 Ok(None) => return Ok(()),
             };
             if listens {
-                listens = timeout(waits.client, client.send(frame)).await.unwrap_or(false);
+                let sending = timeout(waits.client, client.send(frame));
+                listens = connection.during(sending).await.unwrap_or(false);
             }
         }
     }
 
     /// The answer is complete. If the request is, too, the connection is ready for the next one.
     async fn end(&mut self, mut connection: Connection) -> End {
-        let ready = timeout(self.worker.proxy.waits.upstream, connection.sender.ready()).await;
-        match ready {
-            Ok(Ok(())) => {
+        let done = timeout(self.worker.proxy.waits.upstream, connection.is_done()).await;
+        match done {
+            Ok(true) => {
                 self.inside = None;
                 End::Whole(connection)
             }
             // The upstream said that it closes behind its answer, which is complete: so is the exchange.
-            Ok(Err(_)) if !self.progress.failed() => {
+            Ok(false) if !self.progress.failed() => {
                 self.inside = None;
                 drop(connection);
                 End::Unknown

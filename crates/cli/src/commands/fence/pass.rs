@@ -32,10 +32,10 @@ async fn ask(worker: &Worker, parts: Parts) -> Result<(Response<Incoming>, Conne
         // can be asked again, on a new one in the end.
         let again = connection.reused.then(|| parts.clone());
         let request = Request::from_parts(parts, Upload::default());
-        match (connection.sender.send_request(request).await, again) {
+        match (connection.send(request).await, again) {
             (Ok(answer), _) => return answered(answer, connection),
             (Err(_), Some(again)) => parts = again,
-            (Err(cause), None) => return Err(Failure::Broken(cause)),
+            (Err(error), None) => return Err(Failure::Broken(error.into_error())),
         }
     }
 }

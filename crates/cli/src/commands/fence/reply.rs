@@ -103,7 +103,11 @@ impl Passed {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Poll::Ready(next) = Pin::new(&mut self.body).poll_frame(cx) else {
+        let Some(connection) = &mut self.connection else {
+            // The last frame was handed over, and the connection with it.
+            return Poll::Ready(None);
+        };
+        let Poll::Ready(next) = connection.poll_frame(&mut self.body, cx) else {
             let wait = self.wait;
             let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait)));
             ready!(pause.as_mut().poll(cx));

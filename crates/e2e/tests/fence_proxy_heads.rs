@@ -79,6 +79,95 @@ async fn the_upstream_sees_for_whom_we_ask_and_nothing_of_the_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_plain_read_looks_the_same_to_the_upstream() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &["--rewrite-host"]).await;
+    let sent = [("X-Forwarded-For", "10.1.1.1"), ("X-Forwarded-Proto", "https"), ("Accept", "a/b")];
+    // The second one is no plain read: it goes another way.
+    let special = [&sent[..], &[("Fencing-Token", "1")]].concat();
+    let seen = async |headers| {
+        let head = proxy.send("GET", "/head?x=%20", headers, "").await.body;
+        let mut lines: Vec<_> = head.lines().map(str::to_owned).collect();
+        lines.retain(|line| !line.starts_with("fencing-token"));
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(seen(&sent).await, seen(&special).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_carries_everything_in_order() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &[]).await;
+    let put = "PUT /value HTTP/1.1\r\nHost: h\r\nFencing-Token: 4\r\nContent-Length: 3\r\n\r\nnew";
+    let read = |method: &str, path: &str, end: &str| {
+        format!("{method} {path} HTTP/1.1\r\nHost: h\r\n{end}\r\n")
+    };
+    let requests = [
+        read("GET", "/bytes/9", ""),
+        read("HEAD", "/value", ""),
+        read("GET", "/value", ""),
+        put.to_owned(),
+        read("GET", "/value", "Connection: close\r\n"),
+    ];
+    for pieces in [1, 7, 4096] {
+        let mut stream = TcpStream::connect(&proxy.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        for piece in requests.concat().as_bytes().chunks(pieces) {
+            stream.write_all(piece).await.unwrap();
+        }
+        let mut answers = String::new();
+        timeout(PATIENCE, stream.read_to_string(&mut answers)).await.unwrap().unwrap();
+        assert_eq!(statuses(&answers), ["200"; 5], "{answers}");
+        assert!(answers.contains("xxxxxxxxx") && answers.ends_with("\r\n\r\nnew"), "{answers}");
+    }
+}
+
+/// An upstream that answers everything with these bytes, and closes.
+async fn answering(bytes: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    if stream.read_buf(&mut head).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                }
+                let _ = stream.write_all(bytes).await;
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_ends_where_it_says_or_is_seen_to_be_cut_off() {
+    let get = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    let close = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    for (answer, seen, plain_end) in [
+        (&b"HTTP/1.0 200 OK\r\n\r\nuntil the end"[..], vec!["200"], "until the end"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut", vec!["200"], "cut"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ncut", vec!["200"], "cut"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxy", vec!["502"], "}"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", vec!["502"], "}"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", vec!["502"], "}"),
+        (b"", vec!["502"], "}"),
+    ] {
+        let proxy = fence(&answering(answer).await, &[]).await;
+        let shown = String::from_utf8_lossy(answer);
+        // The client's connection ends with an answer that has no other end, or none at all.
+        let plain = exchange(&proxy, get).await;
+        assert_eq!(statuses(&plain), seen, "{shown}: {plain}");
+        assert!(plain.ends_with(plain_end), "{shown}: {plain}");
+        let other = exchange(&proxy, close).await;
+        assert!(!other.ends_with("0\r\n\r\n") || answer.starts_with(b"HTTP/1.0"), "{other}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn large_heads_pass_and_larger_ones_are_refused() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream.url, &[]).await;
@@ -209,7 +298,11 @@ async fn a_read_is_asked_again_when_an_old_connection_ends_and_a_write_is_not() 
     for _ in 0..3 {
         assert_eq!(proxy.get("/").await.status, 200, "on a new connection, in the end");
     }
-    let write = proxy.send("PUT", "/", &[("Fencing-Token", "1")], "x").await;
+    let read = [("Fencing-Token", "1")];
+    for _ in 0..3 {
+        assert_eq!(proxy.send("GET", "/", &read, "").await.status, 200, "with a token, too");
+    }
+    let write = proxy.put("/", 1, "x").await;
     assert_eq!(write.status, 502, "it may have been done");
     assert!(write.json()["next"].as_str().unwrap().contains("read back"));
     assert_eq!(proxy.put("/", 1, "x").await.status, 200);

@@ -13,7 +13,7 @@ pub(super) enum Failure {
     /// There is no connection to it. It has seen nothing of the request.
     Unreachable(io::Error),
     /// The connection ended before the answer began.
-    Broken(hyper::Error),
+    Broken(String),
     /// It kept silent for too long.
     Silent,
     /// The client did not send all of its request.
@@ -46,7 +46,8 @@ impl Failure {
     pub(super) const REASONS: [&'static str; 6] =
         ["unreachable", "broken", "timeout", "client", "upgrade", "target"];
 
-    fn status(&self) -> StatusCode {
+    /// The status to answer with.
+    pub(super) fn status(&self) -> StatusCode {
         match self {
             Failure::Unreachable(_) | Failure::Broken(_) => StatusCode::BAD_GATEWAY,
             Failure::Silent => StatusCode::GATEWAY_TIMEOUT,
@@ -85,10 +86,14 @@ impl Failure {
         }
     }
 
+    /// The body of the answer.
+    pub(super) fn json(&self) -> String {
+        serde_json::json!({ "error": self.error(), "next": self.next_step() }).to_string()
+    }
+
     /// The whole answer.
     pub(super) fn response(&self) -> Response<Reply> {
-        let json = serde_json::json!({ "error": self.error(), "next": self.next_step() });
-        let mut response = Response::new(Reply::from(json.to_string()));
+        let mut response = Response::new(Reply::from(self.json()));
         *response.status_mut() = self.status();
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(CONTENT_TYPE, json);

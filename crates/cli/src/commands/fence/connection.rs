@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response};
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,12 +16,12 @@ use tokio::sync::watch;
 use super::answer::Failure;
 use super::exchange::{Inside, exchange};
 use super::head;
-use super::pass::pass;
+use super::lane::Lane;
 use super::reply::Reply;
 use super::{Alive, Worker};
 
 /// How long a client may take for a request's head, and keep a connection that it does not use.
-const HEAD_MAX: Duration = Duration::from_secs(60);
+pub(super) const HEAD_MAX: Duration = Duration::from_secs(60);
 
 /// Serves a connection until either side ends it, or we stop.
 pub(super) async fn serve(
@@ -34,6 +34,7 @@ pub(super) async fn serve(
     let _ = stream.set_nodelay(true);
     let address = HeaderValue::from_str(&peer.ip().to_canonical().to_string());
     let address = address.expect("an address has no characters that a header cannot have");
+    let Some(stream) = Lane::new(&worker, stream, &address).travel(&mut stop).await else { return };
     let client = Arc::new(Client { worker, address, alive });
     let service = service_fn(move |request| {
         let client = Arc::clone(&client);
@@ -85,12 +86,10 @@ impl Client {
         if ours.is_none() {
             return self.failed(Failure::Target);
         }
-        let answered = if inside.is_none() && body.is_end_stream() {
+        if inside.is_none() {
             proxy.metrics.passed();
-            pass(&self.worker, parts).await
-        } else {
-            exchange(&self.worker, parts, body, inside, self.alive.clone()).await
-        };
+        }
+        let answered = exchange(&self.worker, parts, body, inside, self.alive.clone()).await;
         answered.unwrap_or_else(|failure| self.failed(failure))
     }
 

@@ -1,4 +1,4 @@
-//! One request with a token, or with a body, from the gate to its end at the upstream.
+//! One request from the gate to its end at the upstream.
 //!
 //! The exchange is a task of its own. A client that hangs up does not end it: the upstream does not
 //! forget what it was told, so neither may the gate. The passage is held until
@@ -14,11 +14,11 @@
 //! sending or reading for `--client-timeout`, and the rest of an answer that nobody reads any more is
 //! read for one `--upstream-timeout` in all.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use tenure::fence::Passage;
 use tokio::sync::oneshot;
@@ -26,7 +26,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer::Failure;
 use super::metrics::InFlight;
-use super::pass::answered;
 use super::pool::Connection;
 use super::reply::{Pipe, Reply};
 use super::upload::{Progress, Upload};
@@ -34,6 +33,15 @@ use super::{Alive, BoxError, Worker, head};
 
 /// How many frames of an answer may wait for a client to read them.
 const FRAMES_WAITING_MAX: usize = 4;
+
+/// A request like this one, which has no body.
+fn head_of(request: &Request<Upload>) -> Request<Upload> {
+    let mut again = Request::new(Upload::default());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    again
+}
 
 /// Being inside the gate, and counted as such.
 #[derive(Debug)]
@@ -118,18 +126,26 @@ impl Exchange {
     ) -> Result<(Response<Incoming>, Connection), Failure> {
         loop {
             let mut connection = self.worker.pool.take().await?;
-            let Some(sent) = self.unless_silent(connection.send(request)).await else {
+            // What only reads, and has no body, can be asked again.
+            let again = (self.only_reads && connection.reused && request.body().is_end_stream())
+                .then(|| head_of(&request));
+            let sending = connection.sender.try_send_request(request);
+            let Some(sent) = self.unless_silent(sending).await else {
                 return Err(Failure::Silent);
             };
             let mut error = match sent {
-                Ok(response) => return answered(response, connection),
+                // Nobody asked for another protocol.
+                Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    return Err(Failure::Upgrade);
+                }
+                Ok(response) => return Ok((response, connection)),
                 Err(error) => error,
             };
-            // What comes back was not sent. Anything else may have arrived, and is not sent twice.
-            match error.take_message() {
+            // What comes back was not sent. Of the rest, a write may have arrived, and is not sent twice.
+            match error.take_message().or(again) {
                 Some(unsent) if connection.reused => request = unsent,
                 _ if self.progress.failed() => return Err(Failure::ClientStopped),
-                _ => return Err(Failure::Broken(error.into_error())),
+                _ => return Err(Failure::Broken(error.into_error().to_string())),
             }
         }
     }
@@ -154,7 +170,7 @@ impl Exchange {
     async fn hand_over(
         &mut self,
         response: Response<Incoming>,
-        mut connection: Connection,
+        connection: Connection,
         answer: Answer,
     ) -> End {
         if self.only_reads {
@@ -168,7 +184,7 @@ impl Exchange {
         }
         let (pipe, reply) = Pipe::new(FRAMES_WAITING_MAX);
         let listens = answer.send(Ok(Response::from_parts(parts, reply))).is_ok();
-        match self.pump(&mut connection, &mut body, pipe, listens).await {
+        match self.pump(&mut body, pipe, listens).await {
             Ok(()) => self.end(connection).await,
             Err(_) => End::Unknown,
         }
@@ -177,7 +193,6 @@ impl Exchange {
     /// Carries the answer's body over, as long as somebody listens; reads it to its end all the same.
     async fn pump(
         &self,
-        connection: &mut Connection,
         body: &mut Incoming,
         client: Pipe,
         mut listens: bool,
@@ -189,8 +204,7 @@ impl Exchange {
                 all_by = Some(Instant::now() + waits.upstream);
             }
             let by = all_by.unwrap_or_else(|| Instant::now() + waits.upstream);
-            let next = poll_fn(|cx| connection.poll_frame(body, cx));
-            let frame = match timeout_at(by, next).await {
+            let frame = match timeout_at(by, body.frame()).await {
                 Err(_) => return Err("the upstream paused for too long".into()),
                 Ok(Some(frame)) => frame?,
                 Ok(None) if listens => {
@@ -200,22 +214,21 @@ impl Exchange {
                 Ok(None) => return Ok(()),
             };
             if listens {
-                let sending = timeout(waits.client, client.send(frame));
-                listens = connection.during(sending).await.unwrap_or(false);
+                listens = timeout(waits.client, client.send(frame)).await.unwrap_or(false);
             }
         }
     }
 
     /// The answer is complete. If the request is, too, the connection is ready for the next one.
     async fn end(&mut self, mut connection: Connection) -> End {
-        let done = timeout(self.worker.proxy.waits.upstream, connection.is_done()).await;
-        match done {
-            Ok(true) => {
+        let ready = timeout(self.worker.proxy.waits.upstream, connection.sender.ready()).await;
+        match ready {
+            Ok(Ok(())) => {
                 self.inside = None;
                 End::Whole(connection)
             }
             // The upstream said that it closes behind its answer, which is complete: so is the exchange.
-            Ok(false) if !self.progress.failed() => {
+            Ok(Err(_)) if !self.progress.failed() => {
                 self.inside = None;
                 drop(connection);
                 End::Unknown

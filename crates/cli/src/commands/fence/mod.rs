@@ -1,11 +1,11 @@
 //! A reverse proxy that lets only the newest holder through, for services that cannot be changed.
 //!
 //! A request comes in on a connection ([`connection`]), its head is looked at ([`door`]: token,
-//! [`resource`], is the token possible, does the gate open), and it goes on to the upstream. What
-//! carries no token and no body only passes ([`pass`]). Everything else becomes an [`exchange`]: a task
-//! of its own, which nobody's hanging up can cancel, and which holds the passage through the gate until
-//! the upstream has ended its part. The table of answers to those who do not come in is the library's
-//! ([`tenure::fence::http`]); [`answer`] has the proxy's own.
+//! [`resource`], is the token possible, does the gate open), and it becomes an [`exchange`] with the
+//! upstream: a task of its own, which nobody's hanging up can cancel, and which holds the passage through
+//! the gate until the upstream has ended its part. The table of answers to those who do not come in is
+//! the library's ([`tenure::fence::http`]); [`answer`] has the proxy's own. Before all that there is a
+//! [`lane`] for what only passes: plain reads, byte by byte.
 //!
 //! Each worker is a thread with a runtime and a [`pool`] of connections of its own; they share the gate
 //! and nothing else that is waited for. [`serve`] accepts connections, deals them out in turn, and ends
@@ -19,8 +19,8 @@ mod connection;
 mod door;
 mod exchange;
 mod head;
+mod lane;
 mod metrics;
-mod pass;
 mod pool;
 mod reply;
 mod resource;
@@ -73,4 +73,5 @@ type Alive = tokio::sync::mpsc::Sender<std::convert::Infallible>;
 struct Worker {
     proxy: Arc<Proxy>,
     pool: Arc<pool::Pool>,
+    stock: lane::Stock,
 }

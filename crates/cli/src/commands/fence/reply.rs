@@ -4,23 +4,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
-use tokio::time::Sleep;
 
 use super::BoxError;
-use super::pool::{Connection, Pool};
 
 /// What a client gets.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// Our own words, or none.
     Said(Option<Bytes>),
-    /// The upstream's answer to what only passes, straight from its connection.
-    Passed(Passed),
     /// The upstream's answer to an exchange, from the task that has it.
     Piped(Piped),
 }
@@ -76,70 +71,6 @@ impl Piped {
     }
 }
 
-/// The rest of an answer, and the connection it comes on.
-#[derive(Debug)]
-pub(super) struct Passed {
-    body: Incoming,
-    connection: Option<Connection>,
-    pool: Arc<Pool>,
-    /// How long the upstream may pause.
-    wait: Duration,
-    pause: Option<Pin<Box<Sleep>>>,
-}
-
-impl Passed {
-    /// Gives the connection back as soon as there is no more.
-    pub(super) fn reply(
-        body: Incoming,
-        connection: Connection,
-        pool: Arc<Pool>,
-        wait: Duration,
-    ) -> Reply {
-        if body.is_end_stream() {
-            pool.give_back(connection);
-            return Reply::Said(None);
-        }
-        Reply::Passed(Passed { body, connection: Some(connection), pool, wait, pause: None })
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(connection) = &mut self.connection else {
-            // The last frame was handed over, and the connection with it.
-            return Poll::Ready(None);
-        };
-        let Poll::Ready(next) = connection.poll_frame(&mut self.body, cx) else {
-            let wait = self.wait;
-            let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait)));
-            ready!(pause.as_mut().poll(cx));
-            self.connection = None;
-            return Poll::Ready(Some(Err("the upstream paused for too long".into())));
-        };
-        self.pause = None;
-        match next {
-            Some(Ok(frame)) => {
-                if self.body.is_end_stream() {
-                    self.end();
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Some(Err(error)) => {
-                self.connection = None;
-                Poll::Ready(Some(Err(error.into())))
-            }
-            None => {
-                self.end();
-                Poll::Ready(None)
-            }
-        }
-    }
-
-    fn end(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            self.pool.give_back(connection);
-        }
-    }
-}
-
 impl Body for Reply {
     type Data = Bytes;
     type Error = BoxError;
@@ -150,7 +81,6 @@ impl Body for Reply {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut *self {
             Reply::Said(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            Reply::Passed(passed) => passed.poll(cx),
             Reply::Piped(piped) => piped.poll(cx),
         }
     }
@@ -158,7 +88,6 @@ impl Body for Reply {
     fn is_end_stream(&self) -> bool {
         match self {
             Reply::Said(text) => text.is_none(),
-            Reply::Passed(passed) => passed.body.is_end_stream(),
             Reply::Piped(_) => false,
         }
     }
@@ -168,7 +97,6 @@ impl Body for Reply {
             Reply::Said(text) => {
                 SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64))
             }
-            Reply::Passed(passed) => passed.body.size_hint(),
             // An answer whose length is known says so in its head.
             Reply::Piped(_) => SizeHint::default(),
         }

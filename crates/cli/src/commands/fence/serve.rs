@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::door::Door;
+use super::lane::Stock;
 use super::metrics::{InFlight, Metrics};
 use super::pool::Pool;
 use super::talk::Talk;
@@ -174,7 +175,8 @@ impl Workers {
             let (inbox, arrivals) = mpsc::unbounded_channel();
             inboxes.push(inbox);
             let pool = Arc::new(Pool::new(proxy.upstream.clone()));
-            let worker = Arc::new(Worker { proxy: Arc::clone(proxy), pool });
+            let stock = Stock::default();
+            let worker = Arc::new(Worker { proxy: Arc::clone(proxy), pool, stock });
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (stopped, alive) = (stopped.clone(), alive.clone());
             let thread = thread::Builder::new().name(format!("fence-{number}"));

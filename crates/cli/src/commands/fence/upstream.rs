@@ -31,6 +31,11 @@ impl Upstream {
         format!("{}{path}", self.base).parse().ok()
     }
 
+    /// What comes before each request's path.
+    pub(super) fn base(&self) -> &[u8] {
+        self.base.as_bytes()
+    }
+
     /// Whether a target can go on as it came.
     pub(super) fn takes_as_is(&self, asked: &Uri) -> bool {
         self.base.is_empty() && asked.authority().is_none()

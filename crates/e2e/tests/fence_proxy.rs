@@ -269,7 +269,7 @@ async fn while_the_cluster_is_away_the_holder_goes_on_and_nobody_newer_comes() {
         if restarted {
             proxy.program.kill();
             proxy = Fence::start(&flags).await;
-            proxy.program.says("the cluster cannot be asked yet").await;
+            proxy.program.says("until the cluster can be asked").await;
         }
         let unknown = proxy.put("/value", newer, "x").await;
         assert_eq!((unknown.status, unknown.header("retry-after")), (503, Some("1")));

@@ -73,6 +73,8 @@ mod tests {
             "move-leader 8211f1d0f64f3269",
             "defrag --cluster",
             "import --from etcd.db --data-dir n1 --name n1 --initial-cluster n1=http://a:2380",
+            "fence --upstream http://h:1/base --state f --resource-path 2 --patience 1s --endpoints a:1",
+            "fence --upstream http://h:1 --in-memory --no-cluster --header X-Epoch --threads 2",
             "version",
         ] {
             let words = std::iter::once("tenure").chain(line.split(' '));

@@ -21,7 +21,7 @@ use super::door::Door;
 use super::lane::Stock;
 use super::metrics::{InFlight, Metrics};
 use super::pool::Pool;
-use super::talk::Talk;
+use super::talk::{Talk, say};
 use super::{Args, Proxy, Waits, Worker, admin, connection};
 use crate::args::ClientArgs;
 use crate::exit::Exit;
@@ -68,17 +68,15 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     });
     if let Some(admin) = args.admin_listen {
         let listener = listen(admin, "--admin-listen").await?;
-        eprintln!("metrics on http://{}/metrics", listener.local_addr()?);
+        say(&format!("metrics on http://{}/metrics", listener.local_addr()?));
         tokio::spawn(admin::serve(listener, Arc::clone(&proxy)));
     }
     if let Some(horizon) = &proxy.door.horizon
         && let Err(error) = horizon.look().await
     {
-        eprintln!(
-            "the cluster cannot be asked yet, and newer tokens get 503 until it can: {error}"
-        );
+        say(&format!("newer tokens get 503 until the cluster can be asked: {error}"));
     }
-    eprintln!("listening on {address}, in front of {}", args.upstream);
+    say(&format!("listening on {address}, in front of {}", args.upstream));
     tokio::select! {
         () = sleep(args.settle) => {}
         () = signals.next() => return Ok(Exit::Done),
@@ -90,7 +88,7 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         () = signals.next() => {}
     }
     drop(listener);
-    eprintln!("stopping: no more requests are taken; a second signal ends what is under way");
+    say("stopping: no more requests are taken; a second signal ends what is under way");
     let _ = stop.send(true);
     tokio::select! {
         ended = timeout(args.grace, workers.end()) => match ended {
@@ -104,7 +102,7 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
 fn open_gate(args: &Args) -> anyhow::Result<Gate> {
     let limits = args.limits();
     let Some(file) = &args.state else {
-        eprintln!("no state file: after a restart every token is as good as any other");
+        say("no state file: after a restart every token is as good as any other");
         return Ok(Gate::in_memory(limits));
     };
     if args.state_must_exist {
@@ -113,7 +111,7 @@ fn open_gate(args: &Args) -> anyhow::Result<Gate> {
     let is_new = !file.exists();
     let gate = Gate::open_or_create(file, limits)?;
     if is_new {
-        eprintln!("{} is new: this proxy has seen no token yet", file.display());
+        say(&format!("{} is new: this proxy has seen no token yet", file.display()));
     }
     Ok(gate)
 }

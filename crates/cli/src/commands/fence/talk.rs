@@ -1,5 +1,6 @@
 //! What is said on stderr about requests: not more than a line a second of a kind, however many come.
 
+use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,16 +35,21 @@ impl Talk {
                 "" => String::new(),
                 resource => format!(" for {resource:?}"),
             };
-            eprintln!("refused{about} with {status}: {}{more}", turned.away.error(header));
+            say(&format!("refused{about} with {status}: {}{more}", turned.away.error(header)));
         }
     }
 
     /// An answer could not be had.
     pub(super) fn failed(&self, failure: &Failure) {
         if let Some(more) = due(&self.failures, Instant::now()) {
-            eprintln!("{}{more}", failure.error());
+            say(&format!("{}{more}", failure.error()));
         }
     }
+}
+
+/// Says a line. Whoever listened may be gone, and that must not end the proxy.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Whether to say it, and what to add about those that were not said.

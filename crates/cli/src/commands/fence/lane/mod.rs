@@ -32,8 +32,9 @@ use super::answer::Failure;
 use super::connection::HEAD_MAX;
 use super::{Worker, pool};
 
-/// How much is read at once.
+/// How much is read at once from an upstream, and from a client: of the latter there are many.
 const PIECE: usize = 16 * 1024;
+const REQUEST_PIECE: usize = 2 * 1024;
 
 /// A client on the lane.
 pub(super) struct Lane<'a> {
@@ -56,7 +57,7 @@ enum Next {
 
 impl<'a> Lane<'a> {
     pub(super) fn new(worker: &'a Worker, client: TcpStream, address: &'a HeaderValue) -> Lane<'a> {
-        let (inbox, outbox) = (Vec::with_capacity(PIECE), Vec::with_capacity(PIECE));
+        let (inbox, outbox) = (Vec::new(), Vec::new());
         Lane { worker, client, address, inbox, outbox, watch: Watch::default() }
     }
 
@@ -99,7 +100,9 @@ impl<'a> Lane<'a> {
         if *stop.borrow() {
             return false;
         }
-        self.inbox.reserve(PIECE);
+        self.inbox.reserve(REQUEST_PIECE);
+        self.outbox.clear();
+        self.outbox.shrink_to(2 * PIECE);
         tokio::select! {
             biased;
             read = self.watch.within(HEAD_MAX, self.client.read_buf(&mut self.inbox)) => {

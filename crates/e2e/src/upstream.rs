@@ -1,9 +1,11 @@
 //! A small real HTTP service for a proxy to stand before. Each path misbehaves in its own way.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     error::Error,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
@@ -36,7 +38,21 @@ struct State {
     written: Mutex<Vec<(String, String)>>,
     /// Requests to /slow wait here.
     let_go: Semaphore,
+    judged: Mutex<Judged>,
 }
+
+/// What /judge has seen.
+#[derive(Debug, Default)]
+struct Judged {
+    /// How many work under each token.
+    working: BTreeMap<i64, usize>,
+    newest: i64,
+    done: usize,
+    wrong: Vec<String>,
+}
+
+/// How long a request to /judge works.
+const WORK: Duration = Duration::from_millis(3);
 
 impl Upstream {
     /// Starts one.
@@ -52,12 +68,14 @@ impl Upstream {
     /// | `/bytes/N` | sends so many bytes |
     /// | `/head` | says what the request's head was, as lines |
     /// | `/close` | answers, and closes behind it |
+    /// | `/judge` | works for a while, whoever hangs up, and notes if older and newer tokens meet |
     /// | any other | writes what is sent with PUT or POST; answers what was written last |
     pub async fn start() -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("a bound address"));
         let let_go = Semaphore::new(0);
-        let state = State { begun: Mutex::default(), written: Mutex::default(), let_go };
+        let (begun, written, judged) = Default::default();
+        let state = State { begun, written, let_go, judged };
         let state = Arc::new(state);
         let served = Arc::clone(&state);
         tokio::spawn(async move {
@@ -93,6 +111,12 @@ impl Upstream {
         .await;
     }
 
+    /// How many requests /judge has done, and what was wrong with them.
+    pub fn judged(&self) -> (usize, Vec<String>) {
+        let judged = self.state.judged.lock().expect("nobody panics while holding it");
+        (judged.done, judged.wrong.clone())
+    }
+
     /// Lets one request to /slow or /trickle go on.
     pub fn let_go(&self) {
         self.state.let_go.add_permits(1);
@@ -100,6 +124,31 @@ impl Upstream {
 }
 
 impl State {
+    /// What fencing must never let happen: an older token after a newer one, or beside it.
+    fn begin_work(&self, token: i64) {
+        let mut judged = self.judged.lock().expect("nobody panics while holding it");
+        if judged.newest > token {
+            let wrong = format!("{token} began after {}", judged.newest);
+            judged.wrong.push(wrong);
+        }
+        let older = judged.working.range(..token).next().map(|(older, _)| *older);
+        if let Some(older) = older {
+            judged.wrong.push(format!("{token} began while {older} was at work"));
+        }
+        judged.newest = judged.newest.max(token);
+        *judged.working.entry(token).or_default() += 1;
+    }
+
+    fn end_work(&self, token: i64) {
+        let mut judged = self.judged.lock().expect("nobody panics while holding it");
+        judged.done += 1;
+        let working = judged.working.get_mut(&token).expect("it has begun");
+        *working -= 1;
+        if *working == 0 {
+            judged.working.remove(&token);
+        }
+    }
+
     fn write(&self, token: String, body: &Bytes) {
         let text = String::from_utf8_lossy(body).into_owned();
         self.written.lock().expect("nobody panics while holding it").push((token, text));
@@ -177,6 +226,18 @@ async fn serve(
                 bytes += frame?.data_ref().map_or(0, Bytes::len);
             }
             Ok(text(bytes.to_string()))
+        }
+        "/judge" => {
+            body.collect().await?;
+            let token = token.parse()?;
+            // A task of its own: it does not end with the connection.
+            let work = tokio::spawn(async move {
+                state.begin_work(token);
+                tokio::time::sleep(WORK).await;
+                state.end_work(token);
+            });
+            work.await?;
+            Ok(text("judged"))
         }
         "/close" => {
             body.collect().await?;

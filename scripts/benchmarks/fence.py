@@ -122,11 +122,12 @@ def install():
     return all(shutil.which(command) for command in ("nginx", "wrk"))
 
 
-def load(server, seconds):
+def load(server, seconds, header="Accept: */*"):
     """Requests a second, and the proxy's CPU time for each in microseconds."""
     before = server.cpu_seconds()
+    url = f"http://127.0.0.1:{server.port}/"
     said = subprocess.run(
-        ["wrk", "-t", "1", "-c", str(CONNECTIONS), "-d", f"{seconds}s", "--latency", f"http://127.0.0.1:{server.port}/"],
+        ["wrk", "-t", "1", "-c", str(CONNECTIONS), "-d", f"{seconds}s", "--latency", "-H", header, url],
         capture_output=True,
         text=True,
         timeout=seconds + 60,
@@ -142,7 +143,7 @@ def load(server, seconds):
     }
 
 
-def pass_through(bench, root, workers):
+def reads(bench, root, workers, what, header, asked):
     ports = free_ports(3)
     upstream = nginx(root / "upstream", UPSTREAM, ports[0], workers=workers)
     both = {}
@@ -151,22 +152,22 @@ def pass_through(bench, root, workers):
         both["tenure"] = tenure(bench, root / "tenure", ports[2], ports[0], workers)
         runs = {"nginx": [], "tenure": []}
         for server in both.values():
-            load(server, 1)
+            load(server, 1, header)
         for number in range(2 * bench.rounds):
             for kind in ("nginx", "tenure") if number % 2 == 0 else ("tenure", "nginx"):
-                bench.say(f"reads through {kind}, {workers} worker(s)")
-                runs[kind].append(load(both[kind], bench.seconds))
+                bench.say(f"{what} through {kind}, {workers} worker(s)")
+                runs[kind].append(load(both[kind], bench.seconds, header))
     finally:
         for server in [*both.values(), upstream]:
             server.stop()
     rate = {kind: median([run["rate"] for run in of]) for kind, of in runs.items()}
     micros = {kind: median([run["micros"] for run in of]) for kind, of in runs.items()}
     return BesideNginx(
-        f"GET passed through, {CONNECTIONS} connections, {workers} worker(s)",
+        f"{what}, {CONNECTIONS} connections, {workers} worker(s)",
         f"{rate['nginx']:,.0f}/s",
         f"{rate['tenure']:,.0f}/s",
         f"{rate['tenure'] / rate['nginx']:.2f} ×",
-        "0.85 ×" if workers == os.cpu_count() else "",
+        asked,
         f"proxy's CPU µs/request {micros['nginx']:.1f} → {micros['tenure']:.1f}; "
         f"p99 {runs['nginx'][-1]['p99']} → {runs['tenure'][-1]['p99']} (last run); "
         "load, proxy and upstream (nginx, as many workers) share the cores",
@@ -212,9 +213,13 @@ def fence(bench):
         return [BesideNginx("fencing proxy", "", "", "", "", "needs nginx-light and wrk")]
     root = Path(bench.root) / "fence"
     shutil.rmtree(root, ignore_errors=True)
-    rows = []
-    for workers in sorted({1, os.cpu_count() or 1}):
-        rows.append(pass_through(bench, root / str(workers), workers))
-    rows.append(durable_write(bench, root))
+    cores = os.cpu_count() or 1
+    plain, token = ("GET passed through", "Accept: */*"), ("GET with a token", "Fencing-Token: 7")
+    rows = [
+        reads(bench, root / "all", cores, *plain, "0.85 ×"),
+        reads(bench, root / "one", 1, *plain, ""),
+        reads(bench, root / "token", cores, *token, ""),
+        durable_write(bench, root),
+    ]
     shutil.rmtree(root, ignore_errors=True)
     return rows

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tenure::fence::http::TokenRule;
 use tenure::fence::{Gate, Horizon};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,6 +40,7 @@ pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
 
 async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
+    allow_many_files();
     let gate = open_gate(&args)?;
     let horizon = match args.no_cluster {
         true => None,
@@ -97,6 +99,13 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         },
         () = signals.next() => Ok(Exit::Interrupted),
     }
+}
+
+/// Each client is a file to the kernel, and what it asks for another one. Shells allow 1024 until asked
+/// for more, up to a limit that only root may pass.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn open_gate(args: &Args) -> anyhow::Result<Gate> {

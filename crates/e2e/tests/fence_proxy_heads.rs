@@ -162,7 +162,9 @@ async fn an_answer_ends_where_it_says_or_is_seen_to_be_cut_off() {
         let plain = exchange(&proxy, get).await;
         assert_eq!(statuses(&plain), seen, "{shown}: {plain}");
         assert!(plain.ends_with(plain_end), "{shown}: {plain}");
+        // The same on the other way, which this header leads to.
         let other = exchange(&proxy, close).await;
+        assert_eq!(statuses(&other), seen, "{shown}: {other}");
         assert!(!other.ends_with("0\r\n\r\n") || answer.starts_with(b"HTTP/1.0"), "{other}");
     }
 }

@@ -136,7 +136,7 @@ impl Exchange {
             let mut error = match sent {
                 // Nobody asked for another protocol.
                 Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                    return Err(Failure::Upgrade);
+                    return Err(Failure::Broken("it wants to leave HTTP unasked".to_owned()));
                 }
                 Ok(response) => return Ok((response, connection)),
                 Err(error) => error,

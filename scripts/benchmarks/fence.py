@@ -139,8 +139,12 @@ def load(server, seconds, header="Accept: */*"):
     return {
         "rate": float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1]),
         "micros": 1e6 * (server.cpu_seconds() - before) / requests,
-        "p99": re.search(r"99%\s+(\S+)", said)[1],
+        "p99": milliseconds(*re.search(r"99%\s+([\d.]+)(us|ms|s|m)\b", said).groups()),
     }
+
+
+def milliseconds(number, unit):
+    return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60000}[unit]
 
 
 def reads(bench, root, workers, what, header, asked):
@@ -162,6 +166,7 @@ def reads(bench, root, workers, what, header, asked):
             server.stop()
     rate = {kind: median([run["rate"] for run in of]) for kind, of in runs.items()}
     micros = {kind: median([run["micros"] for run in of]) for kind, of in runs.items()}
+    p99 = {kind: median([run["p99"] for run in of]) for kind, of in runs.items()}
     return BesideNginx(
         f"{what}, {CONNECTIONS} connections, {workers} worker(s)",
         f"{rate['nginx']:,.0f}/s",
@@ -169,7 +174,7 @@ def reads(bench, root, workers, what, header, asked):
         f"{rate['tenure'] / rate['nginx']:.2f} ×",
         asked,
         f"proxy's CPU µs/request {micros['nginx']:.1f} → {micros['tenure']:.1f}; "
-        f"p99 {runs['nginx'][-1]['p99']} → {runs['tenure'][-1]['p99']} (last run); "
+        f"p99 ms {p99['nginx']:.1f} → {p99['tenure']:.1f}; "
         "load, proxy and upstream (nginx, as many workers) share the cores",
     )
 

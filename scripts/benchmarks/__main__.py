@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import parts
+from . import fence, parts
 from .cluster import Cluster
 from .load import Load
 from .run import run
@@ -22,6 +22,7 @@ PARTS = {
     "elections": ("Elections and locks", parts.elections),
     "run": ("Commands under a lease", run),
     "growth": ("Growing", parts.growth),
+    "fence": ("Fencing proxy", fence.fence),
 }
 
 
@@ -68,7 +69,7 @@ def commit():
 
 
 def table(rows):
-    head = ["", "etcd 3.5.1", "tenure", "ratio", "asked for", ""]
+    head = ["", getattr(rows[0], "beside", "etcd 3.5.1"), "tenure", "ratio", "asked for", ""]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(row.cells()) + " |" for row in rows]
     return "\n".join(lines)

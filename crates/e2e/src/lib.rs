@@ -11,6 +11,7 @@
 //! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
 //! output, [`Supervised`] `tenure run` with its command and the [`Trail`] it leaves, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! output, [`Desk`] some terminals in which a [`page`] of the docs is played, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
+//! output, [`Fence`] is the fencing proxy and [`Upstream`] what it stands before, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
@@ -21,6 +22,7 @@ mod cluster;
 mod ctl;
 mod etcd;
 pub mod faults;
+mod fence;
 mod gateway;
 mod load;
 mod member;
@@ -37,6 +39,7 @@ pub mod sidecar;
 mod supervised;
 mod terminal;
 pub mod tools;
+mod upstream;
 mod wait;
 mod watcher;
 
@@ -45,6 +48,7 @@ pub use caller::{Caller, Observer, Waiting};
 pub use cluster::{Cluster, Plan, hash_everywhere};
 pub use ctl::{Ctl, Said};
 pub use etcd::Etcd;
+pub use fence::{Answered, Fence};
 pub use gateway::{Gateway, Lines, Posted};
 pub use load::{Load, Record};
 pub use member::{Member, Spawn};
@@ -57,6 +61,7 @@ pub use side::Side;
 pub use sidecar::Sidecar;
 pub use supervised::{Supervised, Trail, children_of, lives, send};
 pub use terminal::Desk;
+pub use upstream::Upstream;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 

@@ -68,6 +68,8 @@ mod tests {
             "import --from etcd.db --data-dir n1 --name n1 --initial-cluster n1=http://a:2380",
             "sidecar --election jobs --healthz leader --ready-when-leader --ttl 5s --endpoints a:1",
             "sidecar --election jobs --observe-only --status-file s.json",
+            "fence --upstream http://h:1/base --state f --resource-path 2 --patience 1s --endpoints a:1",
+            "fence --upstream http://h:1 --in-memory --no-cluster --header X-Epoch --threads 2",
             "version",
         ] {
             let words = std::iter::once("tenure").chain(line.split(' '));

@@ -8,6 +8,7 @@ mod defrag;
 mod del;
 mod doctor;
 mod endpoint;
+mod fence;
 mod get;
 mod import;
 mod lease;
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Resume(line::rule::Name),
     /// Answer over HTTP who leads, for a container beside it
     Sidecar(Box<sidecar::Args>),
+    /// Stand before a service and refuse the writes of holders that were replaced
+    Fence(Box<fence::Args>),
     /// Write a key, on a condition if you like
     Put(put::Args),
     /// Read a key or a range of keys
@@ -143,6 +146,7 @@ impl Command {
             Command::Freeze(args) => block_on(line::rule::freeze(args, client.settings()?)),
             Command::Resume(args) => block_on(line::rule::resume(args, client.settings()?)),
             Command::Sidecar(args) => block_on(sidecar::run(*args, client.settings()?)),
+            Command::Fence(args) => fence::run(*args, client),
             Command::Put(args) => block_on(put::run(args, client.settings()?)),
             Command::Get(args) => block_on(get::run(args, client.settings()?)),
             Command::Del(args) => block_on(del::run(args, client.settings()?)),

@@ -1,6 +1,7 @@
 //! The gate as others see it.
 
 use std::{
+    io,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -228,6 +229,22 @@ impl Gate {
     pub fn in_force(&self, resource: &str) -> Option<FencingToken> {
         let place = Place { resource: resource.into(), slot: None };
         self.keeper.in_force(&place)
+    }
+
+    /// How often a newer token was seen since this gate was opened.
+    pub fn raised(&self) -> u64 {
+        self.keeper.lock().edition()
+    }
+
+    /// Why the gate is closed for good, if it is.
+    pub fn broken(&self) -> Option<Arc<io::Error>> {
+        self.keeper.lock().broken()
+    }
+
+    /// Has somebody told how long each write of the gate's file took, flushes included. Once: whoever
+    /// comes later is not told.
+    pub fn when_written(&self, tell: impl Fn(Duration) + Send + Sync + 'static) {
+        self.keeper.when_written(Box::new(tell));
     }
 
     /// The newest token seen for one permit of a semaphore.

@@ -4,9 +4,9 @@
 //! written down writes it, if nobody else is writing; what was seen in the meantime is in the next one.
 
 use std::{
-    io,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    fmt, io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 
 use tokio::sync::Notify;
@@ -25,6 +25,18 @@ pub(super) struct Keeper {
     /// How long anybody waits.
     pub(super) patience: Duration,
     disk: Option<Box<dyn Disk>>,
+    /// Told how long each write took.
+    listener: Listener,
+}
+
+/// Somebody who wants to know how long the disk takes.
+#[derive(Default)]
+struct Listener(OnceLock<Box<dyn Fn(Duration) + Send + Sync>>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
 }
 
 /// What changes.
@@ -57,7 +69,12 @@ impl Keeper {
             changed: Condvar::new(),
             patience,
             disk,
+            listener: Listener::default(),
         }
+    }
+
+    pub(super) fn when_written(&self, tell: Box<dyn Fn(Duration) + Send + Sync>) {
+        let _ = self.listener.0.set(tell);
     }
 
     /// A panic while the lock is held would leave the book as it was before or after one change of
@@ -105,6 +122,14 @@ impl Keeper {
 }
 
 impl State {
+    pub(super) fn edition(&self) -> u64 {
+        self.book.edition()
+    }
+
+    pub(super) fn broken(&self) -> Option<Arc<io::Error>> {
+        self.broken.clone()
+    }
+
     fn usable(&self) -> Result<(), Refusal> {
         match &self.broken {
             Some(cause) => Err(Refusal::Broken { cause: Arc::clone(cause) }),
@@ -151,8 +176,12 @@ impl Writing {
     pub(super) fn write(mut self) {
         let (edition, marks) = self.keeper.lock().book.marks();
         let disk = self.keeper.disk.as_deref().expect("only a gate with a disk has to write");
+        let began = Instant::now();
         let written = file::replace(disk, &marks);
         self.answered = true;
+        if let Some(tell) = self.keeper.listener.0.get() {
+            tell(began.elapsed());
+        }
         let mut state = self.keeper.lock();
         state.writing = false;
         match written {

@@ -11,16 +11,18 @@
 //! | keys in tenure or etcd | the store itself: [`guarded_put`], [`guarded_txn`] |
 //! | memory, files or devices of a Rust service | a [`Gate`] |
 //! | a Rust service behind HTTP | the same gate, as a tower layer: `http::FenceLayer` (feature `tower`) |
+//! | a service that cannot be changed, behind HTTP | the same gate, as a proxy: the command `tenure fence` |
 //! | tables in PostgreSQL | a row beside them, in the same transaction: [`postgres`] |
 //!
 //! What a gate cannot do: it believes the numbers it is shown. It is no access control, and somebody who
-//! shows an invented large token shuts out everybody else.
+//! shows an invented large token shuts out everybody else. A [`Horizon`] in front of it asks the cluster
+//! whether a token can have been given at all.
 
 mod book;
 mod disk;
 mod file;
 mod gate;
-#[cfg(feature = "tower")]
+mod horizon;
 pub mod http;
 mod keeper;
 mod pass;
@@ -35,6 +37,7 @@ mod tests;
 
 pub use file::OpenError;
 pub use gate::{Gate, Limits, RESOURCE_BYTES_MAX};
+pub use horizon::{Doubt, Horizon};
 pub use pass::{Hold, Pass};
 pub use passage::Passage;
 pub use refusal::{Admission, Obstacle, Refusal};

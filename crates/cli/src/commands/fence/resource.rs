@@ -1,0 +1,147 @@
+//! Which resource a request is about.
+//!
+//! Two names for one thing would give it two lines of tokens, and an old holder could come in by the
+//! name that the new one did not use. So what an upstream might read in another way than we do (dot
+//! segments, empty ones, slashes in disguise) is refused, not guessed at.
+
+use http::{HeaderMap, HeaderName, Uri};
+use tenure::fence::http::TurnedAway;
+
+/// How resources are named.
+#[derive(Clone, Debug)]
+pub(super) enum Naming {
+    /// The upstream is one resource.
+    One,
+    /// By a header.
+    Header(HeaderName),
+    /// By the first so many segments of the path.
+    Path(usize),
+}
+
+impl Naming {
+    /// The name of the resource that a request is about.
+    pub(super) fn resource(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, TurnedAway> {
+        match self {
+            Naming::One => Ok(String::new()),
+            Naming::Header(name) => by_header(name, headers),
+            Naming::Path(segments) => by_path(uri.path(), *segments),
+        }
+    }
+}
+
+fn by_header(name: &HeaderName, headers: &HeaderMap) -> Result<String, TurnedAway> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next().map(|value| value.to_str()), values.next()) {
+        (Some(Ok(resource)), None) if !resource.is_empty() => Ok(resource.to_owned()),
+        _ => Err(no_resource(format!("the header {name} has to name the resource, once"))),
+    }
+}
+
+fn by_path(path: &str, segments: usize) -> Result<String, TurnedAway> {
+    let mut names = Vec::with_capacity(segments);
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    // A slash at the very end is how folders are written.
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    if inner.is_empty() {
+        return Ok(String::new());
+    }
+    for segment in inner.split('/') {
+        let name = decoded(segment)?;
+        let ambiguous =
+            name.is_empty() || name == "." || name == ".." || name.contains(['/', '\\']);
+        if ambiguous {
+            return Err(no_resource(format!(
+                "the path {path:?} can be read in two ways: leave out empty and dot segments, and \
+                 slashes inside a segment"
+            )));
+        }
+        if names.len() < segments {
+            names.push(name);
+        }
+    }
+    Ok(names.join("/"))
+}
+
+/// One segment without its percent signs.
+fn decoded(segment: &str) -> Result<String, TurnedAway> {
+    if !segment.contains('%') {
+        return Ok(segment.to_owned());
+    }
+    let refused = || no_resource(format!("{segment:?} is not a well-formed part of a path"));
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_first_chunk::<2>().ok_or_else(refused)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (Some(high), Some(low)) = (digit(digits[0]), digit(digits[1])) else {
+            return Err(refused());
+        };
+        bytes.push((high * 16 + low) as u8);
+        rest = after;
+    }
+    String::from_utf8(bytes).map_err(|_| refused())
+}
+
+fn no_resource(why: String) -> TurnedAway {
+    TurnedAway::NoResource(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(path: &str, segments: usize) -> Option<String> {
+        by_path(path, segments).ok()
+    }
+
+    #[test]
+    fn the_first_segments_name_the_resource() {
+        assert_eq!(named("/shards/7/rows/1", 2).as_deref(), Some("shards/7"));
+        assert_eq!(named("/shards/7/", 2).as_deref(), Some("shards/7"));
+        assert_eq!(named("/shards", 2).as_deref(), Some("shards"));
+        assert_eq!(named("/", 2).as_deref(), Some(""));
+        assert_eq!(named("*", 1).as_deref(), Some("*"));
+    }
+
+    #[test]
+    fn one_resource_has_one_name() {
+        assert_eq!(named("/%61/b", 1), named("/a/b", 1));
+        assert_eq!(named("/m%C3%BC", 1).as_deref(), Some("mü"));
+        for two_ways in [
+            "//a/b",
+            "/a//b",
+            "/./a",
+            "/a/../b",
+            "/a/b/../../c",
+            "/%2e%2e/b",
+            "/a/%2E",
+            "/a%2fb",
+            "/a/b/%2f",
+            "/a%5Cb",
+            "/a\\b",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/%ff",
+            "/a//",
+        ] {
+            assert_eq!(named(two_ways, 1), None, "{two_ways}");
+        }
+    }
+
+    #[test]
+    fn a_header_names_it_once() {
+        let name = HeaderName::from_static("x-shard");
+        let mut headers = HeaderMap::new();
+        assert!(by_header(&name, &headers).is_err());
+        headers.append(&name, "7".parse().unwrap());
+        assert_eq!(by_header(&name, &headers).unwrap(), "7");
+        headers.append(&name, "8".parse().unwrap());
+        assert!(by_header(&name, &headers).is_err());
+    }
+}

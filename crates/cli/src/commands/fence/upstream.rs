@@ -1,0 +1,108 @@
+//! Where requests go.
+
+use std::str::FromStr;
+
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderValue, Uri};
+
+/// The service behind the proxy.
+#[derive(Clone, Debug)]
+pub(super) struct Upstream {
+    host: String,
+    port: u16,
+    /// As in the header `Host`.
+    pub(super) authority: HeaderValue,
+    /// What comes before each request's path: empty, or a path without a slash at its end.
+    base: String,
+}
+
+impl Upstream {
+    /// Host and port.
+    pub(super) fn address(&self) -> (&str, u16) {
+        (&self.host, self.port)
+    }
+
+    /// The target of a request as the upstream shall see it: path and query, behind our own path.
+    pub(super) fn target(&self, asked: &Uri) -> Option<Uri> {
+        let path = asked.path_and_query().map_or("/", PathAndQuery::as_str);
+        if self.base.is_empty() || path == "*" {
+            return path.parse().ok();
+        }
+        format!("{}{path}", self.base).parse().ok()
+    }
+
+    /// What comes before each request's path.
+    pub(super) fn base(&self) -> &[u8] {
+        self.base.as_bytes()
+    }
+
+    /// Whether a target can go on as it came.
+    pub(super) fn takes_as_is(&self, asked: &Uri) -> bool {
+        self.base.is_empty() && asked.authority().is_none()
+    }
+}
+
+impl std::fmt::Display for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "http://{}{}", self.authority.to_str().unwrap_or_default(), self.base)
+    }
+}
+
+impl FromStr for Upstream {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Upstream, String> {
+        const FORM: &str = "write it as http://HOST:PORT or http://HOST:PORT/PATH";
+        let uri: Uri = text.parse().map_err(|error| format!("{error}; {FORM}"))?;
+        match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTP => {}
+            Some(scheme) if *scheme == Scheme::HTTPS => {
+                // Going on in the clear is not what was asked for.
+                return Err("TLS arrives in a later version: use http://".to_owned());
+            }
+            _ => return Err(FORM.to_owned()),
+        }
+        let authority = uri.authority().ok_or(FORM)?;
+        if authority.as_str().contains('@') || uri.query().is_some() || authority.host().is_empty()
+        {
+            return Err(FORM.to_owned());
+        }
+        Ok(Upstream {
+            // An IPv6 address stands in brackets there, and nowhere else.
+            host: authority.host().trim_matches(['[', ']']).to_owned(),
+            port: authority.port_u16().unwrap_or(80),
+            authority: HeaderValue::from_str(authority.as_str()).map_err(|_| FORM)?,
+            base: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_path_stands_before_every_path() {
+        let target = |upstream: &str, asked: &str| {
+            let upstream: Upstream = upstream.parse().unwrap();
+            upstream.target(&asked.parse().unwrap()).unwrap().to_string()
+        };
+        assert_eq!(target("http://h:1", "/a?b=c"), "/a?b=c");
+        assert_eq!(target("http://h:1/", "/a"), "/a");
+        assert_eq!(target("http://h:1/base/", "/a?b"), "/base/a?b");
+        assert_eq!(target("http://h:1/base", "http://other:2/a"), "/base/a");
+        assert_eq!(target("http://h:1/base", "*"), "*");
+    }
+
+    #[test]
+    fn an_address_is_read_as_it_is_meant() {
+        let upstream: Upstream = "http://[::1]:81".parse().unwrap();
+        assert_eq!(upstream.address(), ("::1", 81));
+        assert_eq!(upstream.authority, "[::1]:81");
+        let upstream: Upstream = "http://h".parse().unwrap();
+        assert_eq!(upstream.address(), ("h", 80));
+        for bad in ["h:1", "https://h:1", "http://a@h:1", "http://h:1/?q", "ftp://h", "/x", ""] {
+            assert!(bad.parse::<Upstream>().is_err(), "{bad:?}");
+        }
+    }
+}

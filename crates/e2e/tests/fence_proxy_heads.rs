@@ -1,0 +1,320 @@
+//! `tenure fence` and heads of requests: what the upstream gets to see, and garbage.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use tenure_e2e::{Fence, Upstream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn fence(upstream: &str, flags: &[&str]) -> Fence {
+    let ours = ["--upstream", upstream, "--in-memory", "--no-cluster"];
+    Fence::start(&[&ours, flags].concat()).await
+}
+
+/// Sends these bytes and reads to the end of the connection.
+async fn exchange(fence: &Fence, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(&fence.address).await.unwrap();
+    // A proxy that has seen enough may close before everything is sent.
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("it answers or closes");
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The status of each answer in what was read.
+fn statuses(answers: &str) -> Vec<&str> {
+    let lines = answers.split("HTTP/1.");
+    lines.skip(1).filter_map(|answer| answer.split(' ').nth(1)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_upstream_sees_for_whom_we_ask_and_nothing_of_the_connection() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &[]).await;
+    let headers = [
+        ("Fencing-Token", "7"),
+        ("Connection", "close, X-Private"),
+        ("X-Private", "1"),
+        ("Keep-Alive", "timeout=9"),
+        ("X-Forwarded-For", "10.1.1.1"),
+        ("Accept", "text/plain"),
+    ];
+    let head = proxy.send("GET", "/head?a=b%20c", &headers, "").await.body;
+    let mut lines: Vec<_> = head.lines().collect();
+    lines[1..].sort_unstable();
+    let expected = [
+        "GET /head?a=b%20c",
+        "accept: text/plain",
+        "fencing-token: 7",
+        "host: shop",
+        "via: 1.1 tenure-fence",
+        "x-forwarded-for: 10.1.1.1",
+        "x-forwarded-for: 127.0.0.1",
+        "x-forwarded-host: shop",
+        "x-forwarded-proto: http",
+    ];
+    assert_eq!(lines, expected);
+
+    // A host in the target counts; who has none gets the upstream's.
+    let asked = b"GET http://real/head HTTP/1.1\r\nHost: lie\r\nConnection: close\r\n\r\n";
+    assert!(exchange(&proxy, asked).await.contains("host: real\n"));
+    let oldest = exchange(&proxy, b"GET /head HTTP/1.0\r\n\r\n").await;
+    let authority = upstream.url.trim_start_matches("http://");
+    assert!(oldest.contains(&format!("host: {authority}\n")), "{oldest}");
+    assert!(
+        exchange(&proxy, b"OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            .await
+            .contains(" 200 ")
+    );
+
+    let rewriting = fence(&upstream.url, &["--rewrite-host"]).await;
+    let head = rewriting.get("/head").await.body;
+    assert!(head.contains(&format!("host: {authority}\n")) && head.contains("-host: shop\n"));
+    let based = fence(&format!("{}/bytes/", upstream.url), &[]).await;
+    assert_eq!(based.get("/5").await.body, "xxxxx");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_read_looks_the_same_to_the_upstream() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &["--rewrite-host"]).await;
+    let sent = [("X-Forwarded-For", "10.1.1.1"), ("X-Forwarded-Proto", "https"), ("Accept", "a/b")];
+    // The second one is no plain read: it goes another way.
+    let special = [&sent[..], &[("Fencing-Token", "1")]].concat();
+    let seen = async |headers| {
+        let head = proxy.send("GET", "/head?x=%20", headers, "").await.body;
+        let mut lines: Vec<_> = head.lines().map(str::to_owned).collect();
+        lines.retain(|line| !line.starts_with("fencing-token"));
+        lines.sort_unstable();
+        lines
+    };
+    assert_eq!(seen(&sent).await, seen(&special).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_connection_carries_everything_in_order() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &[]).await;
+    let put = "PUT /value HTTP/1.1\r\nHost: h\r\nFencing-Token: 4\r\nContent-Length: 3\r\n\r\nnew";
+    let read = |method: &str, path: &str, end: &str| {
+        format!("{method} {path} HTTP/1.1\r\nHost: h\r\n{end}\r\n")
+    };
+    let requests = [
+        read("GET", "/bytes/9", ""),
+        read("HEAD", "/value", ""),
+        read("GET", "/value", ""),
+        put.to_owned(),
+        read("GET", "/value", "Connection: close\r\n"),
+    ];
+    for pieces in [1, 7, 4096] {
+        let mut stream = TcpStream::connect(&proxy.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        for piece in requests.concat().as_bytes().chunks(pieces) {
+            stream.write_all(piece).await.unwrap();
+        }
+        let mut answers = String::new();
+        timeout(PATIENCE, stream.read_to_string(&mut answers)).await.unwrap().unwrap();
+        assert_eq!(statuses(&answers), ["200"; 5], "{answers}");
+        assert!(answers.contains("xxxxxxxxx") && answers.ends_with("\r\n\r\nnew"), "{answers}");
+    }
+}
+
+/// An upstream that answers everything with these bytes, and closes.
+async fn answering(bytes: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    if stream.read_buf(&mut head).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                }
+                let _ = stream.write_all(bytes).await;
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_ends_where_it_says_or_is_seen_to_be_cut_off() {
+    let get = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    let close = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    for (answer, seen, plain_end) in [
+        (&b"HTTP/1.0 200 OK\r\n\r\nuntil the end"[..], vec!["200"], "until the end"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut", vec!["200"], "cut"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ncut", vec!["200"], "cut"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxy", vec!["502"], "}"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", vec!["502"], "}"),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", vec!["502"], "}"),
+        (b"", vec!["502"], "}"),
+    ] {
+        let proxy = fence(&answering(answer).await, &[]).await;
+        let shown = String::from_utf8_lossy(answer);
+        // The client's connection ends with an answer that has no other end, or none at all.
+        let plain = exchange(&proxy, get).await;
+        assert_eq!(statuses(&plain), seen, "{shown}: {plain}");
+        assert!(plain.ends_with(plain_end), "{shown}: {plain}");
+        // The same on the other way, which this header leads to.
+        let other = exchange(&proxy, close).await;
+        assert_eq!(statuses(&other), seen, "{shown}: {other}");
+        assert!(!other.ends_with("0\r\n\r\n") || answer.starts_with(b"HTTP/1.0"), "{other}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_heads_pass_and_larger_ones_are_refused() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &[]).await;
+    let large = "v".repeat(60_000);
+    let answer = proxy.send("GET", "/head", &[("X-Large", &large)], "").await;
+    assert!(answer.status == 200 && answer.body.contains(&large));
+    let head = |fields: &str| format!("GET /head HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+    let many: String = (0..300).map(|number| format!("X-{number}: 1\r\n")).collect();
+    assert_eq!(statuses(&exchange(&proxy, head(&many).as_bytes()).await), ["431"]);
+    let huge = format!("X-Huge: {}\r\n", "v".repeat(2_000_000));
+    let answer = exchange(&proxy, head(&huge).as_bytes()).await;
+    assert!(answer.is_empty() || statuses(&answer) == ["431"], "{answer}");
+    assert_eq!(proxy.get("/head").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_reaches_nobody() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &[]).await;
+    let garbage: [&[u8]; 12] = [
+        b"\0\0\0\0\0\0\0\0\r\n\r\n",
+        b"hello\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"PUT /value\r\n\r\n",
+        b"PUT /value HTTP/9.9\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"PUT /va lue HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"PUT /value HTTP/1.1\r\nFencing Token: 1\r\n\r\n",
+        b"PUT /value HTTP/1.1\r\nFencing-Token: 1\r\nContent-Length: x\r\n\r\n",
+        b"PUT /value HTTP/1.1\r\nFencing-Token: 1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"PUT /value HTTP/1.1\r\nFencing-Token: 1\r\nTransfer-Encoding: chunked, x\r\n\r\n0\r\n\r\n",
+        b"PUT /value HTTP/1.1\r\nFencing-Token: \xff\xfe\r\nConnection: close\r\n\r\n",
+    ];
+    for bytes in garbage {
+        let answer = exchange(&proxy, bytes).await;
+        let shown = String::from_utf8_lossy(bytes);
+        assert!(answer.is_empty() || statuses(&answer) == ["400"], "{shown:?}: {answer:?}");
+    }
+    assert_eq!(
+        exchange(&proxy, b"CONNECT h:1 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+            .await
+            .matches(" 501 ")
+            .count(),
+        1
+    );
+    assert_eq!(upstream.written(), []);
+    assert_eq!(upstream.begun("/value"), 0);
+    assert_eq!(proxy.get("/value").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_hides_inside_another() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &[]).await;
+    // By its chunks the first request ends where the second begins; by its length the second is part of
+    // its body. Whoever reads it the second way must not be behind us.
+    let hidden =
+        "PUT /hidden HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx";
+    let first = format!(
+        "PUT /count HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\nContent-Length: {}\r\n\
+         Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}",
+        5 + hidden.len()
+    );
+    let answers = exchange(&proxy, first.as_bytes()).await;
+    let seen = statuses(&answers);
+    assert!([&["200"][..], &["200", "428"], &["400"]].contains(&&seen[..]), "{answers}");
+    assert_eq!(upstream.begun("/hidden"), 0);
+    // Two in a row, each judged by itself.
+    let put = |token, end| {
+        format!(
+            "PUT /value HTTP/1.1\r\nHost: h\r\nFencing-Token: {token}\r\nContent-Length: 1\r\n{end}\r\nx"
+        )
+    };
+    let both = put(5, "") + &put(4, "Connection: close\r\n");
+    assert_eq!(statuses(&exchange(&proxy, both.as_bytes()).await), ["200", "409"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_is_asked_for_only_when_it_is_wanted() {
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &[]).await;
+    let head = |token: &str| {
+        format!(
+            "PUT /count HTTP/1.1\r\nHost: h\r\n{token}Content-Length: 4\r\nExpect: 100-continue\r\n\r\n"
+        )
+    };
+    for (token, first) in [("", "428"), ("Fencing-Token: 3\r\n", "100")] {
+        let mut stream = TcpStream::connect(&proxy.address).await.unwrap();
+        stream.write_all(head(token).as_bytes()).await.unwrap();
+        let mut answer = vec![0; 12];
+        timeout(PATIENCE, stream.read_exact(&mut answer)).await.unwrap().unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {first}"));
+        if first == "100" {
+            stream.write_all(b"body").await.unwrap();
+            let mut rest = Vec::new();
+            while !rest.ends_with(b"\r\n\r\n4") {
+                assert!(timeout(PATIENCE, stream.read_buf(&mut rest)).await.unwrap().unwrap() > 0);
+            }
+        }
+    }
+}
+
+/// An upstream that answers the first request on each connection, and closes on the second.
+async fn forgetful() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") && !head.ends_with(b"\r\n\r\nx") {
+                    if stream.read_buf(&mut head).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                }
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                let _ = stream.write_all(answer).await;
+                let _ = stream.read_buf(&mut head).await;
+            });
+        }
+    });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_is_asked_again_when_an_old_connection_ends_and_a_write_is_not() {
+    let proxy = fence(&forgetful().await, &["--threads", "1"]).await;
+    for _ in 0..3 {
+        assert_eq!(proxy.get("/").await.status, 200, "on a new connection, in the end");
+    }
+    let read = [("Fencing-Token", "1")];
+    for _ in 0..3 {
+        assert_eq!(proxy.send("GET", "/", &read, "").await.status, 200, "with a token, too");
+    }
+    let write = proxy.put("/", 1, "x").await;
+    assert_eq!(write.status, 502, "it may have been done");
+    assert!(write.json()["next"].as_str().unwrap().contains("read back"));
+    assert_eq!(proxy.put("/", 1, "x").await.status, 200);
+
+    // One that says that it closes is taken at its word.
+    let upstream = Upstream::start().await;
+    let proxy = fence(&upstream.url, &["--threads", "1"]).await;
+    for token in 1..4 {
+        assert_eq!(proxy.put("/close", token, "x").await.body, "closing");
+        assert_eq!(proxy.get("/close").await.body, "closing");
+    }
+    assert_eq!(proxy.metric("tenure_fence_unfinished_total").await, 0.0);
+}

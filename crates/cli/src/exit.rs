@@ -40,7 +40,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// The number.
-    pub(crate) fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
             Exit::Error => 1,

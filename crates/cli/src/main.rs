@@ -24,7 +24,6 @@ fn main() -> ExitCode {
     if let Some(code) = guardian::main(std::env::args_os()) {
         return code;
     }
-    let cli = args::Cli::parse();
     let typed = args::command().get_matches();
     let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|error| error.exit());
     let Some(command) = cli.command else {

@@ -16,5 +16,4 @@ mod server;
 
 pub use config::Config;
 pub use node::Stopped;
-pub use server::{ListenError, Server, StartError, listen};
-pub use server::{ListenError, Server, StartError, owner_of};
+pub use server::{ListenError, Server, StartError, listen, owner_of};

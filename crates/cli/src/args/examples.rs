@@ -15,6 +15,36 @@ Three members on one machine: tenure up. Three machines: docs/OPERATIONS.md.
 ",
     ),
     (
+        "run",
+        "\
+The command finds its fencing token in TENURE_TOKEN: send it along with what it writes.
+Exit codes: the command's own; 3 not elected, 4 lost with --once, 69 no server, 124 took too long,
+126 and 127 it cannot be run, 128 + n ended by signal n.
+
+Examples:
+  tenure run --election nightly -- ./backup.sh   one of many machines does it
+  tenure run -e db --grace 4s -- postgres        time to end before it is killed
+  tenure run -e web --won USR1 -- ./server       runs at once, is told when it leads
+  tenure run -n -e nightly -- ./backup.sh        now, or not at all
+  tenure run -e db --fence-cmd ./cut-off -- ./db cut off who may still be alive
+
+docs/how-to/run.md says more.
+",
+    ),
+    (
+        "lock",
+        "\
+Exit codes: as of tenure run.
+
+Examples:
+  tenure lock deploy -- ./deploy.sh              one at a time
+  tenure lock -n deploy -- ./deploy.sh           or not at all
+  tenure lock reports --shared -- ./read.sh      with other readers
+  tenure lock builds --permits 4 -- make         four at a time
+  tenure lock deploy                             hold it until interrupted
+",
+    ),
+    (
         "elect",
         "\
 Exit codes: 0 resigned or made room, 3 somebody else leads (with --nonblock), 4 leadership lost.

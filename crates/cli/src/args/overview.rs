@@ -8,9 +8,10 @@ use clap::{Command, CommandFactory};
 use super::{Cli, examples};
 
 /// What one wants to do, and the verbs for it.
-const GROUPS: [(&str, &[&str]); 8] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     ("Start a server", &["serve", "up"]),
-    ("Lead", &["elect"]),
+    ("Lead", &["run", "lock", "elect", "sidecar"]),
+    ("Refuse who was replaced", &["fence"]),
     (
         "See who leads",
         &["leader", "candidates", "observe", "history", "is-leader", "locks", "sessions", "doctor"],

@@ -20,8 +20,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-pub use self::listen::{ListenError, at as listen};
-pub use self::listen::{ListenError, owner_of};
+pub use self::listen::{ListenError, at as listen, owner_of};
 pub(crate) use self::metered::Link;
 use self::seat::Seat;
 use crate::{

@@ -19,28 +19,8 @@ const TTL_MIN: Duration = Duration::from_secs(1);
 /// As long as most people are ready to wait for a command to end.
 const GRACE_MAX: Duration = Duration::from_secs(5);
 
-const RUN_EXAMPLES: &str = "\
-Examples:
-  tenure run --election nightly -- ./backup.sh      one of many machines does it
-  tenure run --election db --grace 4s -- postgres   time to end before it is killed
-  tenure run --election web --won USR1 -- ./server  runs at once, is told when it leads
-
-The command finds its fencing token in TENURE_TOKEN: send it along with what it writes.
-Exit code: the command's own; 3 not elected, 4 lost with --once, 69 no server, 124 took too long.
-";
-
-const LOCK_EXAMPLES: &str = "\
-Examples:
-  tenure lock deploy -- ./deploy.sh           one at a time
-  tenure lock -n deploy -- ./deploy.sh        or not at all: exit code 3
-  tenure lock reports --shared -- ./read.sh   with other readers
-  tenure lock builds --permits 4 -- make      four at a time
-  tenure lock deploy                          hold it until interrupted
-";
-
 /// Run a command while leading.
 #[derive(Debug, clap::Args)]
-#[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
     /// The election to stand for
     #[arg(long, short = 'e', value_name = "NAME")]
@@ -54,7 +34,6 @@ pub(crate) struct Run {
 
 /// Run a command while holding a lock.
 #[derive(Debug, clap::Args)]
-#[command(after_help = LOCK_EXAMPLES)]
 pub(crate) struct Lock {
     /// The name of the lock
     pub(super) name: String,

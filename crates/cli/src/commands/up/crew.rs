@@ -26,7 +26,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 /// With `--restart`: a member that cannot live must not keep a processor busy.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// `tenure serve` ends so when it was removed: starting it again changes nothing.
-const REMOVED: i32 = Exit::Removed as i32;
+const REMOVED: i32 = Exit::Removed.code() as i32;
 
 /// All members, and what is known of them.
 #[derive(Debug)]

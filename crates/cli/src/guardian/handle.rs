@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{getpid, set_child_subreaper};
@@ -15,10 +16,10 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
 
+use super::VERB;
 use super::post::send_charge;
 use super::tree::end_strays;
 use super::words::{Charge, News, Order};
-use super::{KILL_TIME, VERB};
 
 /// What to run, and how.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ pub(crate) struct Job<'a> {
 #[derive(Debug)]
 pub(crate) struct Guardian {
     child: Child,
+    kill_time: Duration,
     out: OwnedWriteHalf,
     news: Lines<BufReader<OwnedReadHalf>>,
 }
@@ -61,7 +63,8 @@ impl Guardian {
             .context("start the guardian")?;
         ours.set_nonblocking(true)?;
         let (news, out) = UnixStream::from_std(ours)?.into_split();
-        Ok(Guardian { child, out, news: BufReader::new(news).lines() })
+        let kill_time = job.charge.kill_time();
+        Ok(Guardian { child, kill_time, out, news: BufReader::new(news).lines() })
     }
 
     /// The process number of the outer guardian.
@@ -123,7 +126,7 @@ impl Guardian {
         let _ = self.child.start_kill();
         let _ = self.child.wait().await;
         let kill_at = until.map_or(Moment::default(), |until| {
-            Moment::after_start(until.since_start().saturating_sub(KILL_TIME))
+            Moment::after_start(until.since_start().saturating_sub(self.kill_time))
         });
         let _ = tokio::task::spawn_blocking(move || end_strays(kill_at)).await;
     }

@@ -18,10 +18,10 @@ use tenure::clock::{Boottime, Clock, Moment};
 use super::alarm::Alarm;
 use super::cgroup::Cgroup;
 use super::confirm::confirm_stopped;
-use super::deaf::go_deaf;
-use super::plan::{Cause, Due, KILL_TIME, Plan};
+use super::plan::{Cause, Due, Plan};
 use super::post::{Post, receive_charge};
 use super::tree::{Fate, Tree, ending, has_become_command, has_heed, named};
+use super::undisturbed::be_undisturbed;
 use super::words::{Charge, News, Order};
 use super::{VERB, start};
 
@@ -34,7 +34,7 @@ pub(super) const TERMINATE: i32 = Signal::TERM.as_raw();
 
 /// Guards one command to its end.
 pub(super) fn run(command: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    go_deaf()?;
+    be_undisturbed()?;
     let (stream, charge, stdin) = receive_charge()?;
     let mut inner = Inner::new(Post::new(stream)?, charge)?;
     if inner.plan.due(Boottime.now()) == Due::Nothing {
@@ -103,7 +103,7 @@ impl Inner {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         Ok(Inner {
             post,
-            plan: Plan::new(charge.grace(), 2 * KILL_TIME, charge.until(), TERMINATE),
+            plan: Plan::new(charge.grace(), 2 * charge.kill_time(), charge.until(), TERMINATE),
             charge,
             tree: Tree::adopt(Cgroup::make()).context("become the reaper of orphans")?,
             alarm: Alarm::new().context("make a timer")?,
@@ -121,7 +121,7 @@ impl Inner {
         let child = Command::new("/proc/self/exe")
             .arg0("tenure")
             .arg(VERB)
-            .args(start::arguments(door, command))
+            .args(start::arguments(door, self.charge.nice, command))
             .stdin(Stdio::from(stdin))
             .process_group(0)
             .spawn()

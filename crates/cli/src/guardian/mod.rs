@@ -31,14 +31,13 @@
 //! - `plan`: when to do what, as a value; reads no clock.
 //! - `tree`: children, their end, and how to bring it about. `cgroup`: the same by the kernel's means.
 //! - `post`, `alarm`: lines over a socket, a timer that counts suspends.
-//! - `inner`, `outer`: the two processes; `deaf`: what they do not hear. `start`: what becomes the command.
+//! - `inner`, `outer`: the two processes; `undisturbed`: what they do not hear. `start`: what becomes the command.
 //! - `confirm`: tells the server that all has ended. `watchdog`: a device that resets the machine.
 //! - `handle`: the supervisor's end.
 
 mod alarm;
 mod cgroup;
 mod confirm;
-mod deaf;
 mod handle;
 mod inner;
 mod outer;
@@ -46,6 +45,7 @@ mod plan;
 mod post;
 mod start;
 mod tree;
+mod undisturbed;
 mod watchdog;
 mod words;
 
@@ -53,7 +53,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 pub(crate) use handle::{Guardian, Job};
-pub(crate) use plan::KILL_TIME;
+pub(crate) use plan::kill_time;
 pub(crate) use tree::rss_bytes;
 pub(crate) use watchdog::timeout as watchdog_timeout;
 pub(crate) use words::{Charge, Ending, News, SessionCharge, WatchdogCharge};

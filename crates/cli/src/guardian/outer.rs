@@ -15,20 +15,22 @@ use tenure::clock::{Boottime, Clock, Moment};
 use super::VERB;
 use super::alarm::Alarm;
 use super::confirm::confirm_stopped;
-use super::deaf::go_deaf;
 use super::inner::TERMINATE;
-use super::plan::{Cause, Due, KILL_TIME, Plan};
+use super::plan::{Cause, Due, Plan};
 use super::post::{Post, receive_charge, send_charge};
 use super::tree::Tree;
+use super::undisturbed::be_undisturbed;
 use super::watchdog::Watchdog;
 use super::words::{Charge, News, Order};
 
+/// How long inner may take to end when it has nothing more to do.
+const REAP_PATIENCE: Duration = Duration::from_millis(100);
 /// How often to look for orphans while killing.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Guards inner to its end, and everything below it.
 pub(super) fn run(command: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    go_deaf()?;
+    be_undisturbed()?;
     let (stream, charge, stdin) = receive_charge()?;
     let mut outer = Outer::start(Post::new(stream)?, &charge, &command, stdin)?;
     outer.guard()?;
@@ -84,11 +86,11 @@ impl Outer {
             .spawn()
             .context("start the inner guardian")?;
         // In doubt at the same moment as inner, and later than it in killing.
-        let grace = charge.grace() + KILL_TIME;
+        let grace = charge.grace() + charge.kill_time();
         Ok(Outer {
             above,
             below: Post::new(ours)?,
-            plan: Plan::new(grace, KILL_TIME, charge.until(), TERMINATE),
+            plan: Plan::new(grace, charge.kill_time(), charge.until(), TERMINATE),
             tree,
             alarm: Alarm::new().context("make a timer")?,
             watchdog,
@@ -129,7 +131,7 @@ impl Outer {
 
     /// Waits for inner, which has nothing more to do, so that nobody above inherits its remains.
     fn reap_inner(&mut self) {
-        let patience = Boottime.now() + KILL_TIME;
+        let patience = Boottime.now() + REAP_PATIENCE;
         while !self.tree.is_gone() && Boottime.now() < patience {
             self.tree.reap();
             std::thread::sleep(Duration::from_millis(1));

@@ -15,9 +15,17 @@ use std::time::Duration;
 
 use tenure::clock::Moment;
 
-/// How long a tree may take to be gone once it was killed. Inner kills two of them before the
-/// deadline, outer one.
-pub(crate) const KILL_TIME: Duration = Duration::from_millis(100);
+/// The shortest time that is allowed for killing.
+const KILL_TIME_MIN: Duration = Duration::from_millis(100);
+/// The part of the lease that is set aside for it: the longer people can wait, the more trouble a machine may
+/// have with scheduling us.
+const KILL_TIMES_PER_TTL: u32 = 40;
+
+/// How long a tree may take to be gone once it was killed, and the guardian to get to it. Inner kills two of
+/// these before the deadline, outer one.
+pub(crate) fn kill_time(ttl: Duration) -> Duration {
+    KILL_TIME_MIN.max(ttl / KILL_TIMES_PER_TTL)
+}
 
 /// Why the command is being stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,21 +7,22 @@ use std::{fs, io};
 
 use anyhow::Context;
 use nix::sys::signal::SigSet;
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
 
 use crate::exit::Exit;
 
 /// The arguments with which [`run`] becomes `command`.
-pub(super) fn arguments(door: Option<OsString>, command: &[OsString]) -> Vec<OsString> {
+pub(super) fn arguments(door: Option<OsString>, nice: i32, command: &[OsString]) -> Vec<OsString> {
     let parent = std::process::id().to_string().into();
-    let mut arguments = vec!["start".into(), parent, door.unwrap_or_default()];
+    let nice = nice.to_string().into();
+    let mut arguments = vec!["start".into(), parent, door.unwrap_or_default(), nice];
     arguments.extend_from_slice(command);
     arguments
 }
 
 /// Becomes the command, if the guardian still lives.
 pub(super) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    let [parent, door, program, arguments @ ..] = &arguments[..] else {
+    let [parent, door, nice, program, arguments @ ..] = &arguments[..] else {
         anyhow::bail!("nothing to start");
     };
     set_parent_process_death_signal(Some(Signal::KILL)).context("follow the guardian")?;
@@ -32,7 +33,10 @@ pub(super) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         // Without it the guardian has other means.
         let _ = fs::write(door, "0");
     }
-    // Guardians are deaf, and what they start would inherit it.
+    // Guardians are deaf and hurried, and what they start would inherit both.
+    if let Some(nice) = nice.to_str().and_then(|text| text.parse().ok()) {
+        let _ = setpriority_process(None, nice);
+    }
     SigSet::empty().thread_set_mask().context("hear all signals")?;
     let error = Command::new(program).args(arguments).exec();
     eprintln!("tenure: cannot run {}: {error}", program.display());

@@ -5,14 +5,21 @@
 
 use std::time::Duration;
 
+use rustix::process::getpriority_process;
 use serde::{Deserialize, Serialize};
 use tenure::clock::Moment;
+
+use super::plan::kill_time;
 
 /// What a guardian is told once, before anything else.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Charge {
     /// How long a command may take to end by itself.
     pub(crate) grace_ms: u64,
+    /// How long killing may take.
+    pub(crate) kill_time_ms: u64,
+    /// The priority that the command is to have; that of the guardians is higher, if that is allowed.
+    pub(crate) nice: i32,
     /// The first deadline; none if the command runs under no lease.
     pub(crate) until_ns: Option<u64>,
     /// What to tell the server when the tree is gone and nobody above can.
@@ -41,10 +48,12 @@ pub(crate) struct WatchdogCharge {
 }
 
 impl Charge {
-    /// A command that may run until that moment, for ever if there is none.
-    pub(crate) fn new(grace: Duration, until: Option<Moment>) -> Charge {
+    /// A command that may run until that moment, under a lease of `ttl`; for ever if there is none.
+    pub(crate) fn new(grace: Duration, ttl: Duration, until: Option<Moment>) -> Charge {
         Charge {
             grace_ms: millis(grace),
+            kill_time_ms: millis(kill_time(ttl)),
+            nice: getpriority_process(None).unwrap_or(0),
             until_ns: until.map(nanos),
             session: None,
             marker: None,
@@ -54,6 +63,10 @@ impl Charge {
 
     pub(super) fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms)
+    }
+
+    pub(super) fn kill_time(&self) -> Duration {
+        Duration::from_millis(self.kill_time_ms)
     }
 
     pub(super) fn until(&self) -> Option<Moment> {

@@ -11,7 +11,7 @@ use super::signals::signal;
 use super::size::{Size, size};
 use crate::args::duration;
 use crate::exit::usage;
-use crate::guardian::{KILL_TIME, watchdog_timeout};
+use crate::guardian::{kill_time, watchdog_timeout};
 use crate::output::Format;
 
 /// The shortest lease under which a command can be started and ended again in time.
@@ -161,7 +161,7 @@ pub(crate) struct HealthArgs {
 #[command(next_help_heading = "Fencing: what cannot check tokens")]
 pub(crate) struct FenceArgs {
     /// Must succeed before the command is started after a holder that did not resign: cuts it off. By sh;
-    /// a Pacemaker agent (fence_…) gets key=value on its stdin
+    /// a Pacemaker agent (fence_*) gets key=value on its stdin
     #[arg(long, value_name = "CMD")]
     pub(super) fence_cmd: Option<String>,
     /// What else a fence agent is told
@@ -208,7 +208,7 @@ impl How {
             broken.push(format!("--ttl {:?} must be at least {TTL_MIN:?}", self.ttl));
         } else if self.grace() > grace_max(self.ttl) {
             // What is left of the lease must be enough for a renewal and one more attempt.
-            let needed = 2 * (self.grace() + 2 * KILL_TIME + margin(self.ttl));
+            let needed = 2 * (self.grace() + 2 * kill_time(self.ttl) + margin(self.ttl));
             broken.push(format!(
                 "--grace {:?} with --ttl {:?} leaves no time to renew: make --ttl {needed:?} or more",
                 self.grace(),
@@ -244,5 +244,5 @@ impl How {
 
 /// Of the lease, a third passes before a renewal, and a sixth before another attempt.
 fn grace_max(ttl: Duration) -> Duration {
-    (ttl / 2).saturating_sub(margin(ttl) + 2 * KILL_TIME)
+    (ttl / 2).saturating_sub(margin(ttl) + 2 * kill_time(ttl))
 }

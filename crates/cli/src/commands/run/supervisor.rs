@@ -207,7 +207,7 @@ impl Supervisor {
                 session: session.map(|session| self.session_charge(session)),
                 marker: self.how.marker.clone(),
                 watchdog: watchdog.map(|(device, timeout)| WatchdogCharge::new(device, timeout)),
-                ..Charge::new(self.how.grace(), until)
+                ..Charge::new(self.how.grace(), self.how.ttl, until)
             },
             command: &self.command,
             environment: self.environment(session, held),

@@ -2,7 +2,7 @@
 //!
 //! `args` reads what was typed, `commands` has a file for each verb, `output` writes what came back
 //! in the format asked for, `exit` is the one table of exit codes, and `advice` says what to do next
-//! when something went wrong. Results go to stdout, talk to stderr.
+//! when something went wrong. Results go to stdout, talk to stderr; `talk` is for those whom nobody may hold up.
 
 mod advice;
 mod args;
@@ -10,8 +10,10 @@ mod commands;
 mod exit;
 mod guardian;
 mod output;
+mod talk;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::FromArgMatches;
 
@@ -19,6 +21,9 @@ use crate::exit::Exit;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How long a slow reader of stderr is waited for at the end.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 fn main() -> ExitCode {
     if let Some(code) = guardian::main(std::env::args_os()) {
@@ -31,7 +36,9 @@ fn main() -> ExitCode {
         let _ = args::command().print_help();
         return Exit::Done.into();
     };
-    match command.run(cli.client) {
+    let done = command.run(cli.client);
+    talk::finish(LAST_WORDS);
+    match done {
         Ok(exit) => exit.into(),
         Err(error) => advice::report(&error).into(),
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tenure_e2e::{Cluster, Ctl, Said, Supervised, eventually, reserve, tools};
+use tenure_e2e::{Cluster, Ctl, Said, Supervised, eventually, reserve, send, tools};
 
 struct Stage {
     cluster: Cluster,
@@ -435,6 +435,35 @@ async fn a_lock_without_a_command_is_held_until_interrupted() {
     let next = stage.start(&["lock", "door", "--identity", "next"]);
     stage.led_by("door", "next").await;
     drop(next);
+}
+
+/// Whoever read our talk may have gone, or may read no further; neither ends anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_has_to_listen() {
+    let stage = Stage::set().await;
+    let starts = stage.file("starts");
+    for (name, reader) in [("gone", "true"), ("still", "sleep 1000")] {
+        let work = format!("echo $TENURE_TOKEN >> {starts}.{name}; {WAIT}");
+        let script = format!(
+            "exec {} --endpoints {} run -e {name} -- sh -c '{work}' 2> >({reader})",
+            tools::tenure().display(),
+            stage.cluster.endpoints(),
+        );
+        let mut run = std::process::Command::new("bash").args(["-c", &script]).spawn().unwrap();
+        let pid = run.id();
+        for round in 1..=20 {
+            eventually(&format!("{name}: start {round}"), async || {
+                let count = text(format!("{starts}.{name}")).lines().count();
+                if count >= round { Ok(()) } else { Err(format!("{count} starts")) }
+            })
+            .await;
+            // More talk than a pipe holds would come of more of these; a line is enough for a closed one.
+            stage.ctl.run(&["evict", name]).ok();
+        }
+        send(pid, Signal::TERM);
+        let code = run.wait().unwrap().code();
+        assert!(code.is_some_and(|code| code != 101), "{name}: {code:?}");
+    }
 }
 
 /// What the standard output is does not matter to anybody but the command.

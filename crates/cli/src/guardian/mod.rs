@@ -50,6 +50,7 @@ mod watchdog;
 mod words;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(crate) use handle::{Guardian, Job};
@@ -76,7 +77,7 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode>
     Some(match done {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tenure {VERB} {}: {error:#}", role.display());
+            let _ = writeln!(io::stderr(), "tenure {VERB} {}: {error:#}", role.display());
             ExitCode::FAILURE
         }
     })

@@ -1,6 +1,7 @@
 //! What becomes the command: ties itself to the guardian, then replaces itself.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::{fs, io};
@@ -39,7 +40,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     }
     SigSet::empty().thread_set_mask().context("hear all signals")?;
     let error = Command::new(program).args(arguments).exec();
-    eprintln!("tenure: cannot run {}: {error}", program.display());
+    let _ = writeln!(io::stderr(), "tenure: cannot run {}: {error}", program.display());
     Ok(match error.kind() {
         io::ErrorKind::NotFound => Exit::NotFound.into(),
         _ => Exit::NotExecutable.into(),

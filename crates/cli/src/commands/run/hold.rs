@@ -7,6 +7,7 @@ use super::args::How;
 use super::signals::{Signals, Wish};
 use crate::args::Settings;
 use crate::exit::Exit;
+use crate::talk::talk;
 
 /// Holds it until interrupted, or until it is lost.
 pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow::Result<Exit> {
@@ -26,7 +27,7 @@ pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow
         held = waiting => match held {
             Ok(held) => held,
             Err(AcquireError::Taken { .. } | AcquireError::TimedOut { .. }) => {
-                eprintln!("tenure: {name} is held by others");
+                talk!("tenure: {name} is held by others");
                 return Ok(match how.conflict_exit_code {
                     3 => Exit::NotTaken,
                     code => Exit::Code(code),
@@ -42,7 +43,7 @@ pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow
     println!("{}", held.token());
     tokio::select! {
         loss = held.lost() => {
-            eprintln!("tenure: lost {name}: {loss}");
+            talk!("tenure: lost {name}: {loss}");
             Ok(Exit::Lost)
         }
         _ = held.drain() => {

@@ -17,6 +17,7 @@ use super::stonith;
 use super::supervisor::{Next, Supervisor, exit_of};
 use crate::exit::Exit;
 use crate::guardian::{Ending, Guardian, News};
+use crate::talk::talk;
 
 /// After a failed fencing others shall have their turn first.
 const STEP_ASIDE: Duration = Duration::from_secs(5);
@@ -94,7 +95,7 @@ impl Supervisor {
             loss = held.lost() => Err(anyhow::anyhow!("{loss}")),
         };
         if let Err(error) = &done {
-            eprintln!("tenure: fencing failed, stepping aside: {error:#}");
+            talk!("tenure: fencing failed, stepping aside: {error:#}");
         }
         done.is_ok()
     }
@@ -202,7 +203,7 @@ impl Supervisor {
                     None
                 }
                 loss = held.lost(), if runs => {
-                    eprintln!("tenure: lost {}: {loss}", self.name());
+                    talk!("tenure: lost {}: {loss}", self.name());
                     if self.how.on_doubt == OnDoubt::Continue {
                         self.tell_lost(guardian).await;
                         end.cause = Some(Cause::Lost(loss));
@@ -215,11 +216,11 @@ impl Supervisor {
                     Some((Cause::Drain(drain), self.how.lost.unwrap_or(Signal::TERM.as_raw())))
                 }
                 what = &mut unhealthy, if runs => {
-                    eprintln!("tenure: giving up {}: {what}", self.name());
+                    talk!("tenure: giving up {}: {what}", self.name());
                     Some((Cause::Unhealthy, Signal::TERM.as_raw()))
                 }
                 () = overdue(too_late), if runs => {
-                    eprintln!("tenure: ending {}: it ran too long", self.command[0].display());
+                    talk!("tenure: ending {}: it ran too long", self.command[0].display());
                     Some((Cause::TooLong, Signal::TERM.as_raw()))
                 }
                 wish = self.signals.next() => self.wish(wish, guardian, &mut end, group).await,
@@ -249,11 +250,11 @@ impl Supervisor {
             News::Started(number) => *group = Some(number),
             News::Halted(signal) => self.halted(signal, guardian, *group).await,
             News::Doubt if end.cause.is_none() => {
-                eprintln!("tenure: {} is not confirmed in time: ending the command", self.name());
+                talk!("tenure: {} is not confirmed in time: ending the command", self.name());
                 end.cause = Some(Cause::Doubt);
             }
             News::Unguarded if end.ending.is_none() => {
-                eprintln!("tenure: a guardian was killed, and the command with it");
+                talk!("tenure: a guardian was killed, and the command with it");
                 end.cause.get_or_insert(Cause::Unguarded);
             }
             News::Ended(ending) => end.ending = Some(ending),
@@ -283,7 +284,7 @@ impl Supervisor {
     ) -> Option<(Cause, i32)> {
         match wish {
             Wish::End(_) if end.cause == Some(Cause::Asked) => {
-                eprintln!("tenure: killing the command");
+                talk!("tenure: killing the command");
                 guardian.kill().await;
                 None
             }
@@ -296,7 +297,7 @@ impl Supervisor {
                 None
             }
             Wish::Suspend => {
-                eprintln!("tenure: whoever leads cannot be suspended");
+                talk!("tenure: whoever leads cannot be suspended");
                 None
             }
             Wish::GoOn => {
@@ -376,7 +377,7 @@ impl Supervisor {
 
 /// The guardian is of no use any more: ends it, and everything below.
 async fn bury(what: &str, guardian: &mut Guardian, until: Moment, mut end: End) -> End {
-    eprintln!("tenure: the guardian {what}; ending it and what it guarded");
+    talk!("tenure: the guardian {what}; ending it and what it guarded");
     guardian.bury(Some(until)).await;
     // A command that had ended before has ended by itself.
     if end.ending.is_none() {

@@ -19,6 +19,7 @@ use super::terminal::Terminal;
 use crate::args::Settings;
 use crate::exit::Exit;
 use crate::guardian::{Charge, Ending, Guardian, Job, News, SessionCharge, WatchdogCharge};
+use crate::talk::talk;
 
 /// Between attempts to open a session, after the first one was once opened.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -95,7 +96,7 @@ impl Supervisor {
     /// From the first attempt to the end.
     pub(super) async fn supervise(mut self) -> anyhow::Result<Exit> {
         if let Some(exit) = missing(&self.command[0]) {
-            eprintln!(
+            talk!(
                 "tenure: {}: {}",
                 self.command[0].display(),
                 if exit == Exit::NotFound { "command not found" } else { "not executable" }
@@ -158,7 +159,7 @@ impl Supervisor {
                 Err(error) if !told => {
                     told = true;
                     let error = anyhow::Error::from(error);
-                    eprintln!("tenure: no session, trying on: {error:#}");
+                    talk!("tenure: no session, trying on: {error:#}");
                 }
                 Err(_) => {}
             }
@@ -286,7 +287,7 @@ impl Supervisor {
     /// Talk, for those who want it.
     pub(super) fn say(&self, text: &str) {
         if !self.how.quiet {
-            eprintln!("tenure: {text}");
+            talk!("tenure: {text}");
         }
     }
 }

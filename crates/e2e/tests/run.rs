@@ -65,7 +65,9 @@ const WAIT: &str = "while :; do sleep 0.02; done";
 async fn a_command_finds_what_it_needs_and_its_exit_code_is_ours() {
     let stage = Stage::set().await;
     let show = "echo $TENURE_ELECTION $TENURE_TOKEN $TENURE_IDENTITY $TENURE_KEY $TENURE_ENDPOINTS";
-    let show = format!("{show}; tenure get \"$TENURE_KEY\" --print-value-only 2>/dev/null; exit 5");
+    // Our own verbs work in there, and find the key.
+    let get = format!("{} get \"$TENURE_KEY\" --print-value-only", tools::tenure().display());
+    let show = format!("{show}; {get}; exit 5");
     let words = ["run", "-e", "job", "--identity", "me", "--value", "v1", "--", "sh", "-c", &show];
     let said = stage.done(&words);
     let (first, code) = (said.out.lines().next().unwrap_or_default().to_owned(), said.code);
@@ -73,6 +75,7 @@ async fn a_command_finds_what_it_needs_and_its_exit_code_is_ours() {
     assert_eq!((code, parts[0], parts[2]), (Some(5), "job", "me"), "{said:?}");
     assert!(parts[1].parse::<i64>().unwrap() > 1);
     assert!(parts[3].starts_with("job/") && parts[4] == stage.cluster.endpoints(), "{first}");
+    assert_eq!(said.out.lines().nth(1), Some("v1"), "{said:?}");
     // It resigned: nobody has to wait.
     let history = stage.ctl.run(&["history", "job"]).ok();
     assert!(history.contains("resigned"), "{history}");
@@ -163,11 +166,22 @@ async fn a_marker_exists_while_the_command_runs() {
     assert!(said.contains("\"token\":"), "{said}");
     // Also when nobody is left above the guardian to remove it.
     job.program.kill();
-    eventually("the marker is gone", async || match fs::exists(&marker) {
-        Ok(false) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
-    .await;
+    let gone = async || {
+        eventually("the marker is gone", async || match fs::exists(&marker) {
+            Ok(false) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+        .await;
+    };
+    gone().await;
+    // And when only the supervisor is left.
+    let mut job = stage.start(&[&words[..2], &["job2", "--once"], &words[3..]].concat());
+    job.program.says("\"name\":\"job2\"").await;
+    let [outer, inner, _] = job.chain().await;
+    send(outer, Signal::KILL);
+    send(inner, Signal::KILL);
+    assert_eq!(job.program.ends().await.code(), Some(4));
+    gone().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,6 +208,12 @@ async fn a_lead_is_held_as_long_as_was_asked_and_no_longer() {
     let said = stage.done(&["run", "-e", "job", "--hold-at-least", "700ms", "--", "true"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(begun.elapsed() >= Duration::from_millis(700));
+    // Longer than any lease of it lasts, and still once.
+    let starts = stage.file("starts");
+    let work = format!("echo >> {starts}");
+    let words = ["run", "-e", "job", "--ttl", "1s", "--hold-at-least", "2500ms", "--", "sh", "-c"];
+    assert_eq!(stage.done(&[&words[..], &[&work]].concat()).code, Some(0));
+    assert_eq!(text(&starts).lines().count(), 1);
     let words = ["run", "-e", "job", "--hold-at-most", "200ms", "--", "sh", "-c", WAIT];
     let said = stage.done(&words);
     assert_eq!(said.code, Some(124), "{said:?}");
@@ -316,6 +336,8 @@ async fn every_check_counts() {
     let words = ["run", "-e", "job", "-w", "300ms", "--min-disk-free", "900T", "--", "true"];
     let said = stage.done(&words);
     assert!(said.code == Some(3) && said.err.contains("--min-disk-free"), "{said:?}");
+    let words = ["lock", "-n", "job", "--health-cmd", "false", "--", "true"];
+    assert_eq!(stage.done(&words).code, Some(3));
 }
 
 /// A holder that did not say that it has stopped is cut off before the next one starts; who resigned is not.
@@ -352,6 +374,55 @@ async fn a_deposed_holder_is_fenced_first() {
     }
 }
 
+/// A lease that ran out is what fencing is for: whoever held it was killed with all that could have said so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_lease_ran_out_is_fenced() {
+    let stage = Stage::set().await;
+    let fenced = stage.file("fenced");
+    let words = ["run", "-e", "job", "--identity", "old", "--ttl", "1s", "--", "sh", "-c"];
+    let old = stage.start(&[&words[..], &[&format!("echo on; {WAIT}")]].concat());
+    old.program.says("on").await;
+    for pid in old.chain().await.into_iter().chain([old.pid()]) {
+        send(pid, Signal::KILL);
+    }
+    let cmd = format!("echo $TENURE_FENCE_IDENTITY $TENURE_FENCE_REASON >> {fenced}");
+    let words =
+        ["run", "-e", "job", "--fence-cmd", &cmd, "--identity", "new", "--", "cat", &fenced];
+    assert_eq!(stage.done(&words).out.trim(), "old expired");
+    // The same machine, back again, does not cut itself off.
+    let words = ["run", "-e", "job", "--identity", "new", "--ttl", "1s", "--", "sh", "-c"];
+    let again = stage.start(&[&words[..], &[&format!("echo on; {WAIT}")]].concat());
+    again.program.says("on").await;
+    for pid in again.chain().await.into_iter().chain([again.pid()]) {
+        send(pid, Signal::KILL);
+    }
+    let words = ["run", "-e", "job", "--fence-cmd", "false", "--identity", "new", "--", "true"];
+    assert_eq!(stage.done(&words).code, Some(0));
+    let shared = ["lock", "s", "--shared", "--fence-cmd", "true", "--", "true"];
+    assert_eq!(stage.done(&shared).code, Some(2));
+}
+
+/// Who loses the lead while it fences has cut nobody off: the next one still knows whom to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fencer_that_is_evicted_does_not_hide_who_is_to_be_fenced() {
+    let stage = Stage::set().await;
+    let old = stage.start(&["elect", "job", "--ttl", "1s", "--identity", "old"]);
+    stage.led_by("job", "old").await;
+    stage.ctl.run(&["evict", "job"]).ok();
+    drop(old);
+    let how = ["run", "-e", "job", "--ttl", "1s", "--identity"];
+    let slow = ["slow", "--once", "--fence-cmd", "sleep 60", "--", "true"];
+    let mut slow = stage.start(&[&how[..], &slow].concat());
+    slow.program.says("fencing old").await;
+    stage.ctl.run(&["evict", "job"]).ok();
+    assert_eq!(slow.program.ends().await.code(), Some(4));
+    let fenced = stage.file("fenced");
+    let cmd = format!("echo $TENURE_FENCE_IDENTITY >> {fenced}");
+    let next = ["next", "--fence-cmd", &cmd, "--", "cat", &fenced];
+    let said = stage.done(&[&how[..], &next].concat());
+    assert!(said.out.lines().any(|line| line == "old"), "{said:?}");
+}
+
 /// One of Pacemaker's agents reads what to do from its stdin.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fence_agent_is_told_on_its_stdin() {
@@ -379,6 +450,9 @@ async fn a_watchdog_is_fed_while_the_lease_is_sure_and_then_closed() {
     let fed = text(&device);
     // A file remembers only what was written from its beginning on.
     assert!(fed.ends_with('V') && fed.matches('.').count() >= 5, "{fed}");
+    // One that cannot be opened is said once, and not tried for ever.
+    let words = ["run", "-e", "job", "--watchdog", "/dev/nope", "--watchdog-timeout", "1s", "--"];
+    assert_eq!(stage.done(&[&words[..], &["true"]].concat()).code, Some(1));
     let words = [&["run", "-e", "job"], &how[..], &["9s", "--", "true"]].concat();
     let said = stage.done(&words);
     assert!(said.code == Some(2) && said.err.contains("at most half of --ttl"), "{said:?}");
@@ -431,10 +505,14 @@ async fn a_lock_without_a_command_is_held_until_interrupted() {
     let mut killed = stage.start(&["lock", "door", "--ttl", "300s", "--identity", "it"]);
     stage.led_by("door", "it").await;
     killed.program.kill();
-    // The holder was the process: no lease has to run out, for those who do not mind an overlap.
-    let next = stage.start(&["lock", "door", "--identity", "next"]);
+    // Its work may go on, in the shell that wanted the lock: others wait, unless they do not mind.
+    let careful = stage.done(&["lock", "-n", "door", "--", "true"]);
+    assert_eq!(careful.code, Some(3), "{careful:?}");
+    let careless = stage.start(&["elect", "door", "--identity", "next"]);
     stage.led_by("door", "next").await;
-    drop(next);
+    drop(careless);
+    let odd = stage.done(&["lock", "door", "--marker", "m", "--hold-at-most", "1s"]);
+    assert!(odd.code == Some(2) && odd.err.contains("--marker, --hold-at-most"), "{odd:?}");
 }
 
 /// Whoever read our talk may have gone, or may read no further; neither ends anything.

@@ -207,6 +207,31 @@ async fn killed_guardians_take_the_command_along() {
     somebody_is_killed(|_, [outer, inner, _]| vec![outer, inner]).await;
 }
 
+/// A command that is itself a `tenure run` is gone with all that is below it, guardians included.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_guardians_take_a_nested_run_along() {
+    let stage = Stage::set(1).await;
+    let tenure = tools::tenure().display().to_string();
+    let endpoints = stage.cluster.endpoints();
+    let script = format!(
+        "export OUTER=$TENURE_TOKEN; exec {tenure} --endpoints {endpoints} run -e nested -- sh -c"
+    );
+    // The token of the outer election is what counts.
+    let work = stage.trail.stubborn().replace("$TENURE_TOKEN", "$OUTER");
+    let nested = format!("{script} \"$0\"");
+    let words = ["run", "-e", "job", "--ttl", LONG_TTL, "--", "sh", "-c", &nested, &work];
+    let first = Supervised::start(&endpoints, &words);
+    let token = stage.trail.token_after(0).await;
+    stage.trail.has(token, "astray").await;
+    let [outer, inner, _] = first.chain().await;
+    let second = stage.run(LONG_TTL, &stage.trail.polite());
+    second.program.says("waiting for job").await;
+    send(outer, Signal::KILL);
+    send(inner, Signal::KILL);
+    stage.trail.token_after(token).await;
+    stage.trail.never_two();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_runs_on_while_servers_die_and_come_back() {
     let mut stage = Stage::set(3).await;

@@ -56,7 +56,7 @@ pub(crate) struct ClientArgs {
 }
 
 /// What flags and environment came to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Where to go; at least one.
     pub(crate) endpoints: Vec<Endpoint>,
@@ -97,9 +97,11 @@ impl ClientArgs {
             (None, Some(text)) => duration(&text).map_err(|e| usage(format!("TENURE_{name}: {e}"))),
             (None, None) => Ok(default),
         };
+        // A key in the environment means something only beside a certificate: to a command of `tenure run`,
+        // TENURE_KEY is the key that stands for its lead.
         let tls = self.cacert.or_else(|| either("CACERT")).is_some()
             || self.cert.or_else(|| either("CERT")).is_some()
-            || self.tls_key.or_else(|| either("KEY")).is_some()
+            || self.tls_key.is_some()
             || self.insecure_skip_tls_verify;
         if tls {
             // Going on in the clear is not what was asked for.
@@ -181,6 +183,7 @@ mod tests {
         let error = settle(flag, &[]).unwrap_err().to_string();
         assert!(error.contains("TLS arrives in a later version"), "{error}");
         assert!(settle(Default::default(), &[("ETCDCTL_CERT", "c.pem")]).is_err());
+        assert!(settle(Default::default(), &[("TENURE_KEY", "job/1a")]).is_ok());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{getpid, set_child_subreaper};
+use rustix::process::{Pid, getpid, set_child_subreaper};
 use tenure::clock::Moment;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
@@ -18,8 +18,8 @@ use tokio::process::{Child, Command};
 
 use super::VERB;
 use super::post::send_charge;
-use super::tree::end_strays;
-use super::words::{Charge, News, Order};
+use super::tree::{children, end_strays};
+use super::words::{Charge, Ending, News, Order};
 
 /// What to run, and how.
 #[derive(Debug)]
@@ -37,7 +37,11 @@ pub(crate) struct Job<'a> {
 #[derive(Debug)]
 pub(crate) struct Guardian {
     child: Child,
+    /// Who was a child of ours before: not this guardian's, whatever happens to it.
+    siblings: Vec<Pid>,
     kill_time: Duration,
+    started: bool,
+    ending: Option<Ending>,
     out: OwnedWriteHalf,
     news: Lines<BufReader<OwnedReadHalf>>,
 }
@@ -47,6 +51,7 @@ impl Guardian {
     pub(crate) fn start(job: Job<'_>) -> anyhow::Result<Guardian> {
         // If both guardians are killed, whatever they guarded comes here.
         set_child_subreaper(Some(getpid())).context("become the reaper of orphans")?;
+        let siblings = children();
         let (ours, theirs) = StdUnixStream::pair().context("make a socket")?;
         match job.reads {
             true => send_charge(&ours, &job.charge, io::stdin().as_fd())?,
@@ -64,7 +69,16 @@ impl Guardian {
         ours.set_nonblocking(true)?;
         let (news, out) = UnixStream::from_std(ours)?.into_split();
         let kill_time = job.charge.kill_time();
-        Ok(Guardian { child, kill_time, out, news: BufReader::new(news).lines() })
+        let (started, ending) = (false, None);
+        Ok(Guardian {
+            child,
+            siblings,
+            kill_time,
+            started,
+            ending,
+            out,
+            news: BufReader::new(news).lines(),
+        })
     }
 
     /// The process number of the outer guardian.
@@ -112,13 +126,27 @@ impl Guardian {
     pub(crate) async fn news(&mut self) -> Option<News> {
         loop {
             match self.news.next_line().await {
-                Ok(Some(line)) => match News::parse(&line) {
-                    Some(news) => return Some(news),
-                    None => continue,
-                },
+                Ok(Some(line)) => {
+                    let Some(news) = News::parse(&line) else { continue };
+                    self.started |= matches!(news, News::Started(_));
+                    if let News::Ended(ending) = news {
+                        self.ending = Some(ending);
+                    }
+                    return Some(news);
+                }
                 Ok(None) | Err(_) => return None,
             }
         }
+    }
+
+    /// Whether the command was started.
+    pub(crate) fn has_started(&self) -> bool {
+        self.started
+    }
+
+    /// How the command ended, if it has.
+    pub(crate) fn ending(&self) -> Option<Ending> {
+        self.ending
     }
 
     /// After the guardian was killed: waits until everything below it is gone, and sees to it.
@@ -128,6 +156,7 @@ impl Guardian {
         let kill_at = until.map_or(Moment::default(), |until| {
             Moment::after_start(until.since_start().saturating_sub(self.kill_time))
         });
-        let _ = tokio::task::spawn_blocking(move || end_strays(kill_at)).await;
+        let siblings = std::mem::take(&mut self.siblings);
+        let _ = tokio::task::spawn_blocking(move || end_strays(&siblings, kill_at)).await;
     }
 }

@@ -25,6 +25,8 @@ use super::words::{Charge, News, Order};
 
 /// How long inner may take to end when it has nothing more to do.
 const REAP_PATIENCE: Duration = Duration::from_millis(100);
+/// How long inner may take to kill, if there is time.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look for orphans while killing.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -90,7 +92,7 @@ impl Outer {
         Ok(Outer {
             above,
             below: Post::new(ours)?,
-            plan: Plan::new(grace, charge.kill_time(), charge.until(), TERMINATE),
+            plan: Plan::new(grace, charge.kill_time(), charge.until(), TERMINATE).patient(PATIENCE),
             tree,
             alarm: Alarm::new().context("make a timer")?,
             watchdog,

@@ -63,6 +63,8 @@ struct Stop {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     grace: Duration,
+    /// How much longer than the grace may be waited when the deadline is far.
+    patience: Duration,
     kill_time: Duration,
     until: Option<Moment>,
     stop: Option<Stop>,
@@ -78,7 +80,13 @@ impl Plan {
         until: Option<Moment>,
         signal: i32,
     ) -> Plan {
-        Plan { grace, kill_time, until, stop: None, signal }
+        Plan { grace, patience: Duration::ZERO, kill_time, until, stop: None, signal }
+    }
+
+    /// The same, but later in killing by that much while the deadline is far: somebody else kills in time.
+    #[must_use]
+    pub(super) fn patient(self, patience: Duration) -> Plan {
+        Plan { patience, ..self }
     }
 
     /// The lease is sure to last until then. Never shortens what was sure before. A command that ran
@@ -134,7 +142,8 @@ impl Plan {
 
     fn kill_at(&self) -> Option<Moment> {
         let stop = self.stop?;
-        let polite = if stop.at_once { stop.since } else { stop.since + self.grace };
+        let polite =
+            if stop.at_once { stop.since } else { stop.since + self.grace + self.patience };
         let latest = self.until.map(|until| before(until, self.kill_time));
         Some(latest.map_or(polite, |latest| latest.min(polite)))
     }

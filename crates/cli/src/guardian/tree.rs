@@ -127,13 +127,19 @@ pub(super) fn named(signal: i32) -> Option<Signal> {
 }
 
 /// The children of this process at this moment.
-fn children() -> Vec<Pid> {
+pub(super) fn children() -> Vec<Pid> {
     let me = getpid().as_raw_nonzero();
-    let listed = fs::read_to_string(format!("/proc/{me}/task/{me}/children"));
-    let numbers: Vec<i32> = match listed {
-        Ok(listed) => listed.split_whitespace().filter_map(|word| word.parse().ok()).collect(),
-        // A kernel without that list.
-        Err(_) => {
+    // Each thread has its own; orphans come to the first.
+    let threads = fs::read_dir(format!("/proc/{me}/task")).into_iter().flatten().flatten();
+    let listed: Option<Vec<String>> =
+        threads.map(|thread| fs::read_to_string(thread.path().join("children")).ok()).collect();
+    let numbers: Vec<i32> = match listed.filter(|lists| !lists.is_empty()) {
+        Some(lists) => {
+            let words = lists.iter().flat_map(|list| list.split_whitespace());
+            words.filter_map(|word| word.parse().ok()).collect()
+        }
+        // A kernel without that list, or a thread that has just ended.
+        None => {
             let parents = parents().into_iter();
             parents.filter(|(_, parent)| *parent == me.get()).map(|(child, _)| child).collect()
         }
@@ -181,11 +187,11 @@ pub(crate) fn rss_bytes(root: u32) -> u64 {
 
 /// Waits until the inner guardian that became a child of this process has ended everything below it; kills
 /// what has no guardian any more, and the guardian too when it is time. For a supervisor whose outer guardian
-/// was killed.
-pub(crate) fn end_strays(kill_at: Moment) {
+/// was killed. Children that were there before the guardian are none of its business.
+pub(super) fn end_strays(siblings: &[Pid], kill_at: Moment) {
     loop {
         let strays: Vec<Pid> =
-            children().into_iter().filter(|pid| !is_guardian(*pid, "outer")).collect();
+            children().into_iter().filter(|child| !siblings.contains(child)).collect();
         if strays.is_empty() {
             return;
         }

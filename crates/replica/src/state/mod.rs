@@ -347,7 +347,8 @@ impl State {
             return;
         }
         if let Ok(keys) = self.leases.revoke(expiry.id) {
-            let end = (TenureEnd::Expired, SessionEnd::Expired, true);
+            // Its time has passed, which is why nobody waits for it; but nobody has said that it stopped.
+            let end = (TenureEnd::Expired, SessionEnd::Expired, false);
             self.end_lease(expiry.id, &keys, end, at, traces);
         }
     }

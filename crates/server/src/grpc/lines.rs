@@ -96,7 +96,8 @@ impl lines_server::Lines for Lines {
         self.door.admit(request.metadata())?;
         let (header, view) = self.view(request.into_inner().name).await?;
         let tenures = view.line.tenures().map(tenure).collect();
-        Ok(Response::new(pb::HistoryResponse { header, tenures }))
+        let forgotten = view.line.forgotten().0;
+        Ok(Response::new(pb::HistoryResponse { header, tenures, forgotten }))
     }
 
     async fn list(

@@ -198,6 +198,37 @@ impl How {
         self.watchdog_timeout.or_else(|| watchdog_timeout(self.watchdog.as_deref()?))
     }
 
+    /// Refuses what says something about a command when there is none.
+    pub(super) fn without_command(&self) -> anyhow::Result<()> {
+        let health = &self.health;
+        let given = [
+            ("--grace", self.grace.is_some()),
+            ("--once", self.once),
+            ("--won", self.won.is_some()),
+            ("--lost", self.lost.is_some()),
+            ("--marker", self.marker.is_some()),
+            ("--standby-cmd", self.standby_cmd.is_some()),
+            ("--hold-at-least", self.hold_at_least.is_some()),
+            ("--hold-at-most", self.hold_at_most.is_some()),
+            ("--restart", self.restart != Restart::Never),
+            ("--on-doubt", self.on_doubt != OnDoubt::Stop),
+            ("--watchdog", self.watchdog.is_some()),
+            ("--health-cmd", health.health_cmd.is_some()),
+            ("--health-http", health.health_http.is_some()),
+            ("--health-tcp", health.health_tcp.is_some()),
+            ("--max-rss", health.max_rss.is_some()),
+            ("--min-disk-free", health.min_disk_free.is_some()),
+            ("--fence-cmd", self.fence.fence_cmd.is_some()),
+        ];
+        let given: Vec<&str> = given.iter().filter(|(_, is)| *is).map(|(flag, _)| *flag).collect();
+        match given.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(usage(format!("without a command there is no use for {}", given.join(", "))))
+            }
+        }
+    }
+
     /// Checks every rule.
     ///
     /// # Errors

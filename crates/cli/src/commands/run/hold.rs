@@ -12,6 +12,7 @@ use crate::talk::talk;
 /// Holds it until interrupted, or until it is lost.
 pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow::Result<Exit> {
     how.validate()?;
+    how.without_command()?;
     let mut signals = Signals::listen()?;
     let engine = Engine::new(Native::new(settings.endpoints.clone(), settings.options.clone()));
     // The holder is this process: when it dies, so does the hold.
@@ -21,6 +22,8 @@ pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow
     join.value = how.value.clone().into_bytes();
     join.priority = how.priority;
     join.try_only = how.nonblock;
+    // Whoever held it with a command may still be ending it.
+    join.no_overlap = true;
     let name = join.first_name();
     let waiting = session.join(join, how.timeout);
     let held = tokio::select! {

@@ -29,3 +29,14 @@ impl Marker<'_> {
         fs::rename(&beside, path)
     }
 }
+
+impl Marker<'static> {
+    /// Removes the one that says this token.
+    pub(super) fn remove(path: &Path, token: i64) {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let said: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        if said["token"] == token {
+            let _ = fs::remove_file(path);
+        }
+    }
+}

@@ -6,7 +6,7 @@
 //! out, or its guardian has said so.
 //!
 //! - `args`: what may be typed. `size`, `signals`: words of it.
-//! - `supervisor`: the loop: stand by, lead, begin again. `standby` and `office` are its two halves.
+//! - `supervisor`: the loop: stand by, lead, begin again. `standby` and `office` are its two halves, `takeover` stands between them.
 //! - `health`, `stonith`: when not to lead, and what to do about who led before; `shell` runs what they ask.
 //! - `marker`, `terminal`: what others see of it.
 //! - `hold`: a lock without a command.
@@ -22,6 +22,7 @@ mod size;
 mod standby;
 mod stonith;
 mod supervisor;
+mod takeover;
 mod terminal;
 
 pub(super) use args::{Lock, Run};
@@ -46,6 +47,11 @@ pub(super) async fn lock(args: Lock, settings: Settings) -> anyhow::Result<Exit>
         (false, None) => Mode::Exclusive,
     };
     let join = Join::one(name(args.name)?, mode);
+    if mode != Mode::Exclusive && args.how.fence.fence_cmd.is_some() {
+        return Err(usage(
+            "--fence-cmd is for a lock that one holds: others hold this one beside us",
+        ));
+    }
     if args.command.is_empty() {
         return hold::hold(join, args.how, settings).await;
     }

@@ -13,14 +13,11 @@ use super::args::{OnDoubt, Restart};
 use super::health::Role;
 use super::marker::Marker;
 use super::signals::Wish;
-use super::stonith;
-use super::supervisor::{Next, Supervisor, exit_of};
+use super::supervisor::{FAREWELL, Next, Supervisor, exit_of};
 use crate::exit::Exit;
 use crate::guardian::{Ending, Guardian, News};
 use crate::talk::talk;
 
-/// After a failed fencing others shall have their turn first.
-const STEP_ASIDE: Duration = Duration::from_secs(5);
 /// Between two starts of a command that fails.
 const RESTART_FIRST: Duration = Duration::from_millis(200);
 const RESTART_MAX: Duration = Duration::from_secs(10);
@@ -39,6 +36,8 @@ enum Cause {
     TooLong,
     /// The guardian is gone or does not answer, and the command with it.
     Unguarded,
+    /// The same, before the command was started.
+    NoStart,
 }
 
 /// How a command's life ended.
@@ -56,8 +55,9 @@ impl Supervisor {
         let since = Instant::now();
         let name = self.name();
         self.say(&format!("{} {name} with token {}", self.holding(), held.token()));
-        if !self.cut_off_predecessors(&held).await {
-            return Ok(self.step_aside(session, held).await);
+        match self.cut_off_predecessors(&held).await {
+            Ok(()) => {}
+            Err(next) => return Ok(self.step_aside(session, held, next).await),
         }
         let mut pause = RESTART_FIRST;
         let end = loop {
@@ -77,48 +77,6 @@ impl Supervisor {
             pause = RESTART_MAX.min(pause * 2);
         };
         self.leave(session, held, end, since).await
-    }
-
-    /// Whether we may start, as far as those before us are concerned.
-    async fn cut_off_predecessors(&self, held: &Held) -> bool {
-        let Some(stonith) = &self.stonith else { return true };
-        let fenced = async {
-            let found = stonith::deposed(&self.settings, &self.name(), held.token().get()).await?;
-            for deposed in found {
-                self.say(&format!("fencing {}, which did not resign", deposed.identity));
-                stonith.fence(&deposed).await?;
-            }
-            Ok(())
-        };
-        let done: anyhow::Result<()> = tokio::select! {
-            done = fenced => done,
-            loss = held.lost() => Err(anyhow::anyhow!("{loss}")),
-        };
-        if let Err(error) = &done {
-            talk!("tenure: fencing failed, stepping aside: {error:#}");
-        }
-        done.is_ok()
-    }
-
-    /// Lets others try before we do again. Not by resigning: that would say that all is well, and nobody would
-    /// know any more who is to be cut off.
-    async fn step_aside(&mut self, session: &Session, held: Held) -> Next {
-        let _ = session.report_health(&self.join.first_name(), false).await;
-        drop(held);
-        session.clone().close().await;
-        if self.how.once {
-            return Next::Exit(Exit::Lost);
-        }
-        let pause = tokio::time::sleep(STEP_ASIDE);
-        tokio::pin!(pause);
-        loop {
-            tokio::select! {
-                () = &mut pause => return Next::Again,
-                wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
-                    return Next::Exit(exit);
-                },
-            }
-        }
     }
 
     /// Runs the command once, or takes over the one that runs already.
@@ -143,6 +101,12 @@ impl Supervisor {
         };
         let mut end = self.guard(held, &mut guardian, since).await;
         self.terminal.take_back();
+        if end.cause == Some(Cause::Unguarded) {
+            self.unmark(held);
+            // One that never began is not a matter of bad luck: no memory, no processes, no watchdog.
+            end.cause =
+                Some(if guardian.has_started() { Cause::Unguarded } else { Cause::NoStart });
+        }
         if matches!(end.cause, Some(Cause::Lost(_))) && self.how.on_doubt == OnDoubt::Continue {
             self.running = Some(guardian);
         } else {
@@ -163,6 +127,13 @@ impl Supervisor {
             marker.write(path)?;
         }
         Ok(())
+    }
+
+    /// Removes the marker that a guardian could not remove any more, if it is still ours.
+    fn unmark(&self, held: &Held) {
+        if let Some(path) = &self.how.marker {
+            Marker::remove(path, held.token().get());
+        }
     }
 
     /// Follows the command, and ends it when there is a reason, until the tree is gone.
@@ -347,6 +318,13 @@ impl Supervisor {
         let left = least.saturating_sub(since.elapsed());
         if end.cause.is_none()
             && !left.is_zero()
+            && let Some(guardian) = &mut end.guardian
+        {
+            // It would wait for us no longer than the lease was sure when the command ended.
+            guardian.done().await;
+        }
+        if end.cause.is_none()
+            && !left.is_zero()
             && let Some(cut) = self.pause(&held, left).await
         {
             end.cause = cut.cause;
@@ -356,6 +334,7 @@ impl Supervisor {
             None => Next::Exit(code),
             Some(Cause::Asked) => Next::Exit(code),
             Some(Cause::TooLong) => Next::Exit(Exit::TimedOut),
+            Some(Cause::NoStart) => Next::Exit(Exit::Error),
             Some(_) if self.how.once => Next::Exit(Exit::Lost),
             Some(_) => Next::Again,
         };
@@ -366,8 +345,9 @@ impl Supervisor {
             // It may be that nobody can be told; the lease ends by itself then.
             tokio::spawn(held.release());
         } else {
-            let _ = held.release().await;
-            if let Some(guardian) = &mut end.guardian {
+            let released = tokio::time::timeout(FAREWELL, held.release()).await;
+            // Otherwise the guardian goes on trying.
+            if let (Ok(_), Some(guardian)) = (released, &mut end.guardian) {
                 guardian.done().await;
             }
         }

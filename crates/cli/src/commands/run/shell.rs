@@ -2,15 +2,21 @@
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
+
+/// How often, and for how long each time, those who were killed are waited for.
+const REAP_TRIES: u32 = 200;
+const REAP_PAUSE: Duration = Duration::from_millis(5);
 
 /// A command that runs in a process group of its own.
 #[derive(Debug)]
 pub(super) struct Shell {
     child: Child,
+    group: Option<Pid>,
 }
 
 impl Shell {
@@ -22,7 +28,8 @@ impl Shell {
             .stdin(Stdio::piped())
             .process_group(0)
             .spawn()?;
-        Ok(Shell { child })
+        let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        Ok(Shell { child, group })
     }
 
     /// Gives it something to read, and waits for its end.
@@ -37,10 +44,23 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The number is known only while nobody has heard of its end, so it is nobody else's.
-        let number = self.child.id().and_then(|id| i32::try_from(id).ok());
-        if let Some(group) = number.and_then(Pid::from_raw) {
+        let Some(group) = self.group else { return };
+        // Whatever it left behind became a child of ours, so its group is nobody else's as long as there is one.
+        let left = waitpgid(group, WaitOptions::NOHANG);
+        if self.child.id().is_some() || left.is_ok() {
             let _ = kill_process_group(group, Signal::KILL);
+            std::thread::spawn(move || reap(group));
+        }
+    }
+}
+
+/// Hears of the end of all who were killed, so that nothing remains of them.
+fn reap(group: Pid) {
+    for _ in 0..REAP_TRIES {
+        match waitpgid(group, WaitOptions::NOHANG) {
+            Ok(Some(_)) => {}
+            Ok(None) => std::thread::sleep(REAP_PAUSE),
+            Err(_) => return,
         }
     }
 }

@@ -47,6 +47,9 @@ impl Supervisor {
     async fn be_well(&mut self, session: &Session) -> Option<Stood> {
         let Err(what) = self.health.look(Role::Standby).await else { return None };
         self.say(&format!("not standing for {}: {what}", self.name()));
+        if self.how.nonblock {
+            return Some(self.conflict());
+        }
         let health = Arc::clone(&self.health);
         let mut healthy = std::pin::pin!(health.healthy());
         loop {

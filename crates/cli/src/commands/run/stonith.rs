@@ -16,7 +16,7 @@ use super::shell::Shell;
 use crate::args::Settings;
 
 /// How to cut somebody off.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Stonith {
     command: String,
     options: Vec<String>,
@@ -87,16 +87,27 @@ impl Stonith {
 pub(super) async fn deposed(
     settings: &Settings,
     name: &str,
-    token: i64,
+    (token, own): (i64, &str),
 ) -> anyhow::Result<Vec<Deposed>> {
-    let tenures = settings.client().lines().history(name.to_owned()).await?.tenures;
-    Ok(unfenced(tenures.into_iter().filter(|tenure| tenure.token < token)))
+    let history = settings.client().lines().history(name.to_owned()).await?;
+    let before = || history.tenures.iter().filter(|tenure| tenure.token < token);
+    let known = before().any(has_worked_and_stopped) || history.forgotten == 0;
+    anyhow::ensure!(
+        known,
+        "it is forgotten who led before {} tenures that came to nothing; see to it that nobody does, then let \
+         somebody lead and resign: tenure elect {name}",
+        before().count()
+    );
+    Ok(unfenced(before().cloned(), own))
 }
 
-fn unfenced(tenures: impl DoubleEndedIterator<Item = pb::Tenure>) -> Vec<Deposed> {
+/// We do not cut ourselves off: what led here before, under the same identity, this machine's guardians saw to.
+fn unfenced(tenures: impl DoubleEndedIterator<Item = pb::Tenure>, own: &str) -> Vec<Deposed> {
     let unsure = tenures.rev().take_while(|tenure| !has_worked_and_stopped(tenure));
-    let deposed = unsure.filter(|tenure| tenure.reason() != TenureEnd::Unhealthy);
+    let stopped = [TenureEnd::Unhealthy, TenureEnd::TenureLasts];
+    let deposed = unsure.filter(|tenure| !stopped.contains(&tenure.reason()));
     deposed
+        .filter(|tenure| tenure.identity != own)
         .map(|tenure| Deposed {
             reason: tenure.reason().as_str_name().to_ascii_lowercase(),
             value: String::from_utf8_lossy(&tenure.value).into_owned(),
@@ -140,7 +151,10 @@ mod tests {
         };
         let who = |tenures: &[(&str, TenureEnd, bool)]| -> Vec<String> {
             let tenures: Vec<_> = tenures.iter().map(ended).collect();
-            unfenced(tenures.into_iter()).into_iter().map(|deposed| deposed.identity).collect()
+            unfenced(tenures.into_iter(), "me")
+                .into_iter()
+                .map(|deposed| deposed.identity)
+                .collect()
         };
         use TenureEnd::{Evicted, Expired, Resigned, Transferred, Unhealthy};
         assert_eq!(who(&[("a", Expired, false), ("b", Resigned, true)]), [""; 0]);
@@ -149,6 +163,8 @@ mod tests {
         assert_eq!(who(&[("a", Transferred, true)]), [""; 0]);
         assert_eq!(who(&[("a", Transferred, false)]), ["a"]);
         assert_eq!(who(&[("a", Evicted, true)]), [""; 0]);
+        // Nobody cuts itself off.
+        assert_eq!(who(&[("a", Expired, false), ("me", Expired, false)]), ["a"]);
         // b could not cut a off, and stepped aside.
         assert_eq!(who(&[("a", Expired, false), ("b", Unhealthy, true)]), ["a"]);
         let all = [

@@ -25,7 +25,7 @@ use crate::talk::talk;
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long the end of a session may take when there is nothing else to do.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Somebody who wants to run a command while leading.
 pub(super) struct Supervisor {
@@ -42,6 +42,8 @@ pub(super) struct Supervisor {
     pub(super) running: Option<Guardian>,
     /// When to stop waiting.
     pub(super) give_up: Option<Instant>,
+    /// Nobody may be told that what this session stood for has ended well.
+    pub(super) is_unsure: bool,
 }
 
 /// What comes after a time in office.
@@ -89,6 +91,7 @@ impl Supervisor {
             terminal: Terminal::default(),
             running: None,
             give_up: how.timeout.map(|time| Instant::now() + time),
+            is_unsure: false,
             how,
         })
     }
@@ -116,11 +119,15 @@ impl Supervisor {
             match next {
                 Next::Exit(exit) => {
                     self.end_running().await;
-                    let _ = tokio::time::timeout(FAREWELL, session.close()).await;
+                    if !self.is_unsure {
+                        let _ = tokio::time::timeout(FAREWELL, session.close()).await;
+                    }
                     return Ok(exit);
                 }
-                Next::Again if matches!(session.state(), tenure::SessionState::Lost(_)) => {
-                    if self.works_on() {
+                // A session that was led with, or is lost, is not used again: a guardian may still be about to
+                // tell the server that it has ended.
+                Next::Again => {
+                    if self.works_on() || std::mem::take(&mut self.is_unsure) {
                         drop(session);
                     } else {
                         // It ends by itself if this fails; nobody waits for it here.
@@ -134,7 +141,6 @@ impl Supervisor {
                         }
                     };
                 }
-                Next::Again => {}
             }
         }
     }
@@ -303,18 +309,17 @@ pub(super) async fn ended(running: &mut Option<Guardian>) -> Exit {
 
 /// Waits until a tree is gone, and answers how the command ended.
 pub(super) async fn follow(guardian: &mut Guardian, until: Option<Moment>) -> Exit {
-    let mut exit = Exit::Error;
     loop {
         match guardian.news().await {
-            Some(News::Ended(ending)) => exit = exit_of(ending),
-            Some(News::Gone) => return exit,
+            Some(News::Gone) => break,
             Some(_) => {}
             None => {
                 guardian.bury(until).await;
-                return exit;
+                break;
             }
         }
     }
+    guardian.ending().map_or(Exit::Error, exit_of)
 }
 
 /// The exit code of a command is ours.

@@ -35,9 +35,11 @@ fix:
 bench: build
 	scripts/bench
 
-## Thousands of seeds of the deterministic scheduler.
+## Thousands of seeds of the deterministic scheduler; hundreds of blows against commands under a lease.
 torture:
 	TENURE_SEEDS=2000 $(CARGO) nextest run --release -p tenure-replica
+	$(CARGO) build -p tenure-cli
+	TENURE_ROUNDS=300 $(CARGO) nextest run -p tenure-e2e --test run_torture
 
 clean:
 	$(CARGO) clean

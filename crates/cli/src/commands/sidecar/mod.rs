@@ -78,8 +78,8 @@ pub(crate) struct Args {
     /// Only look: do not stand for the election
     #[arg(long, conflicts_with_all = ["identity", "value", "priority", "ready_when_leader", "grace", "fast_release"])]
     observe_only: bool,
-    /// How long to say "not leading" before others may lead, when this gives up by itself: the time in
-    /// which the program beside it hears of it
+    /// How long to say "not leading" before others may lead, when this gives up or is made to: the time
+    /// in which the program beside it hears of it
     #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
     grace: Duration,
     /// Let others lead as soon as this process dies, not after --ttl. The program beside it may still be

@@ -89,15 +89,16 @@ impl Reporter {
     async fn ask(&self) -> Result<News, ClientError> {
         let as_of = Boottime.now();
         let line = self.client.lines().candidates(self.name.to_string()).await?;
+        let delayed = line.delay_ms.is_some();
         let leader = line.candidates.into_iter().find(|candidate| candidate.holds);
         let Some(mut leader) = leader.and_then(described) else {
-            return Ok(News { leader: None, as_of });
+            return Ok(News { leader: None, as_of, delayed });
         };
         leader.since_unix_ms = match self.desk.heard().filter(|known| known.token == leader.token) {
             Some(known) if known.since_unix_ms.is_some() => known.since_unix_ms,
             _ => self.began(leader.token).await,
         };
-        Ok(News { leader: Some(leader), as_of })
+        Ok(News { leader: Some(leader), as_of, delayed })
     }
 
     /// When a tenure began. Only for people, so nothing fails if nobody says it.

@@ -7,7 +7,7 @@
 //! A [`Side`] is such a cluster or a real [`Etcd`], on which the same story is played ([`faults`]); a
 //! [`Caller`] campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd,
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
-//! [`Sidecar`] is asked who leads, [`Register`] looks for stale reads, [`Network`] puts members into network namespaces and cuts the
+//! [`Sidecar`] is asked who leads, [`Register`] looks for stale reads, [`Relay`] is a path that can be cut, [`Network`] puts members into network namespaces and cuts the
 //! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
 //! output, [`Supervised`] `tenure run` with its command and the [`Trail`] it leaves, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! output, [`Desk`] some terminals in which a [`page`] of the docs is played, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
@@ -33,6 +33,7 @@ mod postgres;
 mod program;
 pub mod recipes;
 mod register;
+mod relay;
 pub mod session;
 mod side;
 pub mod sidecar;
@@ -57,6 +58,7 @@ pub use network::Network;
 pub use postgres::Postgres;
 pub use program::Program;
 pub use register::Register;
+pub use relay::Relay;
 pub use side::Side;
 pub use sidecar::Sidecar;
 pub use supervised::{Supervised, Trail, children_of, lives, send};

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use tenure_e2e::{Address, Cluster, Gateway, Sidecar, eventually, sidecar::token};
+use tenure_e2e::{
+    Address, Cluster, Ctl, Gateway, Relay, Sidecar, eventually, sidecar::token, tools,
+};
 use tokio::sync::watch;
 
 /// A lease that is short, and long enough for a busy machine.
@@ -125,13 +127,21 @@ async fn one_leads<'a>(sidecars: &[&'a Sidecar]) -> &'a Sidecar {
     .await
 }
 
-/// Leaders sleep past their leases and wake up with questions in their ears; so do members of the cluster.
+/// Leaders sleep past their leases and wake up with questions in their ears, or are cut off while an
+/// operator gives their office to somebody else; so are members of the cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_two_may_be_believed_to_lead_at_the_same_time() {
-    const ROUNDS: usize = 8;
+    const ROUNDS: usize = 12;
     let cluster = Cluster::start(3).await;
-    let start = |name: &str| Sidecar::start(&cluster.endpoints(), "jobs", name, &["--ttl", "1s"]);
-    let sidecars = ["a", "b", "c"].map(start);
+    let operator = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    let mut relays = Vec::new();
+    let mut sidecars = Vec::new();
+    for (at, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let relay = Relay::to(cluster.members[at].client).await;
+        let flags = ["--ttl", "1s"];
+        sidecars.push(Sidecar::start(&relay.address.to_string(), "jobs", name, &flags));
+        relays.push(relay);
+    }
     let all: Vec<&Sidecar> = sidecars.iter().collect();
     for sidecar in &all {
         sidecar.says("somebody", |status, body| status == 200 && body["name"] != "").await;
@@ -141,14 +151,24 @@ async fn no_two_may_be_believed_to_lead_at_the_same_time() {
         |one: &&Sidecar| tokio::spawn(ask_on(one.address, one.name.clone(), stopping.clone()));
     let askers: Vec<_> = all.iter().map(ask).collect();
     for round in 0..ROUNDS {
-        let asleep = one_leads(&all).await;
-        asleep.pause();
-        let member = (round % 2 == 1).then_some(&cluster.members[round % 3]);
+        let leads = one_leads(&all).await;
+        let at = all.iter().position(|one| one.name == leads.name).unwrap();
+        let others: Vec<_> = all.iter().copied().filter(|one| one.name != leads.name).collect();
+        // A member with which the others can do without.
+        let member = (round % 2 == 1).then_some(&cluster.members[at]);
         member.inspect(|member| member.pause());
-        let awake: Vec<_> = all.iter().copied().filter(|one| one.name != asleep.name).collect();
-        one_leads(&awake).await;
+        if round % 3 == 0 {
+            relays[at].cut();
+            // If nobody stands in line yet, there is nobody to be given it: it runs out then.
+            operator.run(&["resign", "jobs", "--within", "1ms", "--no-wait"]);
+            one_leads(&others).await;
+            relays[at].mend();
+        } else {
+            leads.pause();
+            one_leads(&others).await;
+            leads.resume();
+        }
         member.inspect(|member| member.resume());
-        asleep.resume();
     }
     stop.send(true).unwrap();
     let mut believed = Vec::new();
@@ -165,6 +185,68 @@ async fn no_two_may_be_believed_to_lead_at_the_same_time() {
         if let Some(other) = before.max_by_key(|other| other.until) {
             assert!(other.until <= one.from, "{other:?} and {one:?}");
             assert!(other.token < one.token, "{other:?} before {one:?}");
+        }
+    }
+}
+
+/// The one who led is cut off and believes on, the one who is next is known to the servers: it must
+/// neither lead nor be named by itself before that belief has run out.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_after_one_that_is_cut_off_waits_for_its_time_to_pass() {
+    let cluster = Cluster::start(1).await;
+    let relay = Relay::to(cluster.members[0].client).await;
+    let a = Sidecar::start(&relay.address.to_string(), "jobs", "a", &["--ttl", "4s"]);
+    a.leads().await;
+    let b = Sidecar::start(&cluster.endpoints(), "jobs", "b", &["--ttl", "4s"]);
+    b.follows("a").await;
+    b.waits().await;
+    relay.cut();
+    let operator = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    operator.run(&["resign", "jobs", "--within", "1ms"]).ok();
+    let mut believed_until = Instant::now();
+    let mut held_back = false;
+    loop {
+        let sent = Instant::now();
+        let old = a.ask("/leader").await.json();
+        if old["is_leader"] == true {
+            believed_until = sent + Duration::from_millis(old["expires_in_ms"].as_u64().unwrap());
+        }
+        let next = b.ask("/leader").await.json();
+        let left = believed_until.saturating_duration_since(Instant::now());
+        held_back |= next["error"].as_str().is_some_and(|error| error.contains("is next"));
+        if next["name"] == "b" || next["is_leader"] == true {
+            assert!(left.is_zero(), "{left:?} too early: {next} beside {old}");
+        }
+        if next["is_leader"] == true {
+            break;
+        }
+        tokio::time::sleep(BREATH).await;
+    }
+    assert!(held_back, "it said why nobody leads");
+    relay.mend();
+    a.follows("b").await;
+}
+
+/// Whoever takes it over asks for it within less than `--grace`, and waits for all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_in_a_hurry_does_not_shorten_the_grace() {
+    const GRACE: Duration = Duration::from_secs(3);
+    let cluster = Cluster::start(1).await;
+    for verb in [&["resign", "jobs", "--within", "1ms", "--no-wait"][..], &["evict", "jobs"]] {
+        let a =
+            Sidecar::start(&cluster.endpoints(), "jobs", "a", &["--ttl", LONG, "--grace", "3s"]);
+        a.leads().await;
+        let b = Sidecar::start(&cluster.endpoints(), "jobs", "b", &["--ttl", LONG]);
+        b.follows("a").await;
+        b.waits().await;
+        let asked = Instant::now();
+        Ctl::to(&cluster.endpoints()).with_program(tools::tenure()).run(verb).ok();
+        b.leads().await;
+        assert!(asked.elapsed() >= GRACE, "{verb:?}: after {:?}", asked.elapsed());
+        // It has said so, or everybody would have waited for the end of the lease.
+        a.follows("b").await;
+        for mut sidecar in [b, a] {
+            assert!(sidecar.stop().await.success());
         }
     }
 }

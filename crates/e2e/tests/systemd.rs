@@ -55,6 +55,21 @@ fn systemd_understands_every_line_of_the_units() {
     }
 }
 
+/// A machine that gives up stays away until somebody looks.
+#[test]
+fn no_unit_is_given_up_for_what_may_pass() {
+    let refuses = [("tenure.service", Some("2 5")), ("tenure-run.service", None)];
+    for (name, codes) in refuses {
+        let unit = units().into_iter().find(|unit| unit.ends_with(name)).unwrap();
+        let text = fs::read_to_string(unit).unwrap();
+        let value =
+            |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        assert_eq!(value("StartLimitIntervalSec"), Some("0"), "{name}");
+        // Codes of the server are its own; those of `tenure run` are the program's.
+        assert_eq!(value("RestartPreventExitStatus"), codes, "{name}");
+    }
+}
+
 /// The command line of the unit, as systemd would run it.
 #[test]
 fn the_server_understands_the_command_of_its_unit() {
@@ -126,4 +141,39 @@ async fn it_serves_although_nobody_hears_that_it_is_ready() {
     member.ready().await;
     member.logs("cannot tell systemd READY=1").await;
     assert!(member.stop().await.success());
+}
+
+/// A manager that is busy has no room for a word; if that is lost, the unit is activating for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_says_again_that_it_is_ready_until_there_is_room_for_it() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let others = UnixDatagram::unbound().unwrap();
+    others.set_nonblocking(true).unwrap();
+    while others.send_to(b"of others", &path).is_ok() {}
+    let mut cluster = Cluster::prepare(1, Plan::default());
+    let member = &mut cluster.members[0];
+    member.spawn.env.push(("NOTIFY_SOCKET".into(), path.into()));
+    member.start();
+    member.ready().await;
+    let mut heard = word(socket).await;
+    while heard.1 == "of others" {
+        heard = word(heard.0).await;
+    }
+    assert_eq!(heard.1, "READY=1");
+    assert!(member.stop().await.success());
+}
+
+/// As the first process of a container it would otherwise ignore the signal, and be killed much later.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_waits_for_its_cluster_ends_when_it_is_told_to() {
+    let flags = ["--initial-cluster-state", "existing"];
+    let mut cluster = Cluster::prepare(3, Plan::flags(&flags));
+    let member = &mut cluster.members[0];
+    member.start();
+    member.logs("waiting for a member of the cluster").await;
+    member.ask_to_stop();
+    assert!(member.wait_for_end().await.success());
 }

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long)]
     identity: Option<String>,
     /// Whoever has more leads before whoever has less, 0 to 1000
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     priority: u32,
     /// Do not wait: exit with 3 if somebody else leads
     #[arg(long, short = 'n')]

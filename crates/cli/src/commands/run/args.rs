@@ -63,7 +63,7 @@ pub(crate) struct How {
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(super) value: String,
     /// Whoever has more leads before whoever has less, 0 to 1000
-    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000), hide_default_value = true)]
     pub(super) priority: u32,
     /// How long the command may take to end by itself before it is killed [default: a quarter of --ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION")]

@@ -8,9 +8,11 @@ mod settings;
 mod traces;
 mod welcome;
 
+use std::pin::pin;
+
 use tenure_server::Server;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 pub(crate) use self::leash::VARIABLE as LEASH;
 pub(crate) use self::settings::Flags;
@@ -60,14 +62,23 @@ pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
 fn serve(serving: &Serving) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let server = Server::start(serving.config.clone()).await?;
-        // From here on a signal is an orderly end, also one that answers our first word.
-        let told = told_to_stop();
+        // From here on a signal is an orderly end. A member may wait for its cluster without end before it
+        // serves, and as the first process of a container it dies of no signal that it does not take.
+        let mut told = pin!(told_to_stop());
+        let server = tokio::select! {
+            started = Server::start(serving.config.clone()) => started?,
+            () = &mut told => {
+                info!("told to stop before it served anybody");
+                return Ok(Exit::Done);
+            }
+        };
         welcome::print(&serving.config, server.client_addresses());
-        notify::tell(notify::READY);
         let stop = async {
-            told.await;
-            notify::tell(notify::STOPPING);
+            tokio::select! {
+                () = told => {}
+                never = notify::ready() => match never {},
+            }
+            notify::stopping();
         };
         server.run_until(stop).await?;
         Ok(Exit::Done)

@@ -2,29 +2,57 @@
 //!
 //! A word is one datagram to the socket that `NOTIFY_SOCKET` names: a path, or with `@` in front a name
 //! in the kernel's own namespace. Nobody answers, and a server that cannot say that it is ready serves all
-//! the same.
+//! the same. But a unit whose word is lost stays activating for ever, and whatever is ordered after it never starts: when
+//! the queue of a busy manager is full, it is said again.
 
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
 
+use tokio::time::sleep;
 use tracing::warn;
 
-/// Clients can connect. Whether a majority is there to answer them is another question: members that
-/// are started one after the other must not wait for each other.
-pub(super) const READY: &str = "READY=1";
-/// No more than what was begun is done.
-pub(super) const STOPPING: &str = "STOPPING=1";
+/// The pause after a manager had no room for a word.
+const AGAIN: Duration = Duration::from_millis(100);
 
-/// Says it, if somebody wants to hear it.
-pub(super) fn tell(word: &str) {
+/// Says that clients can connect, until there was room for it. Whether a majority is there to answer them is
+/// another question: members that are started one after the other must not wait for each other.
+pub(super) async fn ready() -> Infallible {
+    while tell("READY=1") == Told::NoRoom {
+        sleep(AGAIN).await;
+    }
+    std::future::pending().await
+}
+
+/// Says that no more than what was begun is done. Once: whoever told us to stop knows it already.
+pub(super) fn stopping() {
+    tell("STOPPING=1");
+}
+
+/// What became of a word.
+#[derive(PartialEq, Eq)]
+enum Told {
+    /// It was sent, or nobody wants to hear it, or nobody ever can.
+    Done,
+    /// Too many wait to be read.
+    NoRoom,
+}
+
+fn tell(word: &str) -> Told {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
-        return;
+        return Told::Done;
     };
-    if let Err(cause) = send(&socket, word) {
-        warn!(%cause, ?socket, "cannot tell systemd {word}");
+    match send(&socket, word) {
+        Ok(()) => Told::Done,
+        Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Told::NoRoom,
+        Err(cause) => {
+            warn!(%cause, ?socket, "cannot tell systemd {word}");
+            Told::Done
+        }
     }
 }
 

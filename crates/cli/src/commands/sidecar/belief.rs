@@ -10,7 +10,7 @@
 //! older than the lease, or older than something that we know to have changed, is no answer.
 //!
 //! One rule protects those who only compare names: *our own name is answered only while our session
-//! holds the leadership*, and never from what was heard about an earlier life of ours, or about
+//! holds the leadership*, not while the one before us may still believe, and never from what was heard about an earlier life of ours, or about
 //! somebody else who uses the same identity.
 
 use std::time::Duration;
@@ -36,6 +36,9 @@ pub(super) struct News {
     pub(super) leader: Option<Leader>,
     /// When the question was sent.
     pub(super) as_of: Moment,
+    /// Somebody who led before may not have stopped yet: a leader that wants no overlap is elected and
+    /// not told.
+    pub(super) delayed: bool,
 }
 
 /// Our own tenure at this moment.
@@ -111,6 +114,8 @@ pub(super) enum Unsure {
     /// Somebody leads under our name who is not this process's session: an earlier life of ours, or
     /// another process with the same identity.
     SameIdentity,
+    /// We are elected, and may not lead before the one before us has surely stopped.
+    NotYet,
 }
 
 impl Unsure {
@@ -130,6 +135,10 @@ impl Unsure {
             Unsure::SameIdentity => {
                 "the leader has this sidecar's identity and is not its session: an earlier \
                                      life of it, or another process with the same --identity"
+                    .into()
+            }
+            Unsure::NotYet => {
+                "this sidecar is next, and waits until the leader before it has surely stopped"
                     .into()
             }
         }
@@ -165,6 +174,7 @@ pub(super) fn judge(known: Known<'_>, now: Moment) -> Belief {
         if known.identity == Some(leader.name.as_str()) {
             // Elected, and the word of it is still on its way to whoever campaigns here.
             match known.session.filter(|alive| alive.id == leader.session) {
+                Some(_) if news.delayed => return Belief::Unsure(Unsure::NotYet),
                 Some(alive) => expires_in = expires_in.min(alive.remaining),
                 None => return Belief::Unsure(Unsure::SameIdentity),
             }

@@ -78,10 +78,14 @@ impl Campaign {
             self.desk.attend(&session);
             let ended = self.stand(&session).await;
             self.desk.part();
+            // Closed also if it is over: of one that was revoked the servers want to know that nobody
+            // works with it any more.
+            let closing = timeout(CLOSE_MAX, session.close());
             if let Ended::Stopped = ended {
-                let _ = timeout(CLOSE_MAX, session.close()).await;
+                let _ = closing.await;
                 return;
             }
+            tokio::spawn(closing);
         }
     }
 
@@ -152,7 +156,12 @@ impl Campaign {
 
     /// Waits until we lead; nothing if we are to stop.
     async fn win(&mut self, election: &Election) -> Option<Result<Leadership, AcquireError>> {
-        let candidacy = election.candidate(self.desk.value.clone()).priority(self.priority);
+        let mut candidacy = election.candidate(self.desk.value.clone()).priority(self.priority);
+        if !self.options.fast_release {
+            // Whoever led before may be cut off, and the program beside it believes what it was told
+            // last, whatever an operator has decided meanwhile.
+            candidacy = candidacy.without_overlap();
+        }
         let mut campaign = pin!(candidacy.campaign());
         loop {
             tokio::select! {
@@ -171,7 +180,6 @@ impl Campaign {
         self.counts.tenure_began();
         eprintln!("leading {name} with token {token}");
         let mut state = SessionState::Held;
-        let mut grace = self.grace;
         let mut order = None;
         let mut ended = Ended::Over;
         loop {
@@ -181,6 +189,14 @@ impl Campaign {
                     self.desk.step_aside(loss == Loss::Unconfirmed);
                     self.counts.tenure_lost();
                     eprintln!("lost {name}: {loss}");
+                    if !ran_out(loss) {
+                        // It was taken. Those who want no overlap wait until we say that it is over.
+                        sleep(self.grace).await;
+                        // If the session is over, closing it says the same.
+                        if !matches!(session.state(), SessionState::Lost(_)) {
+                            resign(leadership).await;
+                        }
+                    }
                     return Ended::Over;
                 }
                 () = stopped(&mut self.stop) => {
@@ -189,7 +205,6 @@ impl Campaign {
                 }
                 drain = leadership.drain() => {
                     eprintln!("making room in {name} for {}", drain.successor);
-                    grace = grace.min(drain.within / 2);
                     break;
                 }
                 Some(asked) = self.orders.recv() => {
@@ -208,10 +223,8 @@ impl Campaign {
         }
         // First nobody beside us may believe in it any more, then others may lead.
         self.desk.step_aside(false);
-        tokio::select! {
-            () = sleep(grace) => {}
-            _ = leadership.lost() => {}
-        }
+        // All of it, also if it is taken meanwhile: whoever comes next is held back until we say so.
+        sleep(self.grace).await;
         let confirmed = resign(leadership).await;
         eprintln!("gave up {name}{}", if confirmed { "" } else { " (not confirmed)" });
         if let Some(order) = order {
@@ -219,6 +232,11 @@ impl Campaign {
         }
         ended
     }
+}
+
+/// Whether its time is over, by the servers' clock or by ours: nobody waits for our word then.
+fn ran_out(loss: Loss) -> bool {
+    matches!(loss, Loss::Unconfirmed | Loss::Expired)
 }
 
 /// Gives it up; whether the server has confirmed that.

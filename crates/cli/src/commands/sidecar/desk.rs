@@ -21,13 +21,11 @@ pub(super) type Headline = Option<(Option<(String, String, FencingToken)>, bool)
 pub(super) struct Desk {
     /// The election.
     pub(super) election: String,
-    /// Who we are.
-    pub(super) identity: String,
+    /// Who we are; nobody, if we stand for nothing and only look.
+    pub(super) identity: Option<String>,
     /// What others shall know of us when we lead.
     pub(super) value: String,
     pub(super) ttl: Duration,
-    /// Looks only, and never leads.
-    pub(super) observes: bool,
     papers: Mutex<Papers>,
     /// Somebody laid something down.
     touched: Notify,
@@ -58,17 +56,15 @@ struct Tenure {
 impl Desk {
     pub(super) fn new(
         election: String,
-        identity: String,
+        identity: Option<String>,
         value: String,
         ttl: Duration,
-        observes: bool,
     ) -> Desk {
         Desk {
             election,
             identity,
             value,
             ttl,
-            observes,
             papers: Mutex::default(),
             touched: Notify::new(),
             ask: Notify::new(),
@@ -81,13 +77,20 @@ impl Desk {
         self.judge(&self.papers())
     }
 
+    /// The same with the wall clock's time, in milliseconds since 1970, which is read *before* it is judged. If
+    /// this process is paused in between, what is dated by it seems older than it is, and never newer.
+    pub(super) fn dated_belief(&self) -> (u64, Belief) {
+        let now = unix_ms();
+        (now, self.belief())
+    }
+
     fn judge(&self, papers: &Papers) -> Belief {
         let now = Boottime.now();
         let own = papers.tenure.as_ref().map(|tenure| self.own(tenure, papers));
         let session = papers.session.as_ref().filter(|session| is_alive(session));
         judge(
             Known {
-                identity: (!self.observes).then_some(self.identity.as_str()),
+                identity: self.identity.as_deref(),
                 ttl: self.ttl,
                 own: own.as_ref(),
                 session: session
@@ -107,7 +110,7 @@ impl Desk {
         let session = papers.session.as_ref();
         Own {
             leader: Leader {
-                name: self.identity.clone(),
+                name: self.identity.clone().unwrap_or_default(),
                 value: self.value.clone(),
                 token,
                 session: session.map_or(0, id),
@@ -269,6 +272,6 @@ fn is_alive(session: &Session) -> bool {
 }
 
 /// Now, in milliseconds since 1970.
-pub(super) fn unix_ms() -> u64 {
+fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }

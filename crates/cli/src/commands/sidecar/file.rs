@@ -15,7 +15,7 @@ use anyhow::Context;
 use tokio::time::sleep;
 
 use super::belief::Belief;
-use super::desk::{Desk, unix_ms};
+use super::desk::Desk;
 use super::words;
 
 /// How often it is written, as a part of the lease.
@@ -73,12 +73,12 @@ impl StatusFile {
     }
 
     fn renew(&self) -> io::Result<()> {
-        let sure = match self.desk.belief() {
-            Belief::Sure(sure) => sure,
-            Belief::Unsure(_) => return self.remove(),
+        let (judged_unix_ms, sure) = match self.desk.dated_belief() {
+            (at, Belief::Sure(sure)) => (at, sure),
+            (_, Belief::Unsure(_)) => return self.remove(),
         };
-        let mut status = words::leader(&self.desk, &sure);
-        let valid_until = unix_ms().saturating_add(sure.expires_in.as_millis() as u64);
+        let mut status = words::leader(&self.desk, &sure, judged_unix_ms);
+        let valid_until = judged_unix_ms.saturating_add(sure.expires_in.as_millis() as u64);
         status["valid_until_unix_ms"] = valid_until.into();
         // Not flushed: after a crash of the machine it is out of date, whatever it says.
         std::fs::write(&self.temporary, format!("{status}\n"))?;

@@ -13,6 +13,7 @@ mod campaign;
 mod desk;
 mod file;
 mod http;
+mod listen;
 mod metrics;
 mod news;
 mod words;
@@ -32,6 +33,7 @@ use self::campaign::Campaign;
 use self::desk::Desk;
 use self::file::StatusFile;
 use self::http::{Door, Healthz};
+use self::listen::Listen;
 use self::metrics::Counts;
 use self::news::Reporter;
 use crate::args::{Settings, duration};
@@ -51,9 +53,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     election: LineName,
     /// Where to answer. Containers of one pod share loopback; probes of a kubelet come from outside and
-    /// need 0.0.0.0:4040
-    #[arg(long, default_value = "127.0.0.1:4040", value_name = "ADDRESS")]
-    listen: String,
+    /// need :4040, which is all addresses
+    #[arg(long, default_value = "127.0.0.1:4040", value_name = "ADDRESS", value_parser = listen::parse)]
+    listen: Listen,
     /// Who this is; must differ between replicas [default: the host's name, which is the pod's]
     #[arg(long)]
     identity: Option<String>,
@@ -64,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "15s", value_parser = duration)]
     ttl: Duration,
     /// Whoever has more leads before whoever has less, 0 to 1000
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     priority: u32,
     /// What /healthz means
     #[arg(long, value_enum, default_value_t = Healthz::Lease)]
@@ -78,8 +80,8 @@ pub(crate) struct Args {
     /// Only look: do not stand for the election
     #[arg(long, conflicts_with_all = ["identity", "value", "priority", "ready_when_leader", "grace", "fast_release"])]
     observe_only: bool,
-    /// How long to say "not leading" before others may lead, when this gives up by itself: the time in
-    /// which the program beside it hears of it
+    /// How long to say "not leading" before others may lead, when this gives up or is made to: the time
+    /// in which the program beside it hears of it
     #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
     grace: Duration,
     /// Let others lead as soon as this process dies, not after --ttl. The program beside it may still be
@@ -100,15 +102,9 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     }
     // Before anybody can see that we are there.
     let told = told_to_stop();
-    let listener = tenure_server::listen(&args.listen, "listen").await?;
-    let identity = options.identity.clone();
-    let desk = Arc::new(Desk::new(
-        args.election.to_string(),
-        identity,
-        args.value,
-        args.ttl,
-        args.observe_only,
-    ));
+    let listener = args.listen.open().await?;
+    let identity = (!args.observe_only).then(|| options.identity.clone());
+    let desk = Arc::new(Desk::new(args.election.to_string(), identity, args.value, args.ttl));
     let file = args.status_file.map(|path| StatusFile::new(path, Arc::clone(&desk))).transpose()?;
     let counts = Arc::new(Counts::default());
     let (stop, stopping) = watch::channel(false);
@@ -132,7 +128,8 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         stopping.clone(),
     );
     if let Ok(at) = listener.local_addr() {
-        eprintln!("answering for {} as {} on http://{at}", args.election, desk.identity);
+        let who = desk.identity.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+        eprintln!("answering for {}{who} on http://{at}", args.election);
     }
     let serving = tokio::spawn(http::serve(listener, door, closing));
     let stand = Campaign {
@@ -159,10 +156,11 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         let _ = stop.send(true);
         tokio::time::sleep(args.grace + END_MAX).await;
     };
+    let mut ended = Ok(Exit::Done);
     tokio::select! {
         () = stand => {}
         () = end => eprintln!("the servers did not confirm the end in time"),
-        never = reporter.run() => match never {},
+        foreign = reporter.run() => ended = Err(foreign.into()),
         never = desk.tell_changes() => match never {},
         never = write => match never {},
     }
@@ -171,7 +169,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     }
     let _ = close.send(true);
     let _ = timeout(END_MAX, serving).await;
-    Ok(Exit::Done)
+    ended
 }
 
 fn session_options(args: &Args) -> SessionOptions {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tenure::api::wire::tenure::v1 as pb;
 use tenure::clock::{Boottime, Clock};
-use tenure::grpc::{Client, ClientError};
+use tenure::grpc::{Client, ClientError, Code};
 use tenure::{Engine, FencingToken, LineName, Observer};
 use tokio::time::sleep;
 
@@ -27,6 +27,21 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The pause before a watch that was refused is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 
+/// Whoever answers is no server of ours: a real etcd, most likely. Waiting does not change that.
+#[derive(Debug)]
+pub(super) struct Foreign;
+
+impl std::fmt::Display for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "the server does not speak tenure.v1, a real etcd most likely: \
+             tenure sidecar needs tenure's own servers, choose them with --endpoints",
+        )
+    }
+}
+
+impl std::error::Error for Foreign {}
+
 /// Follows an election.
 #[derive(Debug)]
 pub(super) struct Reporter {
@@ -38,11 +53,11 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    /// Lays down news, for ever.
-    pub(super) async fn run(self) -> std::convert::Infallible {
+    /// Lays down news, for ever; unless those who answer never can.
+    pub(super) async fn run(self) -> Foreign {
         tokio::select! {
-            never = self.watch() => never,
-            never = self.ask_again() => never,
+            never = self.watch() => match never {},
+            foreign = self.ask_again() => foreign,
         }
     }
 
@@ -58,12 +73,18 @@ impl Reporter {
         }
     }
 
-    async fn ask_again(&self) -> std::convert::Infallible {
+    async fn ask_again(&self) -> Foreign {
         let interval = (self.desk.ttl / ASKS_PER_TTL).min(ASK_INTERVAL_MAX);
         let mut silent = false;
+        let mut answered = false;
         loop {
             let pause = match self.ask().await {
+                // Not if there were answers before: then it is something in between that speaks.
+                Err(error) if !answered && error.code() == Some(Code::Unimplemented) => {
+                    return Foreign;
+                }
                 Ok(news) => {
+                    answered = true;
                     if std::mem::take(&mut silent) {
                         eprintln!("a server answers again");
                     }
@@ -89,15 +110,16 @@ impl Reporter {
     async fn ask(&self) -> Result<News, ClientError> {
         let as_of = Boottime.now();
         let line = self.client.lines().candidates(self.name.to_string()).await?;
+        let delayed = line.delay_ms.is_some();
         let leader = line.candidates.into_iter().find(|candidate| candidate.holds);
         let Some(mut leader) = leader.and_then(described) else {
-            return Ok(News { leader: None, as_of });
+            return Ok(News { leader: None, as_of, delayed });
         };
         leader.since_unix_ms = match self.desk.heard().filter(|known| known.token == leader.token) {
             Some(known) if known.since_unix_ms.is_some() => known.since_unix_ms,
             _ => self.began(leader.token).await,
         };
-        Ok(News { leader: Some(leader), as_of })
+        Ok(News { leader: Some(leader), as_of, delayed })
     }
 
     /// When a tenure began. Only for people, so nothing fails if nobody says it.

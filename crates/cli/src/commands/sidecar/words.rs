@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::belief::{Belief, Sure, Unsure};
-use super::desk::{Desk, unix_ms};
+use super::desk::Desk;
 
-/// Who leads, and everything that is known about it.
-pub(super) fn leader(desk: &Desk, sure: &Sure) -> Value {
+/// Who leads, and everything that is known about it, judged not before that time.
+pub(super) fn leader(desk: &Desk, sure: &Sure, judged_unix_ms: u64) -> Value {
     let leader = sure.leader.as_ref();
     let age_ms = sure.age.as_millis() as u64;
     json!({
@@ -17,7 +17,7 @@ pub(super) fn leader(desk: &Desk, sure: &Sure) -> Value {
         "token": leader.map(|leader| leader.token.get()),
         "value": leader.map(|leader| &leader.value),
         "since": leader.and_then(|leader| leader.since_unix_ms).map(rfc3339),
-        "last_update": rfc3339(unix_ms().saturating_sub(age_ms)),
+        "last_update": rfc3339(judged_unix_ms.saturating_sub(age_ms)),
         "expires_in_ms": sure.expires_in.as_millis() as u64,
     })
 }
@@ -32,10 +32,10 @@ pub(super) fn unsure(desk: &Desk, why: Unsure) -> Value {
     })
 }
 
-/// Either.
-pub(super) fn whole(desk: &Desk, belief: &Belief) -> Value {
+/// Either, judged not before that time.
+pub(super) fn whole(desk: &Desk, belief: &Belief, judged_unix_ms: u64) -> Value {
     match belief {
-        Belief::Sure(sure) => leader(desk, sure),
+        Belief::Sure(sure) => leader(desk, sure, judged_unix_ms),
         Belief::Unsure(why) => unsure(desk, *why),
     }
 }

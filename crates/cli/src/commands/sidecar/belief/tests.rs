@@ -22,7 +22,7 @@ fn leader(name: &str, number: i64, session: i64) -> Leader {
 }
 
 fn news(leader: Option<Leader>, asked: u64) -> News {
-    News { leader, as_of: at(asked) }
+    News { leader, as_of: at(asked), delayed: false }
 }
 
 fn own(number: i64, won: u64, may_act: Result<(), Doubt>) -> Own {
@@ -167,4 +167,17 @@ fn what_was_given_up_is_not_named_again() {
     let before = news(None, 100);
     let known = Known { news: Some(&before), not_before: at(101), ..nothing() };
     assert_eq!(judge(known, at(102)), Belief::Unsure(Unsure::NotLeadingAnyMore));
+}
+
+/// The servers have elected us and do not tell us: the one before may be cut off, and believe.
+#[test]
+fn our_name_is_not_answered_while_the_one_before_may_believe() {
+    let ours = News { delayed: true, ..news(Some(leader(ME, 7, 1)), 100) };
+    let known = Known { news: Some(&ours), ..nothing() };
+    assert_eq!(judge(known, at(101)), Belief::Unsure(Unsure::NotYet));
+    // Told after that was heard: the delay was over then.
+    let own = own(7, 101, Ok(()));
+    assert!(sure(&judge(Known { own: Some(&own), ..known }, at(102))).is_leader);
+    let looks_only = Known { identity: None, session: None, ..known };
+    assert_eq!(names(&judge(looks_only, at(101))), Some(ME), "others may know who is next");
 }

@@ -66,12 +66,12 @@ async fn name(State(door): State<Door>) -> Response {
 }
 
 async fn leader(State(door): State<Door>) -> Response {
-    match door.desk.belief() {
-        Belief::Sure(sure) => json_of(StatusCode::OK, &words::leader(&door.desk, &sure)),
-        Belief::Unsure(why) => {
-            json_of(StatusCode::SERVICE_UNAVAILABLE, &words::unsure(&door.desk, why))
-        }
-    }
+    let (judged_unix_ms, belief) = door.desk.dated_belief();
+    let status = match belief {
+        Belief::Sure(_) => StatusCode::OK,
+        Belief::Unsure(_) => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    json_of(status, &words::whole(&door.desk, &belief, judged_unix_ms))
 }
 
 async fn healthz(State(door): State<Door>) -> Response {

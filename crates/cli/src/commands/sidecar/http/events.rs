@@ -69,14 +69,76 @@ impl Listener {
     }
 
     fn event(&self) -> String {
-        let belief = self.door.desk.belief();
+        let (judged_unix_ms, belief) = self.door.desk.dated_belief();
         let kind = if let Belief::Sure(_) = belief { "leader" } else { "stale" };
-        format!("event: {kind}\ndata: {}\n\n", words::whole(&self.door.desk, &belief))
+        let data = words::whole(&self.door.desk, &belief, judged_unix_ms);
+        format!("event: {kind}\ndata: {data}\n\n")
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.door.counts.stream_closed();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure::FencingToken;
+    use tenure::clock::{Boottime, Clock};
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::commands::sidecar::belief::{Leader, News};
+    use crate::commands::sidecar::desk::Desk;
+    use crate::commands::sidecar::http::Healthz;
+    use crate::commands::sidecar::metrics::Counts;
+
+    fn led_by(name: &str, token: i64) -> News {
+        let leader = Leader {
+            name: name.into(),
+            value: String::new(),
+            token: FencingToken::from_revision(token).unwrap(),
+            session: 1,
+            since_unix_ms: None,
+        };
+        News { leader: Some(leader), as_of: Boottime.now(), delayed: false }
+    }
+
+    /// Nothing is made before there is room for it, so nothing waits in a queue and grows old.
+    #[tokio::test]
+    async fn a_reader_that_sleeps_misses_what_came_and_went() {
+        let desk = Arc::new(Desk::new("jobs".into(), None, String::new(), KEEP_ALIVE * 100));
+        let (order, _orders) = mpsc::channel(1);
+        let (_stop, stopping) = watch::channel(false);
+        let counts = Arc::new(Counts::default());
+        let door = Door::new(
+            Arc::clone(&desk),
+            counts,
+            Healthz::Lease,
+            false,
+            Duration::ZERO,
+            order,
+            stopping,
+        );
+        let permit = Arc::clone(&door.streams).try_acquire_owned().unwrap();
+        let mut listener = Listener::new(door, permit);
+        let mut heard = desk.listen();
+        tokio::spawn({
+            let desk = Arc::clone(&desk);
+            async move { desk.tell_changes().await }
+        });
+        assert!(listener.next().await.unwrap().starts_with("event: stale\n"));
+        for (name, token) in [("a", 1), ("b", 2), ("c", 3)] {
+            desk.hear(led_by(name, token));
+            let told = heard
+                .wait_for(|told| matches!(told, Some((Some((leader, ..)), _)) if leader == name));
+            told.await.unwrap();
+        }
+        let event = listener.next().await.unwrap();
+        assert!(event.contains(r#""name":"c""#), "how things stand: {event}");
+        let more = timeout(Duration::ZERO, listener.next()).await;
+        assert!(more.is_err(), "what came and went is not kept: {more:?}");
     }
 }

@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::stall::Stalls;
 use super::{Door, answers};
 use crate::commands::sidecar::campaign::stopped;
 
@@ -21,6 +22,8 @@ use crate::commands::sidecar::campaign::stopped;
 const CONNECTIONS_MAX: usize = 512;
 /// How long a connection may take to send the head of a request, or be silent between two.
 const HEAD_MAX: Duration = Duration::from_secs(5);
+/// How long a connection may leave what was written to it unread, when there is no more room for it.
+const UNREAD_MAX: Duration = Duration::from_secs(10);
 /// What may wait in a connection for a slow reader.
 const BUFFER_BYTES_MAX: usize = 16 * 1024;
 /// How long connections may take to finish when we stop.
@@ -78,7 +81,8 @@ async fn connection(stream: TcpStream, router: Router, mut stop: watch::Receiver
         .header_read_timeout(HEAD_MAX)
         .max_buf_size(BUFFER_BYTES_MAX);
     let service = TowerToHyperService::new(router);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let stream = TokioIo::new(Stalls::new(stream, UNREAD_MAX));
+    let mut connection = pin!(builder.serve_connection(stream, service));
     // How it ends is the other side's business.
     tokio::select! {
         _ = &mut connection => {}

@@ -1,11 +1,13 @@
 //! The door: what a container beside us asks over HTTP.
 //!
 //! `answers` judges at the moment of each answer, `events` is `/sse`, `step_down` the one request that
-//! changes something, `listen` carries connections, within limits.
+//! changes something, `listen` carries connections, within limits, of which
+//! `stall` is one.
 
 mod answers;
 mod events;
 mod listen;
+mod stall;
 mod step_down;
 
 use std::sync::Arc;

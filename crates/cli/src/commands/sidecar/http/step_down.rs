@@ -60,7 +60,8 @@ pub(super) async fn step_down(
 }
 
 fn not_leading(door: &Door) -> Response {
-    let mut body = words::whole(&door.desk, &door.desk.belief());
+    let (judged_unix_ms, belief) = door.desk.dated_belief();
+    let mut body = words::whole(&door.desk, &belief, judged_unix_ms);
     body["error"] = "not leading".into();
     json_of(StatusCode::CONFLICT, &body)
 }

@@ -7,11 +7,13 @@
 //! A [`Side`] is such a cluster or a real [`Etcd`], on which the same story is played ([`faults`]); a
 //! [`Caller`] campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd,
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
-//! [`Sidecar`] is asked who leads, [`Register`] looks for stale reads, [`Relay`] is a path that can be cut, [`Network`] puts members into network namespaces and cuts the
-//! links between them, [`Postgres`] is a real database, [`Program`] anything that talks on its standard
-//! output, [`Supervised`] `tenure run` with its command and the [`Trail`] it leaves, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
-//! output, [`Desk`] some terminals in which a [`page`] of the docs is played, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
-//! output, [`Fence`] is the fencing proxy and [`Upstream`] what it stands before, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
+//! [`Register`] looks for stale reads. [`Network`] puts members into network namespaces and cuts the
+//! links between them, a [`Relay`] is a path that can be cut.
+//!
+//! [`Supervised`] is `tenure run` with its command, and [`Trail`] what that leaves; a [`Sidecar`] is asked who
+//! leads; [`Fence`] is the fencing proxy and [`Upstream`] what it stands before. A [`Desk`] has terminals in which
+//! a [`page`] of the docs is played. [`Program`] is anything that talks on its standard output, [`Postgres`] a
+//! real database, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
 //! elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.

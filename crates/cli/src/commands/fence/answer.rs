@@ -16,6 +16,8 @@ pub(super) enum Failure {
     Broken(String),
     /// It kept silent for too long.
     Silent,
+    /// A newer holder came, and waited for long enough.
+    Overtaken,
     /// The client did not send all of its request.
     ClientStopped,
     /// The client wants to leave HTTP.
@@ -27,7 +29,10 @@ pub(super) enum Failure {
 impl Failure {
     /// Whether the upstream may have begun to act.
     pub(super) fn outcome_unknown(&self) -> bool {
-        matches!(self, Failure::Broken(_) | Failure::Silent | Failure::ClientStopped)
+        matches!(
+            self,
+            Failure::Broken(_) | Failure::Silent | Failure::Overtaken | Failure::ClientStopped
+        )
     }
 
     /// One word for it, for metrics.
@@ -36,6 +41,7 @@ impl Failure {
             Failure::Unreachable(_) => "unreachable",
             Failure::Broken(_) => "broken",
             Failure::Silent => "timeout",
+            Failure::Overtaken => "overtaken",
             Failure::ClientStopped => "client",
             Failure::Upgrade => "upgrade",
             Failure::Target => "target",
@@ -43,14 +49,14 @@ impl Failure {
     }
 
     /// All of them, so that a metric can start at zero.
-    pub(super) const REASONS: [&'static str; 6] =
-        ["unreachable", "broken", "timeout", "client", "upgrade", "target"];
+    pub(super) const REASONS: [&'static str; 7] =
+        ["unreachable", "broken", "timeout", "overtaken", "client", "upgrade", "target"];
 
     /// The status to answer with.
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Failure::Unreachable(_) | Failure::Broken(_) => StatusCode::BAD_GATEWAY,
-            Failure::Silent => StatusCode::GATEWAY_TIMEOUT,
+            Failure::Silent | Failure::Overtaken => StatusCode::GATEWAY_TIMEOUT,
             Failure::ClientStopped => StatusCode::REQUEST_TIMEOUT,
             Failure::Upgrade => StatusCode::NOT_IMPLEMENTED,
             Failure::Target => StatusCode::BAD_REQUEST,
@@ -65,6 +71,9 @@ impl Failure {
                 format!("the upstream's connection ended before its answer: {cause}")
             }
             Failure::Silent => "the upstream did not answer in time".to_owned(),
+            Failure::Overtaken => {
+                "it did not end in time, and somebody else has taken over".to_owned()
+            }
             Failure::ClientStopped => "the request did not arrive as a whole".to_owned(),
             Failure::Upgrade => {
                 "a connection cannot leave HTTP here: what is sent on it could not be fenced"
@@ -80,6 +89,7 @@ impl Failure {
             Failure::Broken(_) | Failure::Silent => {
                 "it may have been done or not: read back before you try again"
             }
+            Failure::Overtaken => "stop: it may have been done or not, and is the new holder's now",
             Failure::ClientStopped => "part of it may have been done: read back, and send it again",
             Failure::Upgrade => "use plain requests, or reach the upstream another way",
             Failure::Target => "ask for a path, as in GET /path",

@@ -78,10 +78,12 @@ pub(crate) struct Args {
     /// How long a client may pause in the middle of a request or an answer
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub(super) client_timeout: Duration,
-    /// How long the upstream may go on working on a request after its connection was closed. Newer
-    /// holders wait that long after such an end, and after each start of the proxy
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration)]
-    pub(super) settle: Duration,
+    /// How long the upstream may go on working on a request after its connection was closed, also
+    /// because it stood still or had the request in a queue. Newer holders wait that long after such an
+    /// end, and after each start of the proxy with a file that has been there [default: as
+    /// --upstream-timeout]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    settle: Option<Duration>,
     /// Send the upstream its own name in Host, instead of the one the client asked for
     #[arg(long)]
     pub(super) rewrite_host: bool,
@@ -103,6 +105,11 @@ impl Args {
             (None, Some(segments)) => Naming::Path(segments.into()),
             (None, None) => Naming::One,
         }
+    }
+
+    /// An upstream that did not answer in time is slow. Nothing says that it is faster after we gave up.
+    pub(super) fn settle(&self) -> Duration {
+        self.settle.unwrap_or(self.upstream_timeout)
     }
 
     pub(super) fn limits(&self) -> Limits {

@@ -14,8 +14,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::answer::Failure;
-use super::exchange::{Inside, exchange};
+use super::exchange::exchange;
 use super::head;
+use super::inside::Inside;
 use super::lane::Lane;
 use super::reply::Reply;
 use super::{Alive, Worker};
@@ -77,13 +78,15 @@ impl Client {
         let inside = match token {
             None => None,
             Some(token) => match proxy.door.enter(token, &parts).await {
-                Ok(passage) => Some(Inside::new(passage, proxy.metrics.admitted())),
+                Ok(passage) => Some(Inside::new(passage, proxy, self.alive.clone())),
                 Err(turned) => return self.turned_away(&turned),
             },
         };
         let ours =
             head::toward_upstream(&mut parts, &proxy.upstream, &self.address, proxy.rewrite_host);
         if ours.is_none() {
+            // The upstream has seen nothing of it.
+            inside.into_iter().for_each(Inside::leave);
             return self.failed(Failure::Target);
         }
         if inside.is_none() {

@@ -2,15 +2,15 @@
 //!
 //! A request comes in on a connection ([`connection`]), its head is looked at ([`door`]: token,
 //! [`resource`], is the token possible, does the gate open), and it becomes an [`exchange`] with the
-//! upstream: a task of its own, which nobody's hanging up can cancel, and which holds the passage through
-//! the gate until the upstream has ended its part. The table of answers to those who do not come in is
+//! upstream: a task of its own, which nobody's hanging up can cancel, and which is [`inside`] the gate
+//! until the upstream has ended its part. The table of answers to those who do not come in is
 //! the library's ([`tenure::fence::http`]); [`answer`] has the proxy's own. Before all that there is a
 //! [`lane`] for what only passes: plain reads, byte by byte.
 //!
 //! Each worker is a thread with a runtime and a [`pool`] of connections of its own; they share the gate
 //! and nothing else that is waited for. [`serve`] accepts connections, deals them out in turn, and ends
 //! it all in order. [`head`] rewrites heads, [`upload`] and [`reply`] are the bodies on their way,
-//! [`metrics`] and [`admin`] tell what happened, [`talk`] says so on stderr, but not too often.
+//! [`wire`] is a socket that can be closed with a reset, [`metrics`] and [`admin`] tell what happened, [`talk`] says so on stderr, but not too often.
 
 mod admin;
 mod answer;
@@ -19,6 +19,7 @@ mod connection;
 mod door;
 mod exchange;
 mod head;
+mod inside;
 mod lane;
 mod metrics;
 mod pool;
@@ -28,6 +29,7 @@ mod serve;
 mod talk;
 mod upload;
 mod upstream;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

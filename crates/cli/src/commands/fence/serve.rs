@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
 async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     allow_many_files();
-    let gate = open_gate(&args)?;
+    let (gate, remembers) = open_gate(&args)?;
     let horizon = match args.no_cluster {
         true => None,
         false => Some(Horizon::new(client.settings()?.client())),
@@ -64,7 +64,7 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         waits: Waits {
             upstream: args.upstream_timeout,
             client: args.client_timeout,
-            settle: args.settle,
+            settle: args.settle(),
         },
         talk: Talk::default(),
     });
@@ -79,8 +79,16 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         say(&format!("newer tokens get 503 until the cluster can be asked: {error}"));
     }
     say(&format!("listening on {address}, in front of {}", args.upstream));
+    // A proxy that was killed has forgotten what was under way. One that has seen no token cannot tell
+    // an old holder from a new one, and nothing is won by waiting.
+    let settle = if remembers { args.settle() } else { Duration::ZERO };
+    if !settle.is_zero() {
+        say(&format!(
+            "requests wait for {settle:?}: what was under way before may go on (--settle)"
+        ));
+    }
     tokio::select! {
-        () = sleep(args.settle) => {}
+        () = sleep(settle) => {}
         () = signals.next() => return Ok(Exit::Done),
     }
     let (stop, stopped) = watch::channel(false);
@@ -108,21 +116,22 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-fn open_gate(args: &Args) -> anyhow::Result<Gate> {
+/// The gate, and whether it may have been open before.
+fn open_gate(args: &Args) -> anyhow::Result<(Gate, bool)> {
     let limits = args.limits();
     let Some(file) = &args.state else {
         say("no state file: after a restart every token is as good as any other");
-        return Ok(Gate::in_memory(limits));
+        return Ok((Gate::in_memory(limits), false));
     };
     if args.state_must_exist {
-        return Ok(Gate::open(file, limits)?);
+        return Ok((Gate::open(file, limits)?, true));
     }
     let is_new = !file.exists();
     let gate = Gate::open_or_create(file, limits)?;
     if is_new {
         say(&format!("{} is new: this proxy has seen no token yet", file.display()));
     }
-    Ok(gate)
+    Ok((gate, !is_new))
 }
 
 async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {

@@ -6,7 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ struct Source {
 pub(super) struct Progress {
     frames: AtomicU64,
     turn: AtomicU8,
+    /// Everything was read from the client, and handed on.
+    whole: AtomicBool,
 }
 
 const UPSTREAMS_TURN: u8 = 0;
@@ -57,6 +59,11 @@ impl Progress {
     pub(super) fn failed(&self) -> bool {
         self.turn.load(Ordering::Relaxed) == FAILED
     }
+
+    /// Whether the client has sent everything, and it was handed on.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole.load(Ordering::Relaxed)
+    }
 }
 
 impl Upload {
@@ -64,6 +71,7 @@ impl Upload {
     pub(super) fn of(body: Incoming, wait: Duration) -> (Upload, Arc<Progress>) {
         let progress = Arc::new(Progress::default());
         if body.is_end_stream() {
+            progress.whole.store(true, Ordering::Relaxed);
             return (Upload::default(), progress);
         }
         let source = Source { body, progress: Arc::clone(&progress), wait, pause: None };
@@ -79,6 +87,10 @@ impl Source {
                 self.progress.frames.fetch_add(1, Ordering::Relaxed);
                 turn(UPSTREAMS_TURN);
                 self.pause = None;
+                // Whoever asks for frames may stop here.
+                if self.body.is_end_stream() {
+                    self.progress.whole.store(true, Ordering::Relaxed);
+                }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
@@ -87,6 +99,7 @@ impl Source {
             }
             Poll::Ready(None) => {
                 turn(UPSTREAMS_TURN);
+                self.progress.whole.store(true, Ordering::Relaxed);
                 Poll::Ready(None)
             }
             Poll::Pending => {

@@ -30,7 +30,7 @@ use super::inside::Inside;
 use super::pool::Connection;
 use super::reply::{Pipe, Reply};
 use super::upload::{Progress, Upload};
-use super::{Alive, BoxError, Worker, head};
+use super::{BoxError, Stay, Worker, head};
 
 /// How many frames of an answer may wait for a client to read them.
 const FRAMES_WAITING_MAX: usize = 4;
@@ -63,7 +63,7 @@ pub(super) async fn exchange(
     parts: Parts,
     body: Incoming,
     inside: Option<Inside>,
-    alive: Alive,
+    stay: Stay,
 ) -> Result<Response<Reply>, Failure> {
     let (answer, answered) = oneshot::channel();
     let (upload, progress) = Upload::of(body, worker.proxy.waits.client);
@@ -72,7 +72,7 @@ pub(super) async fn exchange(
         progress,
         only_reads: parts.method.is_safe(),
         inside: Mutex::new(inside),
-        _alive: alive,
+        _stay: stay,
     };
     tokio::spawn(exchange.run(Request::from_parts(parts, upload), answer));
     // The task answers unless it panicked.
@@ -85,7 +85,7 @@ struct Exchange {
     only_reads: bool,
     /// Until the upstream has ended its part. Dropped, it settles.
     inside: Mutex<Option<Inside>>,
-    _alive: Alive,
+    _stay: Stay,
 }
 
 type Answer = oneshot::Sender<Result<Response<Reply>, Failure>>;
@@ -180,12 +180,16 @@ impl Exchange {
                 Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                     return Err(Failure::Broken("it wants to leave HTTP unasked".to_owned()));
                 }
+                Ok(response) if !head::is_plainly_coded(response.headers()) => {
+                    return Err(Failure::Broken("its coding is not known here".to_owned()));
+                }
                 Ok(response) => return Ok((response, connection)),
                 Err(error) => error,
             };
             // What comes back was not sent. Of the rest, a write may have arrived, and is not sent twice.
             match error.take_message().or(again) {
                 Some(unsent) if connection.reused => request = unsent,
+                _ if self.progress.garbled() => return Err(Failure::Garbled),
                 _ if self.progress.failed() => return Err(Failure::ClientStopped),
                 _ => return Err(Failure::Broken(error.into_error().to_string())),
             }
@@ -229,7 +233,10 @@ impl Exchange {
         let listens = answer.send(Ok(Response::from_parts(parts, reply))).is_ok();
         match self.pump(&mut body, pipe, listens).await {
             Ok(()) => self.end(connection).await,
-            Err(_) => End::Unknown,
+            Err(_) => {
+                self.worker.proxy.failed(&Failure::Cut);
+                End::Unknown
+            }
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) const IDLE_CONNECTIONS_MAX: usize = 512;
 /// How long an unused one is kept. Shorter than what upstreams commonly allow (Node.js closes after
 /// 5 s), because a request on a connection that is just being closed fails.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(4);
+/// How long the head of an answer may be.
+pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
@@ -87,6 +89,14 @@ impl Pool {
         }
     }
 
+    /// Closes those that nobody used for long.
+    pub(super) fn sweep(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|(since, connection)| {
+            since.elapsed() <= IDLE_MAX && !connection.sender.is_closed()
+        });
+    }
+
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some((since, connection)) = idle.pop() {
@@ -104,7 +114,9 @@ impl Pool {
 
     async fn connect(&self) -> Result<Connection, Failure> {
         let wire = Wire::new(connect(&self.upstream).await?);
-        let opened = Builder::new().handshake(TokioIo::new(wire.clone())).await;
+        let mut builder = Builder::new();
+        builder.max_header_size(HEAD_BYTES_MAX);
+        let opened = builder.handshake(TokioIo::new(wire.clone())).await;
         let (sender, connection) = opened.map_err(|error| Failure::Broken(error.to_string()))?;
         let task = tokio::spawn(async move {
             // Whoever uses it is told what went wrong.

@@ -16,26 +16,29 @@ use tenure::fence::{Gate, Horizon};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 use super::door::Door;
 use super::lane::Stock;
 use super::metrics::{InFlight, Metrics};
 use super::pool::Pool;
-use super::talk::{Talk, say};
-use super::{Args, Proxy, Waits, Worker, admin, connection};
+use super::talk::Talk;
+use super::voice::{self, say};
+use super::{Args, Proxy, Stay, Waits, Worker, admin, connection};
 use crate::args::ClientArgs;
 use crate::exit::Exit;
 
 /// How long to wait when there are no more file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often connections to the upstream that grew old are closed.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs the proxy until it is told to stop.
 pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(serve(args, client))
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(serve(args, client));
+    voice::finish();
+    ended
 }
 
 async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
@@ -157,7 +160,7 @@ async fn accept(
         // A socket belongs to the runtime that watches it; here it changes hands.
         if let Ok(stream) = stream.into_std() {
             let counted = workers.proxy.metrics.connected();
-            let arrival = Arrival { stream, peer, _room: room, _counted: counted };
+            let arrival = Arrival { stream, peer, room: Arc::new(room), _counted: counted };
             let _ = workers.inboxes[turn].send(arrival);
         }
     }
@@ -168,7 +171,7 @@ async fn accept(
 struct Arrival {
     stream: std::net::TcpStream,
     peer: SocketAddr,
-    _room: OwnedSemaphorePermit,
+    room: Arc<OwnedSemaphorePermit>,
     _counted: InFlight,
 }
 
@@ -217,14 +220,27 @@ async fn work(
     alive: super::Alive,
 ) {
     let (own_alive, mut ended) = mpsc::channel(1);
-    while let Some(arrival) = arrivals.recv().await {
+    let mut sweeps = interval(SWEEP_EVERY);
+    loop {
+        let arrival = tokio::select! {
+            arrival = arrivals.recv() => match arrival {
+                Some(arrival) => arrival,
+                None => break,
+            },
+            _ = sweeps.tick() => {
+                worker.pool.sweep();
+                worker.stock.sweep();
+                continue;
+            }
+        };
         let (worker, stopped) = (Arc::clone(&worker), stopped.clone());
-        let own_alive = own_alive.clone();
+        let alive = own_alive.clone();
         tokio::spawn(async move {
-            let Arrival { stream, peer, _room, _counted } = arrival;
+            let Arrival { stream, peer, room, _counted } = arrival;
             // A connection that was reset meanwhile is no news.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                connection::serve(worker, stream, peer, stopped, own_alive).await;
+                let stay = Stay { alive, _room: room };
+                connection::serve(worker, stream, peer, stopped, stay).await;
             }
         });
     }

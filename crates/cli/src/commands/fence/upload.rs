@@ -4,6 +4,11 @@
 //! does not take. The body knows, because it is asked for more only when the upstream has taken what
 //! there was.
 
+use std::error::Error;
+use std::io::{
+    self,
+    ErrorKind::{InvalidData, InvalidInput},
+};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -43,6 +48,7 @@ pub(super) struct Progress {
 const UPSTREAMS_TURN: u8 = 0;
 const CLIENTS_TURN: u8 = 1;
 const FAILED: u8 = 2;
+const GARBLED: u8 = 3;
 
 impl Progress {
     /// How many frames there were.
@@ -58,6 +64,11 @@ impl Progress {
     /// Whether the client hung up, or paused for too long, before it had sent everything.
     pub(super) fn failed(&self) -> bool {
         self.turn.load(Ordering::Relaxed) == FAILED
+    }
+
+    /// Whether what the client sent is no body.
+    pub(super) fn garbled(&self) -> bool {
+        self.turn.load(Ordering::Relaxed) == GARBLED
     }
 
     /// Whether the client has sent everything, and it was handed on.
@@ -94,7 +105,7 @@ impl Source {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                turn(FAILED);
+                turn(if is_garbled(&error) { GARBLED } else { FAILED });
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
@@ -116,6 +127,12 @@ impl Source {
             }
         }
     }
+}
+
+/// Whether a body came to its end because it makes no sense, not because nothing more came.
+fn is_garbled(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| matches!(cause.kind(), InvalidInput | InvalidData))
 }
 
 impl Body for Upload {

@@ -180,3 +180,21 @@ async fn an_upload_may_go_on_behind_the_answers_head() {
     }
     assert_eq!(fence.metric("tenure_fence_unfinished_total").await, 0.0);
 }
+
+/// Nobody may come back to look at them.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_nobody_uses_are_closed_without_another_request() {
+    let (listener, url) = listen().await;
+    let fence = fence(&url, &["--threads", "1"]).await;
+    for special in ["", "Connection: close\r\n"] {
+        let get = format!("GET / HTTP/1.1\r\nHost: h\r\n{special}\r\n");
+        let mut client = raw(&fence, &get).await;
+        let mut upstream = accept(&listener).await;
+        read_until(&mut upstream, "\r\n\r\n").await;
+        upstream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.unwrap();
+        read_until(&mut client, "ok").await;
+        let mut rest = Vec::new();
+        let end = timeout(PATIENCE, upstream.read_to_end(&mut rest)).await.expect("it is closed");
+        assert_eq!(end.unwrap(), 0, "politely");
+    }
+}

@@ -58,8 +58,16 @@ impl Answered {
 }
 
 impl Fence {
-    /// Starts a proxy with these flags, on addresses of its own.
+    /// Starts a proxy with these flags, on addresses of its own. It waits for nothing that was cut off,
+    /// unless told how long.
     pub async fn start(flags: &[&str]) -> Fence {
+        let waits = flags.contains(&"--settle");
+        Fence::start_as_shipped(&[flags, if waits { &[] } else { &["--settle", "0"] }].concat())
+            .await
+    }
+
+    /// The same with no flags but these.
+    pub async fn start_as_shipped(flags: &[&str]) -> Fence {
         let program = Fence::spawn(flags);
         let metrics = program.says("metrics on http://").await;
         let admin = metrics.trim_start_matches("metrics on http://").trim_end_matches("/metrics");

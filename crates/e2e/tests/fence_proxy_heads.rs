@@ -169,6 +169,118 @@ async fn an_answer_ends_where_it_says_or_is_seen_to_be_cut_off() {
     }
 }
 
+/// The status and the body of an answer; no body if it is not whole.
+fn understood(answer: &str, reset: bool) -> (String, Option<String>) {
+    let status = statuses(answer).first().copied().unwrap_or_default().to_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let head = head.to_ascii_lowercase();
+    assert!(head.matches("content-length").count() <= 1, "{answer}");
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    if status == "204" || status == "304" {
+        return (status, Some(body.to_owned()));
+    }
+    if let Some(length) = length {
+        let length: usize = length.trim().parse().unwrap();
+        return (status, (body.len() == length).then(|| body.to_owned()));
+    }
+    if !head.contains("transfer-encoding: chunked") {
+        return (status, (!reset).then(|| body.to_owned()));
+    }
+    let (mut whole, mut rest) = (String::new(), body);
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = size.split([';', ' ', '\t']).next().unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        if size == 0 {
+            return (status, after.ends_with("\r\n").then_some(whole));
+        }
+        let Some((data, after)) = after.split_at_checked(size) else { break };
+        whole.push_str(data);
+        let Some(after) = after.strip_prefix("\r\n") else { break };
+        rest = after;
+    }
+    (status, None)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_means_the_same_both_ways() {
+    let ok = |fields: &str, body: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}");
+    let chunks = "Transfer-Encoding: chunked\r\n";
+    let many = |count| (0..count).map(|n| format!("X-{n}: 1\r\n")).collect::<String>();
+    let with_length = |fields: &str| ok(&format!("{fields}Content-Length: 2\r\n"), "ok");
+    let large = |bytes: usize| with_length(&format!("X: {}\r\n", "v".repeat(bytes)));
+    let whole = Some("ok");
+    let table = [
+        (with_length(""), "200", whole),
+        (with_length("Content-Length: 2\r\n"), "200", whole),
+        (ok("Content-Length: 2, 2\r\n", "ok"), "200", whole),
+        (ok("Content-Length: 2, 3\r\n", "ok"), "502", None),
+        (ok("Content-Length: 3\r\n", "ok"), "200", None),
+        (ok(chunks, "2\r\nok\r\n0\r\n\r\n"), "200", whole),
+        (ok(chunks, "2  \r\nok\r\n0\r\n\r\n"), "200", whole),
+        (ok(chunks, "2\t;a=b\r\nok\r\n0\r\n\r\n"), "200", whole),
+        (ok(chunks, "2 2\r\nok\r\n0\r\n\r\n"), "200", None),
+        (ok(chunks, "2\r\nok\r\n"), "200", None),
+        (ok("Transfer-Encoding: gzip, chunked\r\n", "2\r\nok\r\n0\r\n\r\n"), "502", None),
+        (ok("", "ok"), "200", whole),
+        ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), "204", Some("")),
+        ("HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n".to_owned(), "304", Some("")),
+        (with_length(&many(90)), "200", whole),
+        (with_length(&many(110)), "502", None),
+        (large(60_000), "200", whole),
+        (large(80_000), "502", None),
+    ];
+    for (answer, status, body) in table {
+        let proxy = fence(&answering(answer.clone().leak().as_bytes()).await, &[]).await;
+        for special in ["", "Connection: close\r\n"] {
+            let get = format!("GET / HTTP/1.1\r\nHost: h\r\n{special}\r\n");
+            let mut stream = TcpStream::connect(&proxy.address).await.unwrap();
+            stream.write_all(get.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut read = Vec::new();
+            let end = timeout(PATIENCE, stream.read_to_end(&mut read)).await.expect("an end");
+            let (found, whole) = understood(&String::from_utf8_lossy(&read), end.is_err());
+            let shown = &answer[..answer.len().min(200)];
+            // What breaks off at once may do so before its head is sent.
+            if found.is_empty() && status == "200" && body.is_none() {
+                continue;
+            }
+            assert_eq!(found, status, "{special:?} {shown}");
+            if status != "502" {
+                assert_eq!(whole.as_deref(), body, "{special:?} {shown}");
+            }
+        }
+        let cut = if status == "200" && body.is_none() { 2.0 } else { 0.0 };
+        let counted = proxy.metric("tenure_fence_failed_total{reason=\"cut\"}").await;
+        assert_eq!(counted, cut, "{}", &answer[..answer.len().min(200)]);
+    }
+}
+
+/// The end of the connection is the end of such an answer. So it must not end like that if something is
+/// missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_without_a_length_that_was_cut_off_does_not_look_whole() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let proxy = fence(&url, &["--upstream-timeout", "300ms"]).await;
+    for stalls in [true, false] {
+        let mut client = TcpStream::connect(&proxy.address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
+        let (mut upstream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        upstream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf").await.unwrap();
+        let mut read = Vec::new();
+        while !read.ends_with(b"half") {
+            assert!(timeout(PATIENCE, client.read_buf(&mut read)).await.unwrap().unwrap() > 0);
+        }
+        if !stalls {
+            upstream.set_zero_linger().unwrap();
+            drop(upstream);
+        }
+        let end = timeout(PATIENCE, client.read_buf(&mut read)).await.expect("it has an end");
+        assert!(end.is_err(), "stalls: {stalls}");
+    }
+    assert_eq!(proxy.metric("tenure_fence_failed_total{reason=\"cut\"}").await, 2.0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn large_heads_pass_and_larger_ones_are_refused() {
     let upstream = Upstream::start().await;

@@ -49,11 +49,8 @@ pub(super) struct Directory {
 impl Directory {
     pub(super) fn lock(path: &Path) -> Result<Directory, OpenError> {
         let failed = |cause| OpenError::Io { file: path.display().to_string(), cause };
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let directory = File::open(parent).map_err(failed)?;
+        let path = &real(path).map_err(failed)?;
+        let directory = File::open(directory_of(path)).map_err(failed)?;
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(0o600);
         let lock = options.open(with_ending(path, LOCK)).map_err(failed)?;
@@ -117,6 +114,29 @@ impl Disk for Directory {
 
     fn flush_directory(&self) -> io::Result<()> {
         self.directory.sync_all()
+    }
+}
+
+/// The file itself, whatever links lead to it. Two names would be two locks, and a rename would put a
+/// file in the place of the link, while the one it led to stays as it was.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => fs::canonicalize(path).map_err(|cause| {
+            io::Error::new(cause.kind(), format!("it is a link that leads nowhere: {cause}"))
+        }),
+        Ok(_) => fs::canonicalize(path),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+            Ok(fs::canonicalize(directory_of(path))?.join(name))
+        }
+        Err(cause) => Err(cause),
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
     }
 }
 

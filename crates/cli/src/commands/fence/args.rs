@@ -70,18 +70,20 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) no_cluster: bool,
     /// How long a newer holder's request waits for those of older ones, before it gets 503
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = wait)]
     pub(super) patience: Duration,
     /// How long the upstream may keep silent
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = wait)]
     pub(super) upstream_timeout: Duration,
     /// How long a client may pause in the middle of a request or an answer
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = wait)]
     pub(super) client_timeout: Duration,
-    /// How long the upstream may go on working on a request after its connection was closed. Newer
-    /// holders wait that long after such an end, and after each start of the proxy
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = duration)]
-    pub(super) settle: Duration,
+    /// How long the upstream may go on working on a request after its connection was closed, also
+    /// because it stood still or had the request in a queue. Newer holders wait that long after such an
+    /// end, and after each start of the proxy with a file that has been there [default: as
+    /// --upstream-timeout]
+    #[arg(long, value_name = "DURATION", value_parser = wait)]
+    settle: Option<Duration>,
     /// Send the upstream its own name in Host, instead of the one the client asked for
     #[arg(long)]
     pub(super) rewrite_host: bool,
@@ -89,7 +91,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = positive)]
     pub(super) max_connections: usize,
     /// How long to wait, when told to stop, for what is under way
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = wait)]
     pub(super) grace: Duration,
     /// How many threads work [default: one for each core]
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -105,8 +107,23 @@ impl Args {
         }
     }
 
+    /// An upstream that did not answer in time is slow. Nothing says that it is faster after we gave up.
+    pub(super) fn settle(&self) -> Duration {
+        self.settle.unwrap_or(self.upstream_timeout)
+    }
+
     pub(super) fn limits(&self) -> Limits {
         Limits { resources_max: self.resources_max, patience: self.patience }
+    }
+}
+
+/// Longer than anybody means, and short enough for every clock.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn wait(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        wait if wait <= WAIT_MAX => Ok(wait),
+        _ => Err("it is 24h at the most".to_owned()),
     }
 }
 

@@ -26,6 +26,35 @@ pub(super) fn wants_upgrade(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).is_some_and(|wanted| !wanted.as_bytes().eq_ignore_ascii_case(b"h2c"))
 }
 
+/// Whether a body comes as it is, or in chunks. Another coding would be lost with the header that names
+/// it, which belongs to one connection.
+pub(super) fn is_plainly_coded(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(coding), None) => coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        _ => false,
+    }
+}
+
+/// Whether a request says in one way for which host it is (RFC 9112, 3.2), and in a form that is for
+/// servers.
+pub(super) fn is_plainly_addressed(parts: &Parts) -> bool {
+    let hosts = parts.headers.get_all(HOST).iter().count();
+    let named = match parts.uri.authority() {
+        Some(authority) => parts.uri.scheme().is_some() && !authority.as_str().contains('@'),
+        None => true,
+    };
+    hosts <= 1 && named
+}
+
+/// Has a body go on in chunks. Said plainly, because nobody expects a read to have one.
+pub(super) fn in_chunks(parts: &mut Parts) {
+    if !parts.headers.contains_key(CONTENT_LENGTH) {
+        parts.headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+}
+
 /// Makes a client's request ours. `None` if its target cannot be.
 pub(super) fn toward_upstream(
     parts: &mut Parts,
@@ -67,8 +96,22 @@ pub(super) fn toward_client(answer: &mut http::response::Parts) {
     if answer.headers.contains_key(TRANSFER_ENCODING) {
         answer.headers.remove(CONTENT_LENGTH);
     }
+    one_length(&mut answer.headers);
     end_hop(&mut answer.headers);
     answer.version = Version::HTTP_11;
+}
+
+/// A length that is said several times, and is the same each time, is said once.
+fn one_length(headers: &mut HeaderMap) {
+    let said = headers.get_all(CONTENT_LENGTH).iter().count();
+    let Some(first) = headers.get(CONTENT_LENGTH) else { return };
+    let mut parts = first.as_bytes().split(|byte| *byte == b',');
+    let length = parts.next().unwrap_or_default().trim_ascii();
+    if (said > 1 || parts.next().is_some())
+        && let Ok(length) = HeaderValue::from_bytes(length)
+    {
+        headers.insert(CONTENT_LENGTH, length);
+    }
 }
 
 fn host_in(uri: &Uri) -> Option<HeaderValue> {

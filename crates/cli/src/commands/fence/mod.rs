@@ -2,15 +2,16 @@
 //!
 //! A request comes in on a connection ([`connection`]), its head is looked at ([`door`]: token,
 //! [`resource`], is the token possible, does the gate open), and it becomes an [`exchange`] with the
-//! upstream: a task of its own, which nobody's hanging up can cancel, and which holds the passage through
-//! the gate until the upstream has ended its part. The table of answers to those who do not come in is
+//! upstream: a task of its own, which nobody's hanging up can cancel, and which is [`inside`] the gate
+//! until the upstream has ended its part. The table of answers to those who do not come in is
 //! the library's ([`tenure::fence::http`]); [`answer`] has the proxy's own. Before all that there is a
 //! [`lane`] for what only passes: plain reads, byte by byte.
 //!
 //! Each worker is a thread with a runtime and a [`pool`] of connections of its own; they share the gate
 //! and nothing else that is waited for. [`serve`] accepts connections, deals them out in turn, and ends
 //! it all in order. [`head`] rewrites heads, [`upload`] and [`reply`] are the bodies on their way,
-//! [`metrics`] and [`admin`] tell what happened, [`talk`] says so on stderr, but not too often.
+//! [`wire`] is a socket that can be closed with a reset, [`metrics`] and [`admin`] tell what happened, [`talk`] says so on stderr, but not too often, in a [`voice`] that
+//! nobody has to listen to. [`patient`] ends with clients that do not read.
 
 mod admin;
 mod answer;
@@ -19,8 +20,10 @@ mod connection;
 mod door;
 mod exchange;
 mod head;
+mod inside;
 mod lane;
 mod metrics;
+mod patient;
 mod pool;
 mod reply;
 mod resource;
@@ -28,10 +31,15 @@ mod serve;
 mod talk;
 mod upload;
 mod upstream;
+mod voice;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
+
+use self::answer::Failure;
 pub(crate) use self::args::Args;
 use self::door::Door;
 use self::metrics::Metrics;
@@ -54,6 +62,14 @@ struct Proxy {
     talk: Talk,
 }
 
+impl Proxy {
+    /// A request has no answer of the upstream, or not all of it.
+    fn failed(&self, failure: &Failure) {
+        self.metrics.failed(failure.reason());
+        self.talk.failed(failure);
+    }
+}
+
 /// How long is waited for whom.
 #[derive(Clone, Copy, Debug)]
 struct Waits {
@@ -67,6 +83,14 @@ struct Waits {
 
 /// Something that is alive, for those who wait until nothing is.
 type Alive = tokio::sync::mpsc::Sender<std::convert::Infallible>;
+
+/// A client's presence: its connection, and every exchange that it began, whether or not it is there.
+#[derive(Clone, Debug)]
+struct Stay {
+    alive: Alive,
+    /// One of `--max-connections`, until the last of them has ended.
+    _room: Arc<OwnedSemaphorePermit>,
+}
 
 /// One thread's part.
 #[derive(Debug)]

@@ -47,12 +47,12 @@ fn by_path(path: &str, segments: usize) -> Result<String, TurnedAway> {
     }
     for segment in inner.split('/') {
         let name = decoded(segment)?;
-        let ambiguous =
-            name.is_empty() || name == "." || name == ".." || name.contains(['/', '\\']);
-        if ambiguous {
+        // What stands behind a semicolon, or behind a zero byte, some upstreams leave out.
+        let unclear = |c: char| matches!(c, '/' | '\\' | ';') || c.is_control();
+        if name.is_empty() || name == "." || name == ".." || name.contains(unclear) {
             return Err(no_resource(format!(
                 "the path {path:?} can be read in two ways: leave out empty and dot segments, and \
-                 slashes inside a segment"
+                 slashes, semicolons and control characters inside a segment"
             )));
         }
         if names.len() < segments {
@@ -129,6 +129,13 @@ mod tests {
             "/%zz",
             "/%ff",
             "/a//",
+            "/a;v=1/b",
+            "/a%3bv=1/b",
+            "/a/b;c",
+            "/a%00/b",
+            "/a%0A",
+            "/a%7F",
+            "/a%C2%85",
         ] {
             assert_eq!(named(two_ways, 1), None, "{two_ways}");
         }

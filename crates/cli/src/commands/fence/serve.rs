@@ -16,32 +16,35 @@ use tenure::fence::{Gate, Horizon};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{interval, sleep, timeout};
 
 use super::door::Door;
 use super::lane::Stock;
 use super::metrics::{InFlight, Metrics};
 use super::pool::Pool;
-use super::talk::{Talk, say};
-use super::{Args, Proxy, Waits, Worker, admin, connection};
+use super::talk::Talk;
+use super::voice::{self, say};
+use super::{Args, Proxy, Stay, Waits, Worker, admin, connection};
 use crate::args::ClientArgs;
 use crate::exit::Exit;
 
 /// How long to wait when there are no more file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often connections to the upstream that grew old are closed.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs the proxy until it is told to stop.
 pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?
-        .block_on(serve(args, client))
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(serve(args, client));
+    voice::finish();
+    ended
 }
 
 async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     allow_many_files();
-    let gate = open_gate(&args)?;
+    let (gate, remembers) = open_gate(&args)?;
     let horizon = match args.no_cluster {
         true => None,
         false => Some(Horizon::new(client.settings()?.client())),
@@ -64,7 +67,7 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         waits: Waits {
             upstream: args.upstream_timeout,
             client: args.client_timeout,
-            settle: args.settle,
+            settle: args.settle(),
         },
         talk: Talk::default(),
     });
@@ -79,8 +82,16 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         say(&format!("newer tokens get 503 until the cluster can be asked: {error}"));
     }
     say(&format!("listening on {address}, in front of {}", args.upstream));
+    // A proxy that was killed has forgotten what was under way. One that has seen no token cannot tell
+    // an old holder from a new one, and nothing is won by waiting.
+    let settle = if remembers { args.settle() } else { Duration::ZERO };
+    if !settle.is_zero() {
+        say(&format!(
+            "requests wait for {settle:?}: what was under way before may go on (--settle)"
+        ));
+    }
     tokio::select! {
-        () = sleep(args.settle) => {}
+        () = sleep(settle) => {}
         () = signals.next() => return Ok(Exit::Done),
     }
     let (stop, stopped) = watch::channel(false);
@@ -108,21 +119,22 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-fn open_gate(args: &Args) -> anyhow::Result<Gate> {
+/// The gate, and whether it may have been open before.
+fn open_gate(args: &Args) -> anyhow::Result<(Gate, bool)> {
     let limits = args.limits();
     let Some(file) = &args.state else {
         say("no state file: after a restart every token is as good as any other");
-        return Ok(Gate::in_memory(limits));
+        return Ok((Gate::in_memory(limits), false));
     };
     if args.state_must_exist {
-        return Ok(Gate::open(file, limits)?);
+        return Ok((Gate::open(file, limits)?, true));
     }
     let is_new = !file.exists();
     let gate = Gate::open_or_create(file, limits)?;
     if is_new {
         say(&format!("{} is new: this proxy has seen no token yet", file.display()));
     }
-    Ok(gate)
+    Ok((gate, !is_new))
 }
 
 async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
@@ -148,7 +160,7 @@ async fn accept(
         // A socket belongs to the runtime that watches it; here it changes hands.
         if let Ok(stream) = stream.into_std() {
             let counted = workers.proxy.metrics.connected();
-            let arrival = Arrival { stream, peer, _room: room, _counted: counted };
+            let arrival = Arrival { stream, peer, room: Arc::new(room), _counted: counted };
             let _ = workers.inboxes[turn].send(arrival);
         }
     }
@@ -159,7 +171,7 @@ async fn accept(
 struct Arrival {
     stream: std::net::TcpStream,
     peer: SocketAddr,
-    _room: OwnedSemaphorePermit,
+    room: Arc<OwnedSemaphorePermit>,
     _counted: InFlight,
 }
 
@@ -208,14 +220,27 @@ async fn work(
     alive: super::Alive,
 ) {
     let (own_alive, mut ended) = mpsc::channel(1);
-    while let Some(arrival) = arrivals.recv().await {
+    let mut sweeps = interval(SWEEP_EVERY);
+    loop {
+        let arrival = tokio::select! {
+            arrival = arrivals.recv() => match arrival {
+                Some(arrival) => arrival,
+                None => break,
+            },
+            _ = sweeps.tick() => {
+                worker.pool.sweep();
+                worker.stock.sweep();
+                continue;
+            }
+        };
         let (worker, stopped) = (Arc::clone(&worker), stopped.clone());
-        let own_alive = own_alive.clone();
+        let alive = own_alive.clone();
         tokio::spawn(async move {
-            let Arrival { stream, peer, _room, _counted } = arrival;
+            let Arrival { stream, peer, room, _counted } = arrival;
             // A connection that was reset meanwhile is no news.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                connection::serve(worker, stream, peer, stopped, own_alive).await;
+                let stay = Stay { alive, _room: room };
+                connection::serve(worker, stream, peer, stopped, stay).await;
             }
         });
     }

@@ -1,6 +1,5 @@
 //! What is said on stderr about requests: not more than a line a second of a kind, however many come.
 
-use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,9 +7,13 @@ use http::HeaderName;
 
 use super::answer::Failure;
 use super::door::Turned;
+use super::voice::say;
 
 /// How long nothing more is said after a line.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How much is said of what a client wrote.
+const TEXT_BYTES_MAX: usize = 200;
 
 /// The proxy's voice.
 #[derive(Debug, Default)]
@@ -33,23 +36,24 @@ impl Talk {
             let status = turned.away.status().as_u16();
             let about = match turned.resource.as_str() {
                 "" => String::new(),
-                resource => format!(" for {resource:?}"),
+                resource => format!(" for {:?}", cut(resource)),
             };
-            say(&format!("refused{about} with {status}: {}{more}", turned.away.error(header)));
+            let error = turned.away.error(header);
+            say(&format!("refused{about} with {status}: {}{more}", cut(&error)));
         }
     }
 
     /// An answer could not be had.
     pub(super) fn failed(&self, failure: &Failure) {
         if let Some(more) = due(&self.failures, Instant::now()) {
-            say(&format!("{}{more}", failure.error()));
+            say(&format!("{}{more}", cut(&failure.error())));
         }
     }
 }
 
-/// Says a line. Whoever listened may be gone, and that must not end the proxy.
-pub(super) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+/// The beginning of what a client wrote, which may be as long as a head.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
 /// Whether to say it, and what to add about those that were not said.

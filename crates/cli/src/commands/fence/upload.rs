@@ -4,9 +4,14 @@
 //! does not take. The body knows, because it is asked for more only when the upstream has taken what
 //! there was.
 
+use std::error::Error;
+use std::io::{
+    self,
+    ErrorKind::{InvalidData, InvalidInput},
+};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -36,11 +41,14 @@ struct Source {
 pub(super) struct Progress {
     frames: AtomicU64,
     turn: AtomicU8,
+    /// Everything was read from the client, and handed on.
+    whole: AtomicBool,
 }
 
 const UPSTREAMS_TURN: u8 = 0;
 const CLIENTS_TURN: u8 = 1;
 const FAILED: u8 = 2;
+const GARBLED: u8 = 3;
 
 impl Progress {
     /// How many frames there were.
@@ -57,6 +65,16 @@ impl Progress {
     pub(super) fn failed(&self) -> bool {
         self.turn.load(Ordering::Relaxed) == FAILED
     }
+
+    /// Whether what the client sent is no body.
+    pub(super) fn garbled(&self) -> bool {
+        self.turn.load(Ordering::Relaxed) == GARBLED
+    }
+
+    /// Whether the client has sent everything, and it was handed on.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole.load(Ordering::Relaxed)
+    }
 }
 
 impl Upload {
@@ -64,6 +82,7 @@ impl Upload {
     pub(super) fn of(body: Incoming, wait: Duration) -> (Upload, Arc<Progress>) {
         let progress = Arc::new(Progress::default());
         if body.is_end_stream() {
+            progress.whole.store(true, Ordering::Relaxed);
             return (Upload::default(), progress);
         }
         let source = Source { body, progress: Arc::clone(&progress), wait, pause: None };
@@ -79,14 +98,19 @@ impl Source {
                 self.progress.frames.fetch_add(1, Ordering::Relaxed);
                 turn(UPSTREAMS_TURN);
                 self.pause = None;
+                // Whoever asks for frames may stop here.
+                if self.body.is_end_stream() {
+                    self.progress.whole.store(true, Ordering::Relaxed);
+                }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                turn(FAILED);
+                turn(if is_garbled(&error) { GARBLED } else { FAILED });
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
                 turn(UPSTREAMS_TURN);
+                self.progress.whole.store(true, Ordering::Relaxed);
                 Poll::Ready(None)
             }
             Poll::Pending => {
@@ -103,6 +127,12 @@ impl Source {
             }
         }
     }
+}
+
+/// Whether a body came to its end because it makes no sense, not because nothing more came.
+fn is_garbled(error: &hyper::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| matches!(cause.kind(), InvalidInput | InvalidData))
 }
 
 impl Body for Upload {

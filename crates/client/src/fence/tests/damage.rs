@@ -1,6 +1,9 @@
 //! Real files: whatever is wrong with one, it is refused with a reason.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 use tempfile::TempDir;
 
@@ -90,4 +93,40 @@ fn nobody_else_may_read_or_write_its_file() {
     let (_home, path) = written();
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// A link beside the file had a lock of its own, and the first write put a new file in its place: the
+/// file that it led to remembered nothing of what was seen.
+#[test]
+fn a_link_is_the_file_it_leads_to() {
+    let (home, path) = written();
+    let link = home.path().join("link");
+    symlink(&path, &link).unwrap();
+    let gate = Gate::open(&link, limits()).unwrap();
+    for name in [&path, &link] {
+        assert!(matches!(Gate::open(name, limits()), Err(OpenError::InUse { .. })));
+    }
+    gate.raise_blocking(Pass::to("orders", token(50))).unwrap();
+    drop(gate);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(Gate::open(&path, limits()).unwrap().in_force("orders"), Some(token(50)));
+
+    // So is a link to its directory, also before there is a file.
+    let elsewhere = TempDir::new().unwrap();
+    let directory = elsewhere.path().join("directory");
+    symlink(home.path(), &directory).unwrap();
+    let _gate = Gate::create(directory.join("new"), limits()).unwrap();
+    let again = Gate::open(home.path().join("new"), limits());
+    assert!(matches!(again, Err(OpenError::InUse { .. })));
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_no_new_gate() {
+    let home = TempDir::new().unwrap();
+    let link = home.path().join("link");
+    symlink(home.path().join("volume/gate"), &link).unwrap();
+    for opened in [Gate::open_or_create(&link, limits()), Gate::create(&link, limits())] {
+        assert!(opened.unwrap_err().to_string().contains("leads nowhere"));
+    }
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing was made beside it");
 }

@@ -17,6 +17,11 @@ impl<Stream> Begun<Stream> {
     pub(super) fn new(read: Vec<u8>, stream: Stream) -> Begun<Stream> {
         Begun { read, stream }
     }
+
+    /// The connection itself.
+    pub(in super::super) fn inner(&self) -> &Stream {
+        &self.stream
+    }
 }
 
 impl<Stream: AsyncRead + Unpin> AsyncRead for Begun<Stream> {

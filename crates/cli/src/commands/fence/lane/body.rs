@@ -23,6 +23,10 @@ pub(super) enum Chunks {
         so_far: u64,
         digits: u8,
     },
+    /// Blanks behind a size.
+    Blank {
+        size: u64,
+    },
     /// What stands behind a size and means nothing to us.
     Extension {
         size: u64,
@@ -96,7 +100,11 @@ impl Chunks {
 
     fn after(self, byte: u8) -> Result<Chunks, Garbled> {
         Ok(match (self, byte) {
-            (Chunks::Size { digits: 0, .. }, b';' | b'\r') => return Err(Garbled),
+            (Chunks::Size { digits: 0, .. }, b';' | b'\r' | b' ' | b'\t') => return Err(Garbled),
+            (Chunks::Size { so_far, .. }, b' ' | b'\t') => Chunks::Blank { size: so_far },
+            (Chunks::Blank { size }, b' ' | b'\t') => Chunks::Blank { size },
+            (Chunks::Blank { size }, b';') => Chunks::Extension { size },
+            (Chunks::Blank { size }, b'\r') => Chunks::SizeEnd { size },
             (Chunks::Size { so_far, .. }, b';') => Chunks::Extension { size: so_far },
             (Chunks::Size { so_far, .. }, b'\r') => Chunks::SizeEnd { size: so_far },
             (Chunks::Size { so_far, digits }, digit) if digits < DIGITS_MAX => {
@@ -142,6 +150,7 @@ mod tests {
         let whole = [
             &b"0\r\n\r\n"[..],
             b"5\r\nhello\r\n0\r\n\r\n",
+            b"5 \t\r\nhello\r\n0 ;a\r\n\r\n",
             b"5;a=b\r\nhe\r\no\r\nA\r\n0\r\n\r\n0\r\n\r\n\r\n00\r\n\r\n",
             b"1\r\nx\r\n0\r\nTrailer: a\r\nOther: b\r\n\r\n",
         ];
@@ -162,7 +171,7 @@ mod tests {
             &b"\r\n"[..],
             b"x\r\n",
             b" 5\r\n",
-            b"5 \r\n",
+            b"5 5\r\n",
             b"-1\r\n",
             b"5\nhello",
             b"5\r\nhello5\r\n",

@@ -24,12 +24,14 @@ use tokio::net::TcpStream;
 use tokio::sync::watch::Receiver;
 
 pub(super) use self::begun::Begun;
+use self::body::Body;
 use self::request::Reading;
 use self::upstream::Line;
 pub(super) use self::upstream::Stock;
 use self::watch::Watch;
 use super::answer::Failure;
 use super::connection::HEAD_MAX;
+use super::wire::Wire;
 use super::{Worker, pool};
 
 /// How much is read at once from an upstream, and from a client: of the latter there are many.
@@ -63,10 +65,10 @@ impl<'a> Lane<'a> {
 
     /// Serves plain reads until the connection ends, which is `None`, or something else is asked for:
     /// the connection, with what was read of it.
-    pub(super) async fn travel(mut self, stop: &mut Receiver<bool>) -> Option<Begun<TcpStream>> {
+    pub(super) async fn travel(mut self, stop: &mut Receiver<bool>) -> Option<Begun<Wire>> {
         let proxy = &*self.worker.proxy;
         if proxy.door.rule.reads_need_token {
-            return Some(Begun::new(self.inbox, self.client));
+            return Some(Begun::new(self.inbox, Wire::new(self.client)));
         }
         loop {
             if self.inbox.is_empty() && !self.hears(stop).await {
@@ -81,13 +83,13 @@ impl<'a> Lane<'a> {
             };
             let Reading::Plain { bytes, head_only } = terms.read(&self.inbox, &mut self.outbox)
             else {
-                return Some(Begun::new(self.inbox, self.client));
+                return Some(Begun::new(self.inbox, Wire::new(self.client)));
             };
             self.inbox.drain(..bytes);
             proxy.metrics.passed();
             let next = match self.ask(head_only).await {
                 Ok((line, answer)) => self.relay(line, answer).await,
-                Err(failure) => self.say(&failure).await,
+                Err(failure) => self.say(&failure, head_only).await,
             };
             if let Next::Ends = next {
                 return None;
@@ -140,7 +142,12 @@ impl<'a> Lane<'a> {
         answer.head.write(&line.inbox, &mut self.outbox);
         line.inbox.drain(..answer.bytes);
         loop {
-            let Ok(bytes) = body.take(&line.inbox) else { return Next::Ends };
+            let Ok(bytes) = body.take(&line.inbox) else {
+                // The head may not be sent yet; without it the client would see no answer at all.
+                let sending = self.client.write_all(&self.outbox);
+                let _ = self.watch.within(waits.client, sending).await;
+                return self.cut_off(body);
+            };
             self.outbox.extend_from_slice(&line.inbox[..bytes]);
             line.inbox.drain(..bytes);
             let sending = self.client.write_all(&self.outbox);
@@ -152,10 +159,9 @@ impl<'a> Lane<'a> {
             }
             self.outbox.clear();
             match self.watch.within(waits.upstream, line.read()).await {
+                Some(Ok(0)) if body == Body::Endless => return Next::Ends,
                 Some(Ok(bytes)) if bytes > 0 => {}
-                // The end of the connection is the end of what has no other end; and what has one is
-                // cut off, which the client sees by the same means.
-                _ => return Next::Ends,
+                _ => return self.cut_off(body),
             }
         }
         if answer.keeps && line.inbox.is_empty() {
@@ -164,20 +170,30 @@ impl<'a> Lane<'a> {
         Next::Goes
     }
 
+    /// The upstream did not send the rest. The end of the connection tells the client so, unless that is
+    /// how a whole answer ends as well: then only a reset does.
+    fn cut_off(&self, body: Body) -> Next {
+        if body == Body::Endless {
+            let _ = self.client.set_zero_linger();
+        }
+        self.worker.proxy.failed(&Failure::Cut);
+        Next::Ends
+    }
+
     /// Says why there is no answer.
-    async fn say(&mut self, failure: &Failure) -> Next {
+    async fn say(&mut self, failure: &Failure, head_only: bool) -> Next {
         let proxy = &*self.worker.proxy;
-        proxy.metrics.failed(failure.reason());
-        proxy.talk.failed(failure);
+        proxy.failed(failure);
         let (status, json) = (failure.status(), failure.json());
         self.outbox.clear();
         let _ = write!(
             self.outbox,
             "HTTP/1.1 {} {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-             connection: close\r\n\r\n{json}",
+             connection: close\r\n\r\n{}",
             status.as_u16(),
             status.canonical_reason().unwrap_or_default(),
-            json.len()
+            json.len(),
+            if head_only { "" } else { &json }
         );
         let _ = self.watch.within(proxy.waits.client, self.client.write_all(&self.outbox)).await;
         Next::Ends

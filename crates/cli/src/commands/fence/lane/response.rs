@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::ops::Range;
 
-use httparse::{EMPTY_HEADER, Response, Status};
+use httparse::{EMPTY_HEADER, Header, Response, Status};
 
+use super::super::pool::HEAD_BYTES_MAX;
 use super::body::{Body, Chunks};
 
-/// How long a head may be, and how many headers it may have.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
-const HEADERS_MAX: usize = 128;
+/// How many headers a head may have. As many as hyper takes, on the other way.
+const HEADERS_MAX: usize = 100;
 
 /// An answer that has begun.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Head {
     reason: Range<usize>,
     /// Whole lines of the upstream's head that go on as they are.
     lines: Vec<Range<usize>>,
+    /// A length that was said more than once.
+    length: Option<u64>,
     /// Whether the end of the connection is the end of the body.
     closes: bool,
 }
@@ -42,9 +44,9 @@ pub(super) fn read(inbox: &mut Vec<u8>, head_only: bool) -> Result<Option<Answer
         let mut headers = [EMPTY_HEADER; HEADERS_MAX];
         let mut response = Response::new(&mut headers);
         let bytes = match response.parse(inbox) {
-            Ok(Status::Complete(bytes)) => bytes,
+            Ok(Status::Complete(bytes)) if bytes <= HEAD_BYTES_MAX => bytes,
             Ok(Status::Partial) if inbox.len() < HEAD_BYTES_MAX => return Ok(None),
-            Ok(Status::Partial) => return Err("the answer's head is too long".to_owned()),
+            Ok(_) => return Err("the answer's head is too long".to_owned()),
             Err(error) => return Err(format!("the answer's head cannot be read: {error}")),
         };
         match response.code {
@@ -70,7 +72,7 @@ fn understood(
             _ => Err(format!("the answer has more than one {name}")),
         }
     };
-    let (length, coding) = (at_most_one("content-length")?, at_most_one("transfer-encoding")?);
+    let (length, coding) = (length(response.headers)?, at_most_one("transfer-encoding")?);
     let connection =
         || response.headers.iter().filter(|it| it.name.eq_ignore_ascii_case("connection"));
     let any_listed = connection().next().is_some();
@@ -83,16 +85,15 @@ fn understood(
             Body::Chunks(Chunks::START)
         }
         (_, Some(_)) => return Err("the answer's coding is not known here".to_owned()),
-        (Some(length), None) => {
-            Body::Bytes(number(length).ok_or("the answer has no sound length")?)
-        }
+        (Some(length), None) => Body::Bytes(length.bytes),
         (None, None) => Body::Endless,
     };
     let ends_here = |name: &str| {
         let hop =
             ["connection", "keep-alive", "proxy-connection", "proxy-authenticate", "upgrade", "te"];
         // Of two lengths the chunks count (RFC 9112, 6.3).
-        let lie = coding.is_some() && name.eq_ignore_ascii_case("content-length");
+        let repeated = length.is_some_and(|length| length.repeated);
+        let lie = (coding.is_some() || repeated) && name.eq_ignore_ascii_case("content-length");
         let frames = ["content-length", "transfer-encoding"];
         let is_frame = frames.iter().any(|frame| name.eq_ignore_ascii_case(frame));
         lie || hop.iter().any(|hop| name.eq_ignore_ascii_case(hop)) || (!is_frame && listed(name))
@@ -106,7 +107,9 @@ fn understood(
     let closes = body == Body::Endless;
     let keeps = response.version == Some(1) && !closes && !listed("close");
     let reason = within(inbox, response.reason.unwrap_or_default().as_bytes());
-    Ok(Answer { head: Head { status, reason, lines, closes }, bytes, body, keeps })
+    let length = length.filter(|length| length.repeated && coding.is_none());
+    let length = length.map(|length| length.bytes);
+    Ok(Answer { head: Head { status, reason, lines, length, closes }, bytes, body, keeps })
 }
 
 /// Adds a line. One that follows right behind the last becomes part of it: one copy for both.
@@ -132,6 +135,31 @@ fn lists(list: &[u8], name: &str) -> bool {
     names.any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
 }
 
+/// How long a body is.
+#[derive(Clone, Copy)]
+struct Length {
+    bytes: u64,
+    repeated: bool,
+}
+
+/// What all lengths say. Two that are equal are one (RFC 9110, 8.6).
+fn length(headers: &[Header<'_>]) -> Result<Option<Length>, String> {
+    let lines = headers.iter().filter(|it| it.name.eq_ignore_ascii_case("content-length"));
+    let said = lines.flat_map(|it| it.value.split(|byte| *byte == b','));
+    let mut length = None;
+    for text in said {
+        let bytes = number(text.trim_ascii()).ok_or("the answer has no sound length")?;
+        length = match length {
+            None => Some(Length { bytes, repeated: false }),
+            Some(Length { bytes: before, .. }) if before == bytes => {
+                Some(Length { bytes, repeated: true })
+            }
+            Some(_) => return Err("the answer has more than one length".to_owned()),
+        };
+    }
+    Ok(length)
+}
+
 /// A number in nothing but digits.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
@@ -147,6 +175,9 @@ impl Head {
         for lines in &self.lines {
             to_send.extend_from_slice(&inbox[lines.clone()]);
             to_send.extend_from_slice(b"\r\n");
+        }
+        if let Some(length) = self.length {
+            let _ = write!(to_send, "content-length: {length}\r\n");
         }
         if self.closes {
             to_send.extend_from_slice(b"connection: close\r\n");
@@ -200,6 +231,13 @@ mod tests {
             let framed = frames.iter().filter(|frame| head.contains(*frame)).count();
             assert_eq!(framed, usize::from(body != Body::Endless), "{head}");
         }
+        for twice in
+            ["Content-Length: 3, 3\r\n", "Content-Length: 3\r\nA: b\r\ncontent-length: 3\r\n"]
+        {
+            let (head, body, _) = read_whole(&format!("HTTP/1.1 200 OK\r\n{twice}\r\n"));
+            assert_eq!(body, Body::Bytes(3));
+            assert_eq!(head.to_lowercase().matches("content-length: 3\r\n").count(), 1, "{head}");
+        }
         let (_, body, keeps) = read_whole("HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n");
         assert_eq!((body, keeps), (Body::Bytes(3), false));
         for (status, head_only) in [("204 No", false), ("304 Not", false), ("200 OK", true)] {
@@ -224,7 +262,7 @@ mod tests {
             "HTTP/1.1 101 Switching\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length:\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n",

@@ -76,6 +76,12 @@ impl Stock {
         None
     }
 
+    /// Closes those that nobody used for long.
+    pub(in super::super) fn sweep(&self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|(since, _)| since.elapsed() <= IDLE_MAX);
+    }
+
     /// Keeps a connection whose answer was read to its end.
     pub(super) fn give_back(&self, mut line: Line) {
         line.inbox.clear();

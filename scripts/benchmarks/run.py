@@ -23,7 +23,11 @@ PATIENCE = 30
 class Supervisor:
     def __init__(self, words):
         self.process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
 
     def first_line(self):
@@ -42,7 +46,7 @@ class Supervisor:
 
     def end(self):
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            os.killpg(self.process.pid, signal.SIGTERM)
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
@@ -57,7 +61,7 @@ def words(bench, kind, cluster, ttl="60s"):
             bench.tenure, "--endpoints", cluster.endpoints,
             "run", "-q", "--election", "job", "--ttl", ttl, "--", *COMMAND,
         ]
-    return [bench.etcdctl, "--endpoints", cluster.endpoints, "lock", "--ttl", "60", "job", *COMMAND]
+    return [bench.etcdctl, "--endpoints", cluster.endpoints, "lock", "--ttl", "60", "--", "job", *COMMAND]
 
 
 def waiting(bench, cluster):
@@ -110,7 +114,8 @@ def shown(times):
 
 
 def interrupt(supervisor):
-    supervisor.process.send_signal(signal.SIGINT)
+    """As a terminal does: everybody in the process group."""
+    os.killpg(supervisor.process.pid, signal.SIGINT)
 
 
 def kill(supervisor):

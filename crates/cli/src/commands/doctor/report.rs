@@ -105,7 +105,7 @@ fn election_lines(chart: &Chart, election: &Election, text: &mut String) {
         };
         let _ = writeln!(text, "  {member:<8} has {who} first at revision {}", seen.revision);
     }
-    for candidate in &election.candidates {
+    for candidate in election.standing() {
         let _ = writeln!(text, "  stands   {}", candidate_line(chart, &election.name, candidate));
     }
 }

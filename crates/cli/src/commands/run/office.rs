@@ -17,6 +17,7 @@ use super::stonith;
 use super::supervisor::{Next, Supervisor, exit_of};
 use crate::exit::Exit;
 use crate::guardian::{Ending, Guardian, News};
+use crate::output::visible;
 
 /// After a failed fencing others shall have their turn first.
 const STEP_ASIDE: Duration = Duration::from_secs(5);
@@ -94,7 +95,8 @@ impl Supervisor {
             loss = held.lost() => Err(anyhow::anyhow!("{loss}")),
         };
         if let Err(error) = &done {
-            eprintln!("tenure: fencing failed, stepping aside: {error:#}");
+            let why = format!("{error:#}");
+            eprintln!("tenure: fencing failed, stepping aside: {}", visible(&why));
         }
         done.is_ok()
     }

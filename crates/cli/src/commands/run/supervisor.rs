@@ -19,6 +19,7 @@ use super::terminal::Terminal;
 use crate::args::Settings;
 use crate::exit::Exit;
 use crate::guardian::{Charge, Ending, Guardian, Job, News, SessionCharge, WatchdogCharge};
+use crate::output::visible;
 
 /// Between attempts to open a session, after the first one was once opened.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -286,7 +287,7 @@ impl Supervisor {
     /// Talk, for those who want it.
     pub(super) fn say(&self, text: &str) {
         if !self.how.quiet {
-            eprintln!("tenure: {text}");
+            eprintln!("tenure: {}", visible(text));
         }
     }
 }

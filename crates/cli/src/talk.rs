@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
+use crate::output::visible;
+
 /// Lines that may wait to be written.
 const LINES_MAX: usize = 256;
 
@@ -47,8 +49,9 @@ fn voice() -> Option<&'static SyncSender<Word>> {
     VOICE.get_or_init(start).as_ref()
 }
 
-/// Says a line, as soon as somebody listens.
+/// Says a line, as soon as somebody listens. What others chose to be called cannot rule a terminal.
 pub(crate) fn say(line: String) {
+    let line = visible(&line).into_owned();
     match voice() {
         Some(voice) => {
             if voice.try_send(Word::Line(line)).is_err() {

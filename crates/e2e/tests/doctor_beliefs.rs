@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use patients::{Candidate, elect, examine, has};
+use rustix::process::Signal;
 use serde_json::{Value, json};
-use tenure_e2e::{Cluster, Ctl, reserve, tools};
+use tenure_e2e::{Cluster, Ctl, Etcd, Sidecar, Supervised, eventually, reserve, tools};
 
 /// A cluster with a leader, its token, and a directory for files.
 struct Ward {
@@ -53,7 +54,7 @@ fn status(identity: &str, token: i64, valid_for_ms: i64) -> Value {
     })
 }
 
-/// Answers `/leader` with what it is given.
+/// Answers `/leader` with what it is given: lies that a real sidecar cannot be made to tell.
 fn sidecar(says: Arc<Mutex<(u16, Value)>>) -> String {
     let at = reserve(1)[0];
     let listener = TcpListener::bind((at.ip, at.port)).unwrap();
@@ -83,11 +84,95 @@ fn sidecar(says: Arc<Mutex<(u16, Value)>>) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_believes_what_is_true_is_well() {
-    let ward = Ward::open().await;
-    let file = ward.file("alice.json", &status("alice", ward.token, 60_000));
-    let says = Arc::new(Mutex::new((200, status("alice", ward.token, 5_000))));
-    let report = examine(&ward.at(), &["--sidecar", &sidecar(says), "--status-file", &file]);
+    let cluster = Cluster::start(1).await;
+    let start = |name| {
+        let flags = ["--status-file", "status.json"];
+        Sidecar::start(&cluster.endpoints(), "jobs", name, &flags)
+    };
+    let a = start("a");
+    a.leads().await;
+    let b = start("b");
+    b.follows("a").await;
+    let urls = [&a, &b].map(|sidecar| format!("http://{}", sidecar.address));
+    let files = [&a, &b].map(|sidecar| sidecar.status_file().to_str().unwrap().to_owned());
+    let args = ["--sidecar", &urls[0], "--sidecar", &urls[1], "--status-file", &files[0]];
+    let args = [&args[..], &["--status-file", &files[1]]].concat();
+    let report = eventually("all is well", async || {
+        let report = examine(&cluster.endpoints(), &args);
+        if report.code == Some(0) { Ok(report) } else { Err(report.json.to_string()) }
+    })
+    .await;
+    assert_eq!(report.kinds(), Vec::<String>::new(), "{}", report.json);
+    let believe: Vec<_> = report.json["believers"].as_array().unwrap().iter().collect();
+    let believe: Vec<_> = believe.iter().map(|one| one["believes"].as_str().unwrap()).collect();
+    assert_eq!(believe, ["leads", "follows", "leads", "follows"]);
+}
+
+/// What a real `tenure run` writes, while it is true and when it was left behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_marker_of_a_command_is_a_claim_to_lead() {
+    let cluster = Cluster::start(1).await;
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let (marker, left) = (path("marker"), path("left"));
+    let words = ["run", "-e", "jobs", "--identity", "alice", "--marker", &marker, "--"];
+    let mut job = Supervised::start(
+        &cluster.endpoints(),
+        &[&words[..], &["sh", "-c", "echo on; cat"]].concat(),
+    );
+    job.program.says("on").await;
+    let report = examine(&cluster.endpoints(), &["--status-file", &marker]);
     assert_eq!((report.code, report.kinds()), (Some(0), vec![]), "{}", report.json);
+    let believer = &report.json["believers"][0];
+    assert_eq!((&believer["believes"], &believer["election"]), (&"leads".into(), &"jobs".into()));
+    assert_eq!(believer["token"], report.json["elections"][0]["candidates"][0]["token"]);
+
+    std::fs::copy(&marker, &left).unwrap();
+    job.signal(Signal::TERM);
+    job.program.ends().await;
+    let report = examine(&cluster.endpoints(), &["--status-file", &left]);
+    assert_eq!((report.code, report.level("false_belief")), (Some(1), "critical".into()));
+    let text = report.finding("false_belief")["text"].as_str().unwrap();
+    assert!(text.contains("alice leads jobs") && text.ends_with("but nobody does"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_may_hold_permits_and_none_of_them_is_wrong() {
+    let cluster = Cluster::start(1).await;
+    let home = tempfile::tempdir().unwrap();
+    let markers = ["a", "b"].map(|name| home.path().join(name).to_str().unwrap().to_owned());
+    let mut jobs = Vec::new();
+    for marker in &markers {
+        let words = ["lock", "pool", "--permits", "2", "--marker", marker];
+        let words = [&words[..], &["--", "sh", "-c", "echo on; cat"]].concat();
+        let job = Supervised::start(&cluster.endpoints(), &words);
+        job.program.says("on").await;
+        jobs.push(job);
+    }
+    let args = ["--status-file", &markers[0], "--status-file", &markers[1]];
+    let report = examine(&cluster.endpoints(), &args);
+    assert_eq!((report.code, report.kinds()), (Some(0), vec![]), "{}", report.json);
+}
+
+/// It has no candidates to ask for; the first key is the leader's.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_real_etcd_a_claim_is_compared_with_the_first_key() {
+    let etcd = Etcd::start(1).await;
+    let ctl = Ctl::to(&etcd.endpoints()).with_program(tools::tenure());
+    ctl.run(&["put", "jobs/1f", "alice"]).ok();
+    let got: Value =
+        serde_json::from_str(&ctl.run(&["get", "jobs/1f", "-w", "json"]).ok()).unwrap();
+    let token = got["kvs"][0]["create_revision"].as_i64().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("status.json");
+    let asked = |token| {
+        std::fs::write(&path, status("alice", token, 60_000).to_string()).unwrap();
+        examine(&etcd.endpoints(), &["--status-file", path.to_str().unwrap()])
+    };
+    let report = asked(token);
+    assert_eq!((report.code, report.kinds()), (Some(0), vec!["not_tenure".into()]));
+    let report = asked(token - 1);
+    assert_eq!((report.code, report.level("false_belief")), (Some(1), "critical".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -109,6 +109,8 @@ async fn who_leads_by_etcds_means_has_no_fence_and_maybe_no_end() {
     let _alice = elect(&cluster.endpoints(), "batch", "alice").await;
     let report = has(&cluster.endpoints(), &["batch"], "holder_without_lease").await;
     assert_eq!((report.code, report.level("holder_without_lease")), (Some(1), "warning".into()));
+    // It has no session, and nobody was chosen: these two are not the same.
+    assert!(!report.kinds().contains(&"draining".into()), "{:?}", report.kinds());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -153,3 +153,35 @@ async fn a_leader_by_etcds_means_cannot_be_asked_and_that_is_said() {
     assert_eq!(code, Some(1));
     assert!(err.contains("by etcd's means") && err.contains("tenure evict jobs"), "{err}");
 }
+
+/// Names are chosen by whoever stands: none may clear an operator's screen or forge a line.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_call_themselves_cannot_rule_a_terminal() {
+    let cluster = Cluster::start(1).await;
+    let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    let evil = "mallory\x1b[2J\r\nroot\tleads";
+    let shown = "mallory\\x1b[2J\\r\\nroot\\tleads";
+    let _mallory = Candidate::stand(&cluster, "jobs\x1b[H", evil);
+    led_by(&ctl, "jobs\x1b[H", evil).await;
+    let _bob = Candidate::stand(&cluster, "jobs\x1b[H", "bob");
+    eventually("bob waits", async || {
+        let said = ctl.run(&["candidates", "jobs\x1b[H"]).out;
+        if said.contains("bob\twaits") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    for (words, lines) in [
+        (&["leader", "jobs\x1b[H"][..], Some(1)),
+        (&["candidates", "jobs\x1b[H"], Some(2)),
+        (&["history", "jobs\x1b[H"], Some(1)),
+        (&["locks"], Some(1)),
+        (&["sessions"], Some(2)),
+        (&["doctor"], None),
+    ] {
+        let said = ctl.run(words).out;
+        let unseen = |c: char| c.is_control() && c != '\n' && c != '\t';
+        assert!(said.contains(shown) && !said.contains(unseen), "{words:?}: {said:?}");
+        assert!(lines.is_none_or(|lines| said.lines().count() == lines), "{words:?}: {said:?}");
+    }
+    let err = ctl.run(&["resign", "jobs\x1b[H", "--no-wait"]).err;
+    assert!(err.contains(shown) && !err.contains('\x1b'), "{err:?}");
+}

@@ -132,6 +132,26 @@ async fn no_member_outlives_it_even_if_it_is_killed() {
     std::fs::remove_dir_all(ready["data_dir"].as_str().unwrap()).unwrap();
 }
 
+/// Whoever is killed cannot tidy up, so the next one does, and only for those who are gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_one_left_is_removed_by_the_next() {
+    let home = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut command = Command::new(tools::tenure());
+        command.args(["up", "1", "-w", "json", "--client-port", "0"]).env("TMPDIR", home.path());
+        Program::start("tenure up", &mut command)
+    };
+    let (mut killed, lives) = (start(), start());
+    let (left, kept) = (event(&killed, 0, "ready").await, event(&lives, 0, "ready").await);
+    killed.kill();
+    all_gone(&pids(&left)).await;
+    let exists = |ready: &Value| Path::new(ready["data_dir"].as_str().unwrap()).exists();
+    assert!(exists(&left), "nobody was there to remove it");
+    let next = start();
+    event(&next, 0, "ready").await;
+    assert!(!exists(&left) && exists(&kept));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_its_input_is_not_its_end() {
     let mut command = Command::new("bash");

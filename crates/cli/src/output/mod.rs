@@ -29,7 +29,7 @@ use crate::exit::usage;
 pub(crate) use endpoint::{MemberHash, MemberHealth};
 pub(crate) use kv::Show;
 pub(crate) use status::MemberStatus;
-pub(crate) use text::{quoted, size};
+pub(crate) use text::{quoted, size, visible};
 
 /// How to write results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -1,5 +1,6 @@
 //! Bytes and sizes as text.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Every byte as `\x61`.
@@ -23,6 +24,27 @@ pub(crate) fn quoted(bytes: &[u8]) -> String {
     text
 }
 
+/// What others wrote, fit for a terminal and for one field of a line: whatever moves the cursor, ends
+/// the line or turns the direction of writing is shown as its number. A name must not be able to
+/// forge a line or to clear the screen.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unseen) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_unseen(c) { push_escaped(&mut shown, c) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
+}
+
+fn is_unseen(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
+    let ends_line = matches!(c, '\u{2028}' | '\u{2029}');
+    c.is_control() || turns || ends_line
+}
+
 fn push_escaped(text: &mut String, c: char) {
     let _ = match c {
         '"' => write!(text, "\\\""),
@@ -36,7 +58,7 @@ fn push_escaped(text: &mut String, c: char) {
         '\x0b' => write!(text, "\\v"),
         ' ' => write!(text, " "),
         c if c.is_ascii_control() => write!(text, "\\x{:02x}", c as u32),
-        c if !c.is_control() && !c.is_whitespace() => write!(text, "{c}"),
+        c if !is_unseen(c) && !c.is_whitespace() => write!(text, "{c}"),
         c if (c as u32) < 0x10000 => write!(text, "\\u{:04x}", c as u32),
         c => write!(text, "\\U{:08x}", c as u32),
     };
@@ -85,5 +107,13 @@ mod tests {
         ] {
             assert_eq!(size(bytes), text);
         }
+    }
+
+    #[test]
+    fn what_would_rule_a_terminal_is_shown_instead() {
+        assert_eq!(visible("alice ä\u{4e16} \\n"), "alice ä\u{4e16} \\n");
+        assert_eq!(visible("a\nroot\tleads"), "a\\nroot\\tleads");
+        assert_eq!(visible("\x1b[2J\x7f\u{9b}2J\r"), "\\x1b[2J\\x7f\\u009b2J\\r");
+        assert_eq!(visible("a\u{202e}b\u{2028}"), "a\\u202eb\\u2028");
     }
 }

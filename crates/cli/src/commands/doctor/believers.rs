@@ -116,6 +116,9 @@ fn read(json: &Value, is_file: bool) -> Belief {
         _ => json["expires_in_ms"].as_i64(),
     };
     let token = json["token"].as_i64();
+    if is_file && let Some(belief) = marker(json) {
+        return belief;
+    }
     match json["is_leader"].as_bool() {
         Some(true) => {
             let identity = text("identity").or_else(|| text("name")).unwrap_or_default();
@@ -126,6 +129,21 @@ fn read(json: &Value, is_file: bool) -> Belief {
             Belief::Follows { election, leader, token, valid_ms }
         }
     }
+}
+
+/// The marker of `tenure run`. It exists while the command may run, so it needs no `is_leader`; and its
+/// `name` is what is led, not who leads.
+fn marker(json: &Value) -> Option<Belief> {
+    let is_marker = json["is_leader"].is_null()
+        && json["token"].is_i64()
+        && (json["session"].is_string() || json["pid"].is_u64());
+    let election = json["name"].as_str().filter(|_| is_marker)?;
+    Some(Belief::Leads {
+        election: Some(election.to_owned()),
+        identity: json["identity"].as_str().unwrap_or("somebody").to_owned(),
+        token: json["token"].as_i64(),
+        valid_ms: None,
+    })
 }
 
 fn now_unix_ms() -> i64 {
@@ -161,6 +179,20 @@ mod tests {
         assert!(ms < 0, "{ms}");
         let Belief::Leads { valid_ms, .. } = read(&says, false) else { panic!("leads") };
         assert_eq!(valid_ms, Some(9000));
+    }
+
+    #[test]
+    fn a_marker_of_tenure_run_is_a_claim_to_lead() {
+        let says = json!({"name": "jobs", "identity": "a", "token": 7, "session": "1f", "pid": 9});
+        let leads = Belief::Leads {
+            election: Some("jobs".into()),
+            identity: "a".into(),
+            token: Some(7),
+            valid_ms: None,
+        };
+        assert_eq!(read(&says, true), leads);
+        // Whoever answers `/leader` is no file and names the leader.
+        assert!(matches!(read(&says, false), Belief::Follows { leader, .. } if leader == "jobs"));
     }
 
     #[test]

@@ -74,7 +74,11 @@ pub(super) struct Election {
     /// The same question, answered by each member alone from what it knows.
     pub(super) seen_by: BTreeMap<String, First>,
     pub(super) frozen: bool,
-    pub(super) candidates: Vec<Candidate>,
+    /// Everybody in line; none if that could not be asked, which is not the same as nobody.
+    pub(super) candidates: Option<Vec<Candidate>>,
+    /// Why it could not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) candidates_unknown: Option<String>,
     /// Who the leader makes room for.
     pub(super) successor: Option<String>,
     /// Somebody who held before may still act for so long.
@@ -105,6 +109,8 @@ pub(super) struct Candidate {
     pub(super) told: bool,
     pub(super) unhealthy: bool,
     pub(super) stock: bool,
+    /// It may hold beside others: shared, or by a permit.
+    pub(super) shares: bool,
     pub(super) has_lease: bool,
     pub(super) since_unix_ms: u64,
 }
@@ -176,13 +182,22 @@ impl Chart {
 }
 
 impl Election {
-    /// Whoever leads.
+    /// Everybody who is known to stand in line.
+    pub(super) fn standing(&self) -> &[Candidate] {
+        self.candidates.as_deref().unwrap_or_default()
+    }
+
+    /// Whoever leads; the first of them if several hold at once.
     pub(super) fn leader(&self) -> Option<&Candidate> {
-        self.candidates.iter().find(|candidate| candidate.holds)
+        self.holders().next()
+    }
+
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Candidate> {
+        self.standing().iter().filter(|candidate| candidate.holds)
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.candidates.iter().filter(|candidate| !candidate.holds).count()
+        self.standing().iter().filter(|candidate| !candidate.holds).count()
     }
 }
 

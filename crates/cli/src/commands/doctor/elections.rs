@@ -20,8 +20,9 @@ const LATELY: Duration = Duration::from_secs(10 * 60);
 /// The last part of the key that stands first in a frozen line.
 const FROZEN: &[u8] = b"!frozen";
 
-/// Fills in everything about elections; of the named ones only, or of all.
-pub(super) async fn look(chart: &mut Chart, mut names: Vec<String>, only: bool) {
+/// Fills in everything about elections; of the wanted ones only, or of all.
+pub(super) async fn look(chart: &mut Chart, wanted: Vec<String>, only: bool) {
+    let mut others = Vec::new();
     let addresses: Vec<&str> = chart.speaking().map(|(member, _)| &member.endpoint[..]).collect();
     let Ok(endpoints) = Endpoint::list(&addresses.join(",")) else { return };
     let client = Client::new(endpoints, chart.options.clone());
@@ -43,18 +44,29 @@ pub(super) async fn look(chart: &mut Chart, mut names: Vec<String>, only: bool) 
             Err(error) => chart.is_etcd = error.code() == Some(Code::Unimplemented),
         }
         if !only && let Ok(listed) = client.lines().list(String::new()).await {
-            names.extend(listed.lines.into_iter().map(|line| line.name));
+            others.extend(listed.lines.into_iter().map(|line| line.name));
         }
     }
-    names.sort();
-    names.dedup();
-    chart.left_out = names.len().saturating_sub(NAMES_MAX);
+    let names;
+    (names, chart.left_out) = choose(wanted, others);
     // Whoever stopped answering is not asked about every other name, too.
     let mut deaf = BTreeSet::new();
-    for name in names.into_iter().take(NAMES_MAX) {
+    for name in names {
         let election = one(chart, &client, name, &mut deaf).await;
         chart.elections.push(election);
     }
+}
+
+/// Those to look at, in order, and how many are left out. Those that somebody named, or believes to
+/// lead, come before the cut: what was not looked at proves nobody wrong.
+fn choose(wanted: Vec<String>, others: Vec<String>) -> (Vec<String>, usize) {
+    let wanted: BTreeSet<String> = wanted.into_iter().collect();
+    let others: BTreeSet<String> =
+        others.into_iter().filter(|name| !wanted.contains(name)).collect();
+    let left_out = (wanted.len() + others.len()).saturating_sub(NAMES_MAX);
+    let mut chosen: Vec<String> = wanted.into_iter().chain(others).take(NAMES_MAX).collect();
+    chosen.sort();
+    (chosen, left_out)
 }
 
 /// How long it takes to hear what a majority agreed on.
@@ -97,7 +109,12 @@ async fn one(
         }
     }
     if !chart.is_etcd && chart.no_majority.is_none() {
-        let _ = details(chart, client, &mut election).await;
+        // Whatever was answered before it failed is there.
+        if let Err(error) = details(chart, client, &mut election).await
+            && election.candidates.is_none()
+        {
+            election.candidates_unknown = Some(error.to_string());
+        }
     }
     election
 }
@@ -132,14 +149,17 @@ async fn details(
     election: &mut Election,
 ) -> Result<(), ClientError> {
     let line = client.lines().candidates(election.name.clone()).await?;
-    let history = client.lines().history(election.name.clone()).await?.tenures;
-    let successor = format!("{:x}", line.successor);
+    // 0 is nobody, and also the session of a key that hangs on no lease.
+    let successor = Some(line.successor).filter(|session| *session != 0);
+    let successor = successor.map(|session| format!("{session:x}"));
     election.frozen = line.frozen;
     election.delay_ms = line.delay_ms;
-    election.candidates =
+    let standing: Vec<Candidate> =
         line.candidates.into_iter().map(|one| candidate(chart, &election.name, one)).collect();
-    let chosen = election.candidates.iter().find(|one| one.session == successor);
+    let chosen = standing.iter().find(|one| successor.as_ref() == Some(&one.session));
     election.successor = chosen.map(|one| one.identity.clone());
+    election.candidates = Some(standing);
+    let history = client.lines().history(election.name.clone()).await?.tenures;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let lately = now.saturating_sub(LATELY).as_millis() as u64;
     let lost =
@@ -159,6 +179,7 @@ fn candidate(chart: &Chart, name: &str, one: v1::Candidate) -> Candidate {
     let session = format!("{:x}", one.session);
     let known = chart.sessions.iter().find(|known| known.session == session);
     Candidate {
+        shares: one.mode() != v1::Mode::Exclusive,
         // A client of etcd's is told by itself, when it sees that it is first.
         told: one.holds && known.is_none_or(|known| known.holds.iter().any(|held| held == name)),
         identity: if one.identity.is_empty() { session.clone() } else { one.identity },
@@ -184,5 +205,18 @@ fn session(info: v1::SessionInfo) -> Session {
         identity: info.identity,
         ttl_ms: info.ttl_ms,
         remaining_ms: info.remaining_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_somebody_asks_about_comes_before_the_cut() {
+        let others: Vec<String> = (0..NAMES_MAX).map(|n| format!("a{n:04}")).collect();
+        let (chosen, left_out) = choose(vec!["z".into(), "a0001".into()], others);
+        assert_eq!((chosen.len(), left_out), (NAMES_MAX, 1));
+        assert!(chosen.contains(&"z".to_owned()) && chosen.is_sorted());
     }
 }

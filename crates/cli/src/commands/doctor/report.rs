@@ -9,7 +9,7 @@ use super::chart::{Belief, Candidate, Chart, Election, Member};
 use super::findings::{Finding, Level};
 use crate::args::Settings;
 use crate::commands::line::age;
-use crate::output::Format;
+use crate::output::{Format, visible};
 
 #[derive(Serialize)]
 struct Whole<'a> {
@@ -28,40 +28,44 @@ pub(super) fn write(settings: &Settings, chart: &Chart, found: &[Finding]) -> an
         let whole = Whole { well, findings: found, chart };
         writeln!(out, "{}", serde_json::to_string(&whole)?)?;
     } else {
-        write!(out, "{}", text(chart, found))?;
+        for line in lines(chart, found) {
+            writeln!(out, "{}", visible(&line))?;
+        }
     }
     Ok(out.flush()?)
 }
 
-fn text(chart: &Chart, found: &[Finding]) -> String {
-    let mut text = String::new();
-    let _ = writeln!(text, "members");
+/// Not yet fit for a terminal: names are as others chose them.
+fn lines(chart: &Chart, found: &[Finding]) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.push("members".into());
     for member in &chart.members {
-        let _ = writeln!(text, "  {}", member_line(chart, member));
+        lines.push(format!("  {}", member_line(chart, member)));
     }
     for election in &chart.elections {
-        election_lines(chart, election, &mut text);
+        election_lines(chart, election, &mut lines);
     }
     if !chart.believers.is_empty() {
-        let _ = writeln!(text, "believers");
+        lines.push("believers".into());
     }
     for believer in &chart.believers {
-        let _ = writeln!(text, "  {}  {}", believer.place, belief(&believer.belief));
+        lines.push(format!("  {}  {}", believer.place, belief(&believer.belief)));
     }
-    let _ = match found {
-        [] => writeln!(text, "all is well"),
-        [_] => writeln!(text, "1 finding"),
-        _ => writeln!(text, "{} findings, the worst first", found.len()),
-    };
+    lines.push(match found {
+        [] => "all is well".into(),
+        [_] => "1 finding".into(),
+        _ => format!("{} findings, the worst first", found.len()),
+    });
     for finding in found {
         let level = match finding.level {
             Level::Critical => "CRITICAL",
             Level::Warning => "warning",
             Level::Note => "note",
         };
-        let _ = writeln!(text, "  {level:<9} {}\n            {}", finding.text, finding.next);
+        lines.push(format!("  {level:<9} {}", finding.text));
+        lines.push(format!("            {}", finding.next));
     }
-    text
+    lines
 }
 
 fn member_line(chart: &Chart, member: &Member) -> String {
@@ -80,21 +84,21 @@ fn member_line(chart: &Chart, member: &Member) -> String {
     )
 }
 
-fn election_lines(chart: &Chart, election: &Election, text: &mut String) {
+fn election_lines(chart: &Chart, election: &Election, lines: &mut Vec<String>) {
     let frozen = if election.frozen { "  frozen" } else { "" };
-    let _ = writeln!(text, "{}{frozen}", election.name);
+    lines.push(format!("{}{frozen}", election.name));
     let is = match (&election.first, election.leader()) {
         (_, Some(leader)) => format!("{} with token {}", leader.identity, leader.token),
         (Some(first), None) if first.token > 0 => format!("token {} ({})", first.token, first.key),
         (Some(_), None) => "nobody".into(),
         (None, None) => "unknown: no majority answers".into(),
     };
-    let _ = writeln!(text, "  leader   {is}");
+    lines.push(format!("  leader   {is}"));
     let mut seen = election.seen_by.values();
     let one = seen.next();
     if let Some(one) = one.filter(|one| seen.all(|other| other.token == one.token)) {
         let all: Vec<_> = election.seen_by.keys().map(String::as_str).collect();
-        let _ = writeln!(text, "  agreed   by {} at revision {}", all.join(", "), one.revision);
+        lines.push(format!("  agreed   by {} at revision {}", all.join(", "), one.revision));
     }
     let differ =
         election.seen_by.iter().filter(|(_, seen)| one.is_none_or(|o| o.token != seen.token));
@@ -103,10 +107,10 @@ fn election_lines(chart: &Chart, election: &Election, text: &mut String) {
             0 => "nobody".into(),
             token => format!("token {token}"),
         };
-        let _ = writeln!(text, "  {member:<8} has {who} first at revision {}", seen.revision);
+        lines.push(format!("  {member:<8} has {who} first at revision {}", seen.revision));
     }
-    for candidate in &election.candidates {
-        let _ = writeln!(text, "  stands   {}", candidate_line(chart, &election.name, candidate));
+    for candidate in election.standing() {
+        lines.push(format!("  stands   {}", candidate_line(chart, &election.name, candidate)));
     }
 }
 

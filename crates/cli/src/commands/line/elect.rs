@@ -7,6 +7,7 @@ use tokio::signal::ctrl_c;
 
 use crate::args::{Settings, duration};
 use crate::exit::Exit;
+use crate::output::visible;
 
 /// How to stand.
 #[derive(Debug, clap::Args)]
@@ -68,7 +69,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
             Ok(Exit::Lost)
         }
         drain = leads.drain() => {
-            eprintln!("making room in {} for {}", args.name, drain.successor);
+            eprintln!("making room in {} for {}", args.name, visible(&drain.successor));
             leads.resign().await?;
             Ok(Exit::Done)
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::words::{Candidate, Tenure, write};
 use crate::args::Settings;
 use crate::exit::Exit;
+use crate::output::visible;
 
 /// Which election or lock.
 #[derive(Debug, clap::Args)]
@@ -95,7 +96,8 @@ pub(crate) async fn locks(args: Prefix, settings: Settings) -> anyhow::Result<Ex
     write(&settings, lines, |line| {
         let leader = line.leader.as_ref().map_or("nobody leads".into(), Candidate::line);
         let frozen = if line.frozen { "\tfrozen" } else { "" };
-        format!("{}\t{} hold, {} wait\t{leader}{frozen}", line.name, line.holders, line.waiting)
+        let name = visible(&line.name);
+        format!("{name}\t{} hold, {} wait\t{leader}{frozen}", line.holders, line.waiting)
     })?;
     Ok(Exit::Done)
 }
@@ -125,10 +127,10 @@ pub(crate) async fn sessions(settings: Settings) -> anyhow::Result<Exit> {
         format!(
             "{}\t{}\t{} of {} ms left\t{}",
             session.session,
-            session.identity,
+            visible(&session.identity),
             session.remaining_ms,
             session.ttl_ms,
-            session.stands_for.join(" ")
+            visible(&session.stands_for.join(" "))
         )
     })?;
     Ok(Exit::Done)

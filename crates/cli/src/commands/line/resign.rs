@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use super::words::{reason, write};
 use crate::args::{Settings, duration};
 use crate::exit::Exit;
+use crate::output::visible;
 
 /// Pause between two looks at who leads.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -62,7 +63,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     let (leader, next) = match choose(&args.name, &line) {
         Ok(chosen) => chosen,
         Err((why, exit)) => {
-            eprintln!("{why}");
+            eprintln!("{}", visible(&why));
             return Ok(exit);
         }
     };
@@ -73,7 +74,8 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         ..Default::default()
     };
     let token = client.lines().transfer(request).await?.token;
-    eprintln!("{} is asked to make room for {}", called(leader), called(next));
+    let asked = format!("{} is asked to make room for {}", called(leader), called(next));
+    eprintln!("{}", visible(&asked));
     let mut done = HandedOver {
         from: called(leader),
         from_token: leader.token,
@@ -87,20 +89,19 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     } else {
         match wait(&client, &mut done, args.within).await? {
             Some((why, exit)) => {
-                eprintln!("{why}");
+                eprintln!("{}", visible(&why));
                 return Ok(exit);
             }
             None => Exit::Done,
         }
     };
-    write(&settings, [done], |done| match &done.ended {
-        Some(how) => {
-            let (to, token) = (&done.to, done.to_token);
-            format!("{to} leads {} with token {token}; {} ended: {how}", done.name, done.from)
-        }
-        None => {
-            let (to, token) = (&done.to, done.to_token);
-            format!("{to} leads {} with token {token} when {} has stopped", done.name, done.from)
+    write(&settings, [done], |done| {
+        let (to, token, from) = (visible(&done.to), done.to_token, visible(&done.from));
+        match &done.ended {
+            Some(how) => {
+                format!("{to} leads {} with token {token}; {from} ended: {how}", done.name)
+            }
+            None => format!("{to} leads {} with token {token} when {from} has stopped", done.name),
         }
     })?;
     Ok(exit)
@@ -161,7 +162,7 @@ fn choose<'a>(
     }
 }
 
-/// Waits until somebody else leads. Otherwise answers why not.
+/// Waits until the one that was chosen leads. Otherwise answers why not.
 async fn wait(
     client: &Client,
     done: &mut HandedOver,
@@ -170,29 +171,57 @@ async fn wait(
     let deadline = Instant::now() + within + GRACE;
     loop {
         let line = client.lines().candidates(done.name.clone()).await?;
-        let leader = line.candidates.iter().find(|one| one.holds);
-        match leader {
-            Some(leader) if leader.token == done.from_token && line.successor == 0 => {
-                let why = format!("{} went away: {} leads on", done.to, done.from);
-                return Ok(Some((why, Exit::Error)));
-            }
-            Some(leader) if leader.token == done.from_token => {}
-            Some(leader) => {
-                (done.to, done.to_token) = (called(leader), leader.token);
+        match seen(done, &line) {
+            Seen::Done => {
                 done.ended = Some(how_it_ended(client, done).await?);
                 return Ok(None);
             }
-            None if line.candidates.is_empty() || line.frozen => {
-                let why = format!("{} has stopped, and nobody leads {}", done.from, done.name);
-                return Ok(Some((why, Exit::Error)));
+            Seen::InVain(why) => return Ok(Some((why, Exit::Error))),
+            Seen::NotYet(why) if Instant::now() > deadline => {
+                return Ok(Some((why, Exit::TimedOut)));
             }
-            None => {}
-        }
-        if Instant::now() > deadline {
-            let why = format!("{} still leads {}", done.from, done.name);
-            return Ok(Some((why, Exit::TimedOut)));
+            Seen::NotYet(_) => {}
         }
         sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// How far it has come.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Done,
+    /// What is to be said if the time is over.
+    NotYet(String),
+    /// It will not come to that.
+    InVain(String),
+}
+
+/// Only the token tells who leads: between the choice and the transfer somebody else may have become
+/// leader, and then it is that one who makes room.
+fn seen(done: &HandedOver, line: &pb::CandidatesResponse) -> Seen {
+    let HandedOver { name, from, to, .. } = done;
+    let under_way = line.successor != 0;
+    match line.candidates.iter().find(|one| one.holds) {
+        Some(leader) if leader.token == done.to_token => Seen::Done,
+        Some(leader) if leader.token == done.from_token && under_way => {
+            Seen::NotYet(format!("{from} still leads {name}"))
+        }
+        Some(leader) if leader.token == done.from_token => {
+            Seen::InVain(format!("{to} went away: {from} leads on"))
+        }
+        Some(leader) if under_way => {
+            let (who, token) = (called(leader), leader.token);
+            Seen::NotYet(format!("{from} has stopped, but {who} leads {name} with token {token}"))
+        }
+        Some(leader) => {
+            let (who, token) = (called(leader), leader.token);
+            let text = format!("{from} has stopped, but {who} leads {name} with token {token}");
+            Seen::InVain(format!("{text}, not {to}"))
+        }
+        None if line.candidates.is_empty() || line.frozen => {
+            Seen::InVain(format!("{from} has stopped, and nobody leads {name}"))
+        }
+        None => Seen::NotYet(format!("{from} has stopped, and nobody leads {name} yet")),
     }
 }
 
@@ -257,5 +286,34 @@ mod tests {
             let (why, exit) = chosen(&line(candidates)).unwrap_err();
             assert!(exit == code && why.contains(says), "{exit:?}: {why}");
         }
+    }
+
+    #[test]
+    fn only_the_one_that_was_chosen_makes_it_a_success() {
+        let done = HandedOver {
+            name: "jobs".into(),
+            from: "alice".into(),
+            from_token: 5,
+            to: "bob".into(),
+            to_token: 7,
+            ended: None,
+        };
+        let leads = |identity: &str, token| pb::Candidate { token, ..one(identity, true) };
+        let bob = pb::Candidate { token: 7, ..one("bob", false) };
+        let at = |leader: pb::Candidate, successor| {
+            let all = line(vec![leader, bob.clone()]);
+            seen(&done, &pb::CandidatesResponse { successor, ..all })
+        };
+        assert_eq!(seen(&done, &line(vec![leads("bob", 7)])), Seen::Done);
+        assert_eq!(at(leads("alice", 5), 9), Seen::NotYet("alice still leads jobs".into()));
+        assert_eq!(at(leads("alice", 5), 0), Seen::InVain("bob went away: alice leads on".into()));
+        // Carol took over before the transfer was asked for, and now it is carol who makes room.
+        assert!(
+            matches!(at(leads("carol", 6), 9), Seen::NotYet(why) if why.contains("carol leads"))
+        );
+        assert!(matches!(at(leads("carol", 8), 0), Seen::InVain(why) if why.ends_with("not bob")));
+        let Seen::NotYet(why) = seen(&done, &line(vec![bob.clone()])) else { panic!("not yet") };
+        assert_eq!(why, "alice has stopped, and nobody leads jobs yet");
+        assert!(matches!(seen(&done, &line(vec![])), Seen::InVain(_)));
     }
 }

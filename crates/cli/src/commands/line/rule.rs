@@ -4,6 +4,7 @@ use tenure::api::wire::tenure::v1 as pb;
 
 use crate::args::{Settings, duration};
 use crate::exit::Exit;
+use crate::output::visible;
 
 /// Who is to lead next.
 #[derive(Debug, clap::Args)]
@@ -65,7 +66,7 @@ pub(crate) async fn evict(args: Evict, settings: Settings) -> anyhow::Result<Exi
     };
     let evicted = client.lines().evict(pb::EvictRequest { name: args.name, token }).await?.evicted;
     match evicted {
-        Some(candidate) => println!("evicted {} with token {token}", candidate.identity),
+        Some(candidate) => println!("evicted {} with token {token}", visible(&candidate.identity)),
         None => println!("nobody has token {token} any more"),
     }
     Ok(Exit::Done)

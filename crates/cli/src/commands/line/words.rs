@@ -7,7 +7,7 @@ use serde::Serialize;
 use tenure::api::wire::tenure::v1 as pb;
 
 use crate::args::Settings;
-use crate::output::Format;
+use crate::output::{Format, visible};
 
 /// Whoever stands in line.
 #[derive(Debug, Serialize)]
@@ -82,12 +82,12 @@ impl Candidate {
         let does = if self.holds { "leads" } else { "waits" };
         let mut line = format!(
             "{}\t{does}\ttoken {}\tfor {}",
-            self.name(),
+            visible(self.name()),
             self.token,
             age(self.since_unix_ms)
         );
         if !self.value.is_empty() && self.value != self.identity {
-            line += &format!("\t{}", self.value);
+            line += &format!("\t{}", visible(&self.value));
         }
         for (is, word) in [(self.unhealthy, "unhealthy"), (self.stock, "by etcd's means")] {
             if is {
@@ -109,7 +109,8 @@ impl Tenure {
             Some(until) => span(until.saturating_sub(self.from_unix_ms)),
             None => age(self.from_unix_ms),
         };
-        format!("{}\ttoken {}\t{lasted}\t{}", self.identity, self.token, self.reason)
+        let identity = visible(&self.identity);
+        format!("{identity}\ttoken {}\t{lasted}\t{}", self.token, self.reason)
     }
 }
 

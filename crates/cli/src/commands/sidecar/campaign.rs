@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::desk::Desk;
 use super::metrics::Counts;
+use crate::output::visible;
 
 /// Pauses between attempts.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -204,7 +205,7 @@ impl Campaign {
                     break;
                 }
                 drain = leadership.drain() => {
-                    eprintln!("making room in {name} for {}", drain.successor);
+                    eprintln!("making room in {name} for {}", visible(&drain.successor));
                     break;
                 }
                 Some(asked) = self.orders.recv() => {

@@ -1,7 +1,7 @@
 //! Several members on this machine, in one terminal: to try things out and to break them.
 //!
 //! Every member is a process of its own, `tenure serve` of this very program, on loopback. [`plan`]
-//! says who listens where and keeps what, [`member`] is one process with its talk, [`raft`] watches
+//! says who listens where and keeps what, [`shelter`] is data that is thrown away, [`member`] is one process with its talk, [`raft`] watches
 //! who leads the log, [`order`] is what may be typed, [`told`] what is said about it, and [`crew`] is
 //! the loop that has them all. No member outlives it: see `serve/leash.rs`.
 
@@ -11,6 +11,7 @@ mod member;
 mod order;
 mod plan;
 mod raft;
+mod shelter;
 mod told;
 
 use std::path::PathBuf;
@@ -79,6 +80,9 @@ pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         return Err(usage(format!("{flag} is for tenure up to decide: see tenure up --help")));
     }
     let plan = Plan::make(&args)?;
+    if let Some(why) = &plan.elsewhere {
+        eprintln!("{why}");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // On this thread, because a member dies with the thread that started it.
     runtime.block_on(async { Crew::new(plan, args.restart, args.flags, format).run().await })

@@ -5,13 +5,13 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tempfile::TempDir;
 
+use super::shelter::Shelter;
 use super::{Args, MEMBERS_DEFAULT};
 use crate::exit::usage;
 
@@ -53,14 +53,14 @@ pub(super) struct Ports {
 #[derive(Debug)]
 pub(super) enum Home {
     Kept(PathBuf),
-    Temporary(TempDir),
+    Temporary(Shelter),
 }
 
 impl Home {
     pub(super) fn path(&self) -> &Path {
         match self {
             Home::Kept(path) => path,
-            Home::Temporary(dir) => dir.path(),
+            Home::Temporary(shelter) => shelter.path(),
         }
     }
 }
@@ -70,31 +70,32 @@ impl Home {
 pub(super) struct Plan {
     pub(super) home: Home,
     pub(super) ports: Vec<Ports>,
+    /// Why these are not the usual ones, if nobody asked for others.
+    pub(super) elsewhere: Option<String>,
 }
 
 impl Plan {
     pub(super) fn make(args: &Args) -> anyhow::Result<Plan> {
         let Some(dir) = &args.data_dir else {
-            let ports = choose(args, args.members.unwrap_or(MEMBERS_DEFAULT))?;
-            let home = tempfile::Builder::new().prefix("tenure-up-").tempdir();
-            let home = Home::Temporary(home.context("a temporary directory")?);
-            return Ok(Plan { home, ports });
+            let (ports, elsewhere) = choose(args, args.members.unwrap_or(MEMBERS_DEFAULT))?;
+            let home = Home::Temporary(Shelter::open().context("a temporary directory")?);
+            return Ok(Plan { home, ports, elsewhere });
         };
         fs::create_dir_all(dir).with_context(|| format!("--data-dir {}", dir.display()))?;
         let file = dir.join(PORTS_FILE);
-        let ports = match fs::read_to_string(&file) {
-            Ok(text) => remembered(args, &text, &file)?,
+        let (ports, elsewhere) = match fs::read_to_string(&file) {
+            Ok(text) => (remembered(args, &text, &file)?, None),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let ports = choose(args, args.members.unwrap_or(MEMBERS_DEFAULT))?;
-                fs::write(&file, written(&ports))
+                let chosen = choose(args, args.members.unwrap_or(MEMBERS_DEFAULT))?;
+                fs::write(&file, written(&chosen.0))
                     .with_context(|| format!("cannot write {}", file.display()))?;
-                ports
+                chosen
             }
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot read {}", file.display()));
             }
         };
-        Ok(Plan { home: Home::Kept(dir.clone()), ports })
+        Ok(Plan { home: Home::Kept(dir.clone()), ports, elsewhere })
     }
 
     /// All members, as `--initial-cluster` has them.
@@ -119,14 +120,22 @@ pub(super) fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-/// The usual ports if all of them are free, or any. Ports that were asked for must be free.
-fn choose(args: &Args, members: usize) -> anyhow::Result<Vec<Ports>> {
+/// The usual ports if all of them are free, or any, and why. Ports that were asked for must be free.
+fn choose(args: &Args, members: usize) -> anyhow::Result<(Vec<Ports>, Option<String>)> {
+    choose_near(Ports { client: CLIENT_PORT, peer: PEER_PORT }, args, members)
+}
+
+fn choose_near(
+    usual: Ports,
+    args: &Args,
+    members: usize,
+) -> anyhow::Result<(Vec<Ports>, Option<String>)> {
     if args.client_port == Some(0) || args.peer_port == Some(0) {
-        return any(members);
+        return Ok((any(members)?, None));
     }
     let asked = args.client_port.is_some() || args.peer_port.is_some();
-    let client = args.client_port.unwrap_or(CLIENT_PORT);
-    let peer = args.peer_port.unwrap_or(if asked { client.saturating_add(1) } else { PEER_PORT });
+    let client = args.client_port.unwrap_or(usual.client);
+    let peer = args.peer_port.unwrap_or(if asked { client.saturating_add(1) } else { usual.peer });
     let nth = |base: u16, at: usize| {
         let port = STEP.checked_mul(at as u16).and_then(|step| base.checked_add(step));
         port.ok_or_else(|| usage(format!("there are no {members} ports from {base} on")))
@@ -136,30 +145,50 @@ fn choose(args: &Args, members: usize) -> anyhow::Result<Vec<Ports>> {
         ports.push(Ports { client: nth(client, at)?, peer: nth(peer, at)? });
     }
     match free(&ports) {
-        Ok(()) => Ok(ports),
-        Err(_) if !asked => any(members),
-        Err(error) => Err(error),
+        Ok(()) => Ok((ports, None)),
+        Err(taken) if !asked => {
+            let why = format!(
+                "cannot listen on {}: {}; other ports are used: paste the line that names them",
+                taken.at, taken.why
+            );
+            Ok((any(members)?, Some(why)))
+        }
+        Err(taken) => Err(taken.refusal()),
+    }
+}
+
+/// A port that cannot be listened to.
+#[derive(Debug)]
+struct Taken {
+    at: SocketAddr,
+    why: String,
+    flag: &'static str,
+}
+
+impl Taken {
+    fn refusal(self) -> anyhow::Error {
+        let Taken { at, why, flag } = self;
+        anyhow::anyhow!("cannot listen on {at}: {why}; choose other ports with {flag}")
     }
 }
 
 /// Whether all of them can be listened to; if not, who is in the way and what to do.
-fn free(ports: &[Ports]) -> anyhow::Result<()> {
+fn free(ports: &[Ports]) -> Result<(), Taken> {
     let mut held = Vec::new();
     for ports in ports {
         for (port, flag) in [(ports.client, "--client-port"), (ports.peer, "--peer-port")] {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|cause| {
+            let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let listener = TcpListener::bind(at).map_err(|cause| {
                 let in_use = cause.kind() == ErrorKind::AddrInUse;
                 let own = held.iter().any(|listener: &TcpListener| {
                     listener.local_addr().is_ok_and(|at| at.port() == port)
                 });
-                let why = match tenure_server::owner_of(port).filter(|_| in_use) {
+                let why = match tenure_server::owner_of(at).filter(|_| in_use) {
                     _ if own => "two members cannot share it".to_owned(),
                     Some(owner) => format!("it is in use by {owner}"),
                     None => cause.to_string(),
                 };
-                anyhow::anyhow!(
-                    "cannot listen on 127.0.0.1:{port}: {why}; choose other ports with {flag}"
-                )
+                Taken { at, why, flag }
             })?;
             held.push(listener);
         }
@@ -207,7 +236,7 @@ fn remembered(args: &Args, text: &str, file: &Path) -> anyhow::Result<Vec<Ports>
             "the members in {dir} know each other by their ports: leave --client-port and --peer-port out"
         )));
     }
-    free(&ports).with_context(|| {
+    free(&ports).map_err(Taken::refusal).with_context(|| {
         format!("the members in {dir} must listen where they did before ({})", file.display())
     })?;
     Ok(ports)
@@ -255,6 +284,19 @@ mod tests {
         drop(taken);
         let refused = Plan::make(&twice).unwrap_err().to_string();
         assert!(refused.contains("two members cannot share it"), "{refused}");
+    }
+
+    #[test]
+    fn whoever_sits_on_a_usual_port_is_named_when_others_are_taken() {
+        let home = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let usual = Ports { client: port, peer: port };
+        let (ports, why) = choose_near(usual, &args(home.path(), None), 1).unwrap();
+        let why = why.unwrap();
+        let owner = format!("127.0.0.1:{port}: it is in use by process {}", std::process::id());
+        assert!(why.contains(&owner), "{why}");
+        assert_ne!(ports[0].client, port);
     }
 
     #[test]

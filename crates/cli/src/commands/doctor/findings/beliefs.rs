@@ -1,7 +1,7 @@
 //! What is believed outside the cluster, against what is.
 
 use super::{Finding, Level, find, spoken};
-use crate::commands::doctor::chart::{Belief, Believer, Chart, Election};
+use crate::commands::doctor::chart::{Belief, Believer, Candidate, Chart, Election};
 
 pub(super) fn judge(chart: &Chart, found: &mut Vec<Finding>) {
     for believer in &chart.believers {
@@ -43,17 +43,16 @@ fn one(chart: &Chart, believer: &Believer) -> Option<Finding> {
             claims(chart, place, (election.as_deref(), "somebody", None))
         }
         Belief::Follows { election, leader, token, .. } => {
-            let election = known(chart, election.as_deref())?;
-            let is = election.leader();
+            let election = chart.election(election.as_deref()?)?;
+            let truth = truth(chart, Some(election));
             // Nobody is named by an empty name.
-            let same = match (is, *token) {
-                (Some(is), Some(token)) => is.token == token,
-                (Some(is), None) => is.identity == *leader,
-                (None, _) => leader.is_empty(),
+            let same = match (&truth, *token) {
+                (Truth::Unknown(_), _) => return None,
+                (Truth::Nobody, _) => leader.is_empty(),
+                (Truth::Held(by), Some(token)) => by.iter().any(|one| one.token == token),
+                (Truth::Held(by), None) => by.iter().any(|one| one.identity == Some(leader)),
             };
-            let is = is.map_or("nobody does".to_owned(), |is| {
-                format!("{} does, with token {}", is.identity, is.token)
-            });
+            let is = truth.told();
             let theirs = if leader.is_empty() { "nobody" } else { leader };
             let text = format!("{place} believes that {theirs} leads {}; {is}", election.name);
             let next = "it lags; ask again, and if it stays look at its connection to the cluster";
@@ -75,32 +74,89 @@ fn claims(
     };
     let with = token.map_or(String::new(), |token| format!(" with token {token}"));
     let claim = format!("{place} believes that {identity} leads {name}{with}");
-    if chart.no_majority.is_some() {
-        let text = format!("{claim}, and no majority can be asked");
-        let next = "it may be right until its session ends; do not start another one by hand";
-        return Some(find(Level::Warning, "unproven_belief", place, text, next));
-    }
-    let is = known(chart, Some(name)).and_then(Election::leader);
     let stop =
         "stop it now if it does not stop by itself; what it writes must be refused by its token";
-    match (is, token) {
-        (None, _) => {
-            let text = format!("{claim}, but nobody does");
-            Some(find(Level::Critical, "false_belief", place, text, stop))
+    let truth = truth(chart, chart.election(name));
+    let by = match &truth {
+        Truth::Unknown(why) => {
+            let text = format!("{claim}, and {why}");
+            let next = "it may be right until its session ends; do not start another one by hand";
+            return Some(find(Level::Warning, "unproven_belief", place, text, next));
         }
-        (Some(is), Some(token)) if is.token != token => {
-            let text = format!("{claim}, but {} does, with token {}", is.identity, is.token);
-            Some(find(Level::Critical, "false_belief", place, text, stop))
-        }
-        (Some(is), Some(_)) if !is.told => {
+        Truth::Nobody => &[][..],
+        Truth::Held(by) => by,
+    };
+    match by.iter().find(|one| token.is_none_or(|token| one.token == token)) {
+        Some(one) if token.is_some() && !one.told => {
             let text = format!("{claim}, but it has not been told to begin yet");
             Some(find(Level::Critical, "false_belief", place, text, stop))
         }
-        _ => None,
+        Some(_) => None,
+        None => {
+            let text = format!("{claim}, but {}", truth.told());
+            Some(find(Level::Critical, "false_belief", place, text, stop))
+        }
     }
 }
 
-/// Two that believe to lead the same thing are wrong, even if no majority can say which.
+/// Who leads, as far as it is known. What is unknown proves nobody wrong.
+enum Truth<'a> {
+    /// And why.
+    Unknown(String),
+    Nobody,
+    /// By one, or by several with permits or shared.
+    Held(Vec<Holder<'a>>),
+}
+
+struct Holder<'a> {
+    /// A real etcd knows keys and no names.
+    identity: Option<&'a String>,
+    token: i64,
+    told: bool,
+}
+
+impl Truth<'_> {
+    fn told(&self) -> String {
+        let by = match self {
+            Truth::Unknown(why) => return why.clone(),
+            Truth::Nobody => return "nobody does".into(),
+            Truth::Held(by) => by,
+        };
+        let one = |holder: &Holder<'_>| match holder.identity {
+            Some(identity) => format!("{identity} does, with token {}", holder.token),
+            None => format!("somebody with token {} does", holder.token),
+        };
+        by.iter().map(one).collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn truth<'a>(chart: &Chart, election: Option<&'a Election>) -> Truth<'a> {
+    if chart.no_majority.is_some() {
+        return Truth::Unknown("no majority can be asked".into());
+    }
+    let Some(election) = election else {
+        return Truth::Unknown("that was not looked at".into());
+    };
+    let holders: Vec<Holder<'_>> = match (&election.candidates, &election.first) {
+        (Some(_), _) => {
+            let holder = |one: &'a Candidate| Holder {
+                identity: Some(&one.identity),
+                token: one.token,
+                told: one.told,
+            };
+            election.holders().map(holder).collect()
+        }
+        // By etcd's rule the first key leads, and there is nobody to tell it.
+        (None, Some(first)) if chart.is_etcd => {
+            let is = (first.token > 0).then_some(first.token);
+            is.map(|token| Holder { identity: None, token, told: true }).into_iter().collect()
+        }
+        (None, _) => return Truth::Unknown("who stands in line cannot be asked".into()),
+    };
+    if holders.is_empty() { Truth::Nobody } else { Truth::Held(holders) }
+}
+
+/// Two that believe to lead the same thing are wrong if only one can, even if no majority can say which.
 fn contenders(chart: &Chart, found: &mut Vec<Finding>) {
     let claims: Vec<(&str, &str, Option<i64>)> = chart
         .believers
@@ -115,6 +171,10 @@ fn contenders(chart: &Chart, found: &mut Vec<Finding>) {
         })
         .collect();
     for (at, (name, place, token)) in claims.iter().enumerate() {
+        // Permits and shared locks are for several at once.
+        if chart.election(name).is_some_and(|it| it.standing().iter().any(|one| one.shares)) {
+            continue;
+        }
         // The same holder may be seen through its sidecar and through its file.
         let other = claims[..at].iter().find(|one| one.0 == *name && one.2 != *token);
         if let Some((_, other, _)) = other {
@@ -125,6 +185,82 @@ fn contenders(chart: &Chart, found: &mut Vec<Finding>) {
     }
 }
 
-fn known<'a>(chart: &'a Chart, name: Option<&str>) -> Option<&'a Election> {
-    chart.election(name?).filter(|_| chart.no_majority.is_none())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::doctor::chart::First;
+
+    fn holder(token: i64, shares: bool) -> Candidate {
+        Candidate {
+            identity: format!("holder-{token}"),
+            token,
+            session: "1a".into(),
+            holds: true,
+            told: true,
+            unhealthy: false,
+            stock: false,
+            shares,
+            has_lease: true,
+            since_unix_ms: 0,
+        }
+    }
+
+    fn claim(token: i64) -> Believer {
+        let belief = Belief::Leads {
+            election: Some("jobs".into()),
+            identity: "a".into(),
+            token: Some(token),
+            valid_ms: None,
+        };
+        Believer { place: format!("file-{token}"), belief }
+    }
+
+    fn follows(token: i64) -> Believer {
+        let election = Some("jobs".into());
+        let leader = "a".to_owned();
+        let belief = Belief::Follows { election, leader, token: Some(token), valid_ms: None };
+        Believer { place: "sidecar".into(), belief }
+    }
+
+    fn kinds(
+        is_etcd: bool,
+        election: Option<Election>,
+        believers: Vec<Believer>,
+    ) -> Vec<&'static str> {
+        let elections = election.into_iter().collect();
+        let chart = Chart { elections, believers, is_etcd, ..Chart::default() };
+        let mut found = Vec::new();
+        judge(&chart, &mut found);
+        found.iter().map(|finding| finding.kind).collect()
+    }
+
+    fn jobs(candidates: Option<Vec<Candidate>>, first: i64) -> Option<Election> {
+        let first = Some(First { revision: 9, token: first, key: String::new() });
+        Some(Election { name: "jobs".into(), first, candidates, ..Election::default() })
+    }
+
+    #[test]
+    fn what_is_unknown_proves_nobody_wrong() {
+        assert_eq!(kinds(false, None, vec![claim(7)]), ["unproven_belief"]);
+        assert_eq!(kinds(false, jobs(None, 7), vec![claim(7)]), ["unproven_belief"]);
+        assert_eq!(kinds(false, jobs(None, 7), vec![follows(7)]), Vec::<&str>::new());
+        assert_eq!(kinds(false, jobs(Some(vec![]), 0), vec![claim(7)]), ["false_belief"]);
+    }
+
+    #[test]
+    fn a_real_etcd_proves_it_by_its_first_key() {
+        assert_eq!(kinds(true, jobs(None, 7), vec![claim(7), follows(7)]), Vec::<&str>::new());
+        assert_eq!(kinds(true, jobs(None, 8), vec![claim(7)]), ["false_belief"]);
+        assert_eq!(kinds(true, jobs(None, 0), vec![claim(7)]), ["false_belief"]);
+        assert_eq!(kinds(true, jobs(None, 8), vec![follows(7)]), ["belief_lags"]);
+    }
+
+    #[test]
+    fn several_may_hold_what_is_for_several() {
+        let both = |shares| jobs(Some(vec![holder(7, shares), holder(8, shares)]), 7);
+        assert_eq!(kinds(false, both(true), vec![claim(7), claim(8)]), Vec::<&str>::new());
+        assert_eq!(kinds(false, both(true), vec![claim(6), claim(8)]), ["false_belief"]);
+        let one = jobs(Some(vec![holder(8, false)]), 8);
+        assert_eq!(kinds(false, one, vec![claim(7), claim(8)]), ["false_belief", "two_believers"]);
+    }
 }

@@ -14,6 +14,7 @@ const LOST_LATELY_MAX: usize = 4;
 pub(super) fn judge(chart: &Chart, found: &mut Vec<Finding>) {
     for election in &chart.elections {
         agreement(election, found);
+        found.extend(unknown(election));
         vacancy(election, found);
         holders(election, found);
     }
@@ -64,6 +65,14 @@ fn standing(token: i64) -> String {
     if token == 0 { "nobody".into() } else { format!("token {token}") }
 }
 
+/// Silence about a line must not look like an empty line.
+fn unknown(election: &Election) -> Option<Finding> {
+    let (name, why) = (&election.name, election.candidates_unknown.as_ref()?);
+    let text = format!("who stands for {name} cannot be asked: {why}");
+    let next = format!("ask again: tenure doctor {name}");
+    Some(find(Level::Warning, "line_unknown", name, text, next))
+}
+
 /// Nobody leads, though somebody could.
 fn vacancy(election: &Election, found: &mut Vec<Finding>) {
     let name = &election.name;
@@ -83,7 +92,7 @@ fn vacancy(election: &Election, found: &mut Vec<Finding>) {
     if election.leader().is_some() || waiting == 0 {
         return;
     }
-    if election.candidates.iter().all(|candidate| candidate.unhealthy) {
+    if election.standing().iter().all(|candidate| candidate.unhealthy) {
         let text =
             format!("nobody leads {name}: {} and all unhealthy", count(waiting, "candidate"));
         let next =
@@ -127,7 +136,7 @@ fn delayed(election: &Election, delay: u64) -> Finding {
 /// Whoever leads, and whether it can be relied on.
 fn holders(election: &Election, found: &mut Vec<Finding>) {
     let name = &election.name;
-    for holder in election.candidates.iter().filter(|candidate| candidate.holds) {
+    for holder in election.holders() {
         let who = &holder.identity;
         if holder.unhealthy {
             let text = format!("{who} leads {name} and says that it is unhealthy");
@@ -228,6 +237,7 @@ mod tests {
             told: holds,
             unhealthy,
             stock: false,
+            shares: false,
             has_lease: true,
             since_unix_ms: 0,
         }
@@ -251,7 +261,11 @@ mod tests {
 
     #[test]
     fn who_leads_or_could_is_looked_at() {
-        let of = |candidates| Election { name: "jobs".into(), candidates, ..Election::default() };
+        let of = |candidates| Election {
+            name: "jobs".into(),
+            candidates: Some(candidates),
+            ..Election::default()
+        };
         assert_eq!(kinds(of(vec![candidate(true, false)])), Vec::<&str>::new());
         assert_eq!(kinds(of(vec![candidate(true, true)])), ["leader_unhealthy"]);
         assert_eq!(kinds(of(vec![candidate(false, false)])), ["vacant"]);

@@ -23,7 +23,7 @@ use crate::exit::Exit;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How long a slow reader of stderr is waited for at the end.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     if let Some(code) = guardian::main(std::env::args_os()) {

@@ -10,8 +10,8 @@
 //! Each worker is a thread with a runtime and a [`pool`] of connections of its own; they share the gate
 //! and nothing else that is waited for. [`serve`] accepts connections, deals them out in turn, and ends
 //! it all in order. [`head`] rewrites heads, [`upload`] and [`reply`] are the bodies on their way,
-//! [`wire`] is a socket that can be closed with a reset, [`metrics`] and [`admin`] tell what happened, [`talk`] says so on stderr, but not too often, in a [`voice`] that
-//! nobody has to listen to. [`patient`] ends with clients that do not read.
+//! [`wire`] is a socket that can be closed with a reset, [`metrics`] and [`admin`] tell what happened, [`talk`] says so on stderr, but not
+//! too often. [`patient`] ends with clients that do not read.
 
 mod admin;
 mod answer;
@@ -31,7 +31,6 @@ mod serve;
 mod talk;
 mod upload;
 mod upstream;
-mod voice;
 mod wire;
 
 use std::sync::Arc;

@@ -23,10 +23,10 @@ use super::lane::Stock;
 use super::metrics::{InFlight, Metrics};
 use super::pool::Pool;
 use super::talk::Talk;
-use super::voice::{self, say};
 use super::{Args, Proxy, Stay, Waits, Worker, admin, connection};
 use crate::args::ClientArgs;
 use crate::exit::Exit;
+use crate::talk::say;
 
 /// How long to wait when there are no more file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -36,9 +36,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Runs the proxy until it is told to stop.
 pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(serve(args, client));
-    voice::finish();
-    ended
+    runtime.block_on(serve(args, client))
 }
 
 async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
@@ -73,20 +71,20 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     });
     if let Some(admin) = args.admin_listen {
         let listener = listen(admin, "--admin-listen").await?;
-        say(&format!("metrics on http://{}/metrics", listener.local_addr()?));
+        say(format!("metrics on http://{}/metrics", listener.local_addr()?));
         tokio::spawn(admin::serve(listener, Arc::clone(&proxy)));
     }
     if let Some(horizon) = &proxy.door.horizon
         && let Err(error) = horizon.look().await
     {
-        say(&format!("newer tokens get 503 until the cluster can be asked: {error}"));
+        say(format!("newer tokens get 503 until the cluster can be asked: {error}"));
     }
-    say(&format!("listening on {address}, in front of {}", args.upstream));
+    say(format!("listening on {address}, in front of {}", args.upstream));
     // A proxy that was killed has forgotten what was under way. One that has seen no token cannot tell
     // an old holder from a new one, and nothing is won by waiting.
     let settle = if remembers { args.settle() } else { Duration::ZERO };
     if !settle.is_zero() {
-        say(&format!(
+        say(format!(
             "requests wait for {settle:?}: what was under way before may go on (--settle)"
         ));
     }
@@ -101,7 +99,7 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         () = signals.next() => {}
     }
     drop(listener);
-    say("stopping: no more requests are taken; a second signal ends what is under way");
+    say("stopping: no more requests are taken; a second signal ends what is under way".to_owned());
     let _ = stop.send(true);
     tokio::select! {
         ended = timeout(args.grace, workers.end()) => match ended {
@@ -123,7 +121,7 @@ fn allow_many_files() {
 fn open_gate(args: &Args) -> anyhow::Result<(Gate, bool)> {
     let limits = args.limits();
     let Some(file) = &args.state else {
-        say("no state file: after a restart every token is as good as any other");
+        say("no state file: after a restart every token is as good as any other".to_owned());
         return Ok((Gate::in_memory(limits), false));
     };
     if args.state_must_exist {
@@ -132,7 +130,7 @@ fn open_gate(args: &Args) -> anyhow::Result<(Gate, bool)> {
     let is_new = !file.exists();
     let gate = Gate::open_or_create(file, limits)?;
     if is_new {
-        say(&format!("{} is new: this proxy has seen no token yet", file.display()));
+        say(format!("{} is new: this proxy has seen no token yet", file.display()));
     }
     Ok((gate, !is_new))
 }

@@ -7,7 +7,7 @@ use http::HeaderName;
 
 use super::answer::Failure;
 use super::door::Turned;
-use super::voice::say;
+use crate::talk::say;
 
 /// How long nothing more is said after a line.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -39,14 +39,14 @@ impl Talk {
                 resource => format!(" for {:?}", cut(resource)),
             };
             let error = turned.away.error(header);
-            say(&format!("refused{about} with {status}: {}{more}", cut(&error)));
+            say(format!("refused{about} with {status}: {}{more}", cut(&error)));
         }
     }
 
     /// An answer could not be had.
     pub(super) fn failed(&self, failure: &Failure) {
         if let Some(more) = due(&self.failures, Instant::now()) {
-            say(&format!("{}{more}", cut(&failure.error())));
+            say(format!("{}{more}", cut(&failure.error())));
         }
     }
 }

@@ -67,7 +67,8 @@ async fn a_leadership_is_handed_over_frozen_and_remembered() {
     let (code, said) = alice.ends();
     assert!(code == 0 && said.contains("making room in jobs for bob"), "{code}: {said}");
 
-    ctl.run(&["freeze", "jobs"]).ok();
+    let frozen = ctl.run(&["freeze", "jobs", "-w", "json"]).ok();
+    assert_eq!(frozen.trim(), r#"{"name":"jobs","done":"frozen"}"#);
     let (code, said) = bob.ends();
     assert!(code == 4 && said.contains("frozen"), "{code}: {said}");
     assert_eq!(ctl.run(&["leader", "jobs"]).code, Some(3));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tenure::{Election, Engine, Session, SessionOptions};
 use tokio::signal::ctrl_c;
 
+use super::words::{Deed, write};
 use crate::args::{Settings, duration};
 use crate::exit::Exit;
 use crate::output::visible;
@@ -39,6 +40,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     if let Some(identity) = args.identity {
         options.identity = identity;
     }
+    let identity = options.identity.clone();
     let session = Session::open_with(&engine, options).await?;
     let election = Election::new(&session, args.name.clone())?;
     let candidacy = election.candidate(args.value).priority(args.priority);
@@ -62,7 +64,9 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
             }
         }
     };
-    println!("leading {} with token {}", args.name, leads.token());
+    let (identity, token) = (Some(identity), Some(leads.token().get()));
+    let deed = Deed { name: args.name.clone(), done: "leads", identity, token };
+    write(&settings, [deed], |_| format!("leading {} with token {}", args.name, leads.token()))?;
     tokio::select! {
         loss = leads.lost() => {
             eprintln!("lost {}: {loss}", args.name);

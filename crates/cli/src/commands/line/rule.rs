@@ -2,6 +2,7 @@
 
 use tenure::api::wire::tenure::v1 as pb;
 
+use super::words::{Deed, write};
 use crate::args::{Settings, duration};
 use crate::exit::Exit;
 use crate::output::visible;
@@ -38,6 +39,7 @@ pub(crate) struct Name {
 
 /// Asks the leader to make room for a candidate.
 pub(crate) async fn transfer(args: Transfer, settings: Settings) -> anyhow::Result<Exit> {
+    let name = args.name.clone();
     let request = pb::TransferRequest {
         name: args.name,
         identity: args.to.clone(),
@@ -45,7 +47,11 @@ pub(crate) async fn transfer(args: Transfer, settings: Settings) -> anyhow::Resu
         ..Default::default()
     };
     let token = settings.client().lines().transfer(request).await?.token;
-    println!("{} leads with token {token} when the leader has stopped", args.to);
+    let (identity, token) = (Some(args.to), Some(token));
+    write(&settings, [Deed { name, done: "chosen", identity, token }], |deed| {
+        let to = visible(deed.identity.as_deref().unwrap_or_default()).into_owned();
+        format!("{to} leads with token {} when the leader has stopped", deed.token.unwrap_or(0))
+    })?;
     Ok(Exit::Done)
 }
 
@@ -64,24 +70,31 @@ pub(crate) async fn evict(args: Evict, settings: Settings) -> anyhow::Result<Exi
         eprintln!("nobody leads {}", args.name);
         return Ok(Exit::NotTaken);
     };
-    let evicted = client.lines().evict(pb::EvictRequest { name: args.name, token }).await?.evicted;
-    match evicted {
-        Some(candidate) => println!("evicted {} with token {token}", visible(&candidate.identity)),
-        None => println!("nobody has token {token} any more"),
-    }
+    let request = pb::EvictRequest { name: args.name.clone(), token };
+    let identity = client.lines().evict(request).await?.evicted.map(|evicted| evicted.identity);
+    let done = if identity.is_some() { "evicted" } else { "gone already" };
+    let deed = Deed { name: args.name, done, identity, token: Some(token) };
+    write(&settings, [deed], |deed| match &deed.identity {
+        Some(identity) => format!("evicted {} with token {token}", visible(identity)),
+        None => format!("nobody has token {token} any more"),
+    })?;
     Ok(Exit::Done)
 }
 
 /// Lets nobody lead.
 pub(crate) async fn freeze(args: Name, settings: Settings) -> anyhow::Result<Exit> {
     settings.client().lines().freeze(args.name.clone()).await?;
-    println!("{} is frozen: nobody leads until tenure resume {}", args.name, args.name);
+    let deed = Deed { name: args.name, done: "frozen", identity: None, token: None };
+    write(&settings, [deed], |deed| {
+        format!("{} is frozen: nobody leads until tenure resume {}", deed.name, deed.name)
+    })?;
     Ok(Exit::Done)
 }
 
 /// Lets them lead again.
 pub(crate) async fn resume(args: Name, settings: Settings) -> anyhow::Result<Exit> {
     settings.client().lines().resume(args.name.clone()).await?;
-    println!("{} goes on", args.name);
+    let deed = Deed { name: args.name, done: "resumed", identity: None, token: None };
+    write(&settings, [deed], |deed| format!("{} goes on", deed.name))?;
     Ok(Exit::Done)
 }

@@ -25,6 +25,17 @@ pub(super) struct Candidate {
     since_unix_ms: u64,
 }
 
+/// What was done to a line, and about whom.
+#[derive(Debug, Serialize)]
+pub(super) struct Deed {
+    pub(super) name: String,
+    pub(super) done: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) identity: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) token: Option<i64>,
+}
+
 /// One leader's time in office.
 #[derive(Debug, Serialize)]
 pub(super) struct Tenure {

@@ -7,7 +7,9 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::{Program, Scrape, tools};
 
@@ -108,6 +110,13 @@ impl Fence {
         tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time")
     }
 
+    /// A connection on which nobody helps, with the first words said.
+    pub async fn raw(&self, text: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).await.expect("the proxy listens");
+        stream.write_all(text.as_bytes()).await.expect("the proxy reads");
+        stream
+    }
+
     /// Writes under a token.
     pub async fn put(&self, path: &str, token: i64, body: &str) -> Answered {
         self.send("PUT", path, &[("Fencing-Token", &token.to_string())], body.to_owned()).await
@@ -128,4 +137,20 @@ impl Fence {
     pub async fn health(&self) -> (String, String) {
         crate::fetch(&self.admin, "/healthz").await.expect("a page")
     }
+}
+
+/// Reads until this text has come, and answers all that has.
+pub async fn read_until(stream: &mut TcpStream, text: &str) -> String {
+    let mut read = Vec::new();
+    let reading = async {
+        while !String::from_utf8_lossy(&read).contains(text) {
+            if stream.read_buf(&mut read).await.expect("a connection") == 0 {
+                break;
+            }
+        }
+    };
+    let _ = timeout(PATIENCE, reading).await;
+    let read = String::from_utf8_lossy(&read).into_owned();
+    assert!(read.contains(text), "no {text:?} in {read:?}");
+    read
 }

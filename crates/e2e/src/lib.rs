@@ -51,7 +51,7 @@ pub use caller::{Caller, Observer, Waiting};
 pub use cluster::{Cluster, Plan, hash_everywhere};
 pub use ctl::{Ctl, Said};
 pub use etcd::Etcd;
-pub use fence::{Answered, Fence};
+pub use fence::{Answered, Fence, read_until};
 pub use gateway::{Gateway, Lines, Posted};
 pub use load::{Load, Record};
 pub use member::{Member, Spawn};

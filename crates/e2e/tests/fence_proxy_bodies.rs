@@ -4,9 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_e2e::{Answered, Fence, Upstream, eventually};
+use tenure_e2e::{Answered, Fence, Upstream, eventually, read_until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -16,29 +15,6 @@ const MIB: usize = 1 << 20;
 async fn fence(upstream: &Upstream, flags: &[&str]) -> Fence {
     let ours = ["--upstream", &upstream.url, "--in-memory", "--no-cluster"];
     Fence::start(&[&ours, flags].concat()).await
-}
-
-/// A connection on which nobody helps.
-async fn raw(fence: &Fence, text: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(&fence.address).await.unwrap();
-    stream.write_all(text.as_bytes()).await.unwrap();
-    stream
-}
-
-/// Reads until this text has come.
-async fn read_until(stream: &mut TcpStream, text: &str) -> String {
-    let mut read = Vec::new();
-    let reading = async {
-        while !String::from_utf8_lossy(&read).contains(text) {
-            if stream.read_buf(&mut read).await.unwrap() == 0 {
-                break;
-            }
-        }
-    };
-    let _ = timeout(PATIENCE, reading).await;
-    let read = String::from_utf8_lossy(&read).into_owned();
-    assert!(read.contains(text), "no {text:?} in {read:?}");
-    read
 }
 
 fn put(path: &str, token: i64, length: usize) -> String {
@@ -85,9 +61,9 @@ async fn nobody_reads_faster_than_the_other_side() {
     assert_eq!(fence.get("/value").await.status, 200);
     let before = peak_mib(&fence);
     // An upstream that does not read, and a client that sends as much as is taken.
-    let mut writer = raw(&fence, &put("/silent", 1, 512 * MIB)).await;
+    let mut writer = fence.raw(&put("/silent", 1, 512 * MIB)).await;
     // A client that does not read, and an upstream that sends as much as is taken.
-    let mut reader = raw(&fence, &put(&format!("/bytes/{}", 512 * MIB), 1, 0)).await;
+    let mut reader = fence.raw(&put(&format!("/bytes/{}", 512 * MIB), 1, 0)).await;
     let piece = vec![b'x'; MIB];
     let sending = async { while writer.write_all(&piece).await.is_ok() {} };
     timeout(PATIENCE, sending).await.expect("the upstream's silence has an end");
@@ -106,9 +82,7 @@ async fn nobody_reads_faster_than_the_other_side() {
 async fn each_piece_arrives_before_the_next_is_sent() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
-    let mut stream = raw(
-        &fence,
-        "POST /echo HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    let mut stream = fence.raw("POST /echo HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
     )
     .await;
     for piece in ["first", "second", "third"] {
@@ -126,7 +100,7 @@ async fn who_hangs_up_is_still_waited_for() {
     let fence = fence(&upstream, &["--patience", "100ms"]).await;
     // Before the answer began, and in the middle of it.
     for (path, token) in [("/slow", 1), ("/trickle", 3)] {
-        let mut client = raw(&fence, &format!("{}old", put(path, token, 3))).await;
+        let mut client = fence.raw(&format!("{}old", put(path, token, 3))).await;
         upstream.has_begun(path, 1).await;
         if path == "/trickle" {
             read_until(&mut client, "beginning").await;
@@ -150,7 +124,7 @@ async fn who_hangs_up_is_still_waited_for() {
 async fn half_a_request_is_never_made_whole() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
-    let client = raw(&fence, &format!("{}half", put("/value", 1, 8))).await;
+    let client = fence.raw(&format!("{}half", put("/value", 1, 8))).await;
     upstream.has_begun("/value", 1).await;
     drop(client);
     comes_in(&fence, 2).await;
@@ -163,7 +137,7 @@ async fn an_upstream_that_lost_its_connection_is_given_time() {
     const SETTLE: Duration = Duration::from_secs(1);
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &["--patience", "10ms", "--settle", "1s"]).await;
-    let mut client = raw(&fence, &format!("{}half", put("/value", 1, 8))).await;
+    let mut client = fence.raw(&format!("{}half", put("/value", 1, 8))).await;
     upstream.has_begun("/value", 1).await;
     let broken_off = Instant::now();
     client.shutdown().await.unwrap();
@@ -176,7 +150,7 @@ async fn an_upstream_that_lost_its_connection_is_given_time() {
 async fn a_client_that_pauses_in_the_middle_is_not_waited_for_without_end() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &["--client-timeout", "300ms", "--patience", "20s"]).await;
-    let mut paused = raw(&fence, &format!("{}half", put("/value", 1, 8))).await;
+    let mut paused = fence.raw(&format!("{}half", put("/value", 1, 8))).await;
     upstream.has_begun("/value", 1).await;
     assert_eq!(fence.put("/value", 2, "new").await.status, 200);
     read_until(&mut paused, "408 Request Timeout").await;
@@ -188,7 +162,7 @@ async fn a_stream_that_only_reads_keeps_nobody_out() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
     let mut reader =
-        raw(&fence, "GET /trickle HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\n\r\n").await;
+        fence.raw("GET /trickle HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\n\r\n").await;
     read_until(&mut reader, "beginning").await;
     assert_eq!(fence.put("/value", 2, "new").await.status, 200);
     upstream.let_go();

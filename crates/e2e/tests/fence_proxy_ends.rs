@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_e2e::{Fence, Upstream, eventually};
+use tenure_e2e::{Fence, Upstream, eventually, read_until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -27,31 +27,10 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     timeout(PATIENCE, listener.accept()).await.expect("the proxy connects").unwrap().0
 }
 
-async fn raw(fence: &Fence, text: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(&fence.address).await.unwrap();
-    stream.write_all(text.as_bytes()).await.unwrap();
-    stream
-}
-
 fn put(token: i64, length: usize) -> String {
     format!(
         "PUT /value HTTP/1.1\r\nHost: h\r\nFencing-Token: {token}\r\nContent-Length: {length}\r\n\r\n"
     )
-}
-
-async fn read_until(stream: &mut TcpStream, text: &str) -> String {
-    let mut read = Vec::new();
-    let reading = async {
-        while !String::from_utf8_lossy(&read).contains(text) {
-            if stream.read_buf(&mut read).await.unwrap() == 0 {
-                break;
-            }
-        }
-    };
-    let _ = timeout(PATIENCE, reading).await;
-    let read = String::from_utf8_lossy(&read).into_owned();
-    assert!(read.contains(text), "no {text:?} in {read:?}");
-    read
 }
 
 /// Waits until a read with this token is let through the gate; whatever comes of it.
@@ -60,7 +39,7 @@ async fn comes_in(fence: &Fence, token: i64) {
         format!("GET / HTTP/1.1\r\nHost: h\r\nFencing-Token: {token}\r\nConnection: close\r\n\r\n");
     let admitted = fence.metric("tenure_fence_admitted_total").await;
     eventually(&format!("token {token} comes in"), async || {
-        let asking = raw(fence, &request).await;
+        let asking = fence.raw(&request).await;
         let now = eventually("it is judged", async || {
             let refused = fence.metric("tenure_fence_refused_total{reason=\"not_yet\"}").await;
             let now = fence.metric("tenure_fence_admitted_total").await;
@@ -80,7 +59,7 @@ async fn what_an_upstream_has_not_taken_is_taken_back() {
     const SIZE: usize = 1 << 20;
     let (listener, url) = listen().await;
     let fence = fence(&url, &["--upstream-timeout", "300ms"]).await;
-    let mut old = raw(&fence, &put(1, SIZE)).await;
+    let mut old = fence.raw(&put(1, SIZE)).await;
     let mut asleep = accept(&listener).await;
     old.write_all(&vec![b'x'; SIZE]).await.unwrap();
     read_until(&mut old, "504 Gateway Timeout").await;
@@ -116,7 +95,7 @@ async fn an_early_answer_is_no_end_of_a_request_that_is_not_whole() {
     for fields in ["Connection: close\r\n", ""] {
         let (listener, url) = listen().await;
         let fence = fence(&url, &["--settle", "1s"]).await;
-        let mut old = raw(&fence, &format!("{}half", put(1, 8))).await;
+        let mut old = fence.raw(&format!("{}half", put(1, 8))).await;
         let mut upstream = accept(&listener).await;
         read_until(&mut upstream, "half").await;
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nok");
@@ -136,7 +115,7 @@ async fn who_is_overtaken_in_an_endless_upload_is_broken_off() {
     let fence = fence(&upstream.url, &["--upstream-timeout", "500ms", "--settle", "0"]).await;
     let head =
         "PUT /value HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let (mut answers, mut old) = raw(&fence, head).await.into_split();
+    let (mut answers, mut old) = fence.raw(head).await.into_split();
     let endless = tokio::spawn(async move {
         while old.write_all(b"1\r\nx\r\n").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -166,7 +145,7 @@ async fn an_upload_may_go_on_behind_the_answers_head() {
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n",
     ] {
-        let mut client = raw(&fence, &put(1, PIECES)).await;
+        let mut client = fence.raw(&put(1, PIECES)).await;
         let mut upstream = accept(&listener).await;
         read_until(&mut upstream, "\r\n\r\n").await;
         upstream.write_all(answer.as_bytes()).await.unwrap();
@@ -188,7 +167,7 @@ async fn connections_that_nobody_uses_are_closed_without_another_request() {
     let fence = fence(&url, &["--threads", "1"]).await;
     for special in ["", "Connection: close\r\n"] {
         let get = format!("GET / HTTP/1.1\r\nHost: h\r\n{special}\r\n");
-        let mut client = raw(&fence, &get).await;
+        let mut client = fence.raw(&get).await;
         let mut upstream = accept(&listener).await;
         read_until(&mut upstream, "\r\n\r\n").await;
         upstream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.unwrap();

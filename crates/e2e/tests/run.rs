@@ -146,6 +146,25 @@ async fn whoever_does_not_want_to_wait_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_more_priority_goes_first() {
+    let stage = Stage::set().await;
+    let work = format!("echo on; {WAIT}");
+    let stand = |who: &str, priority: &str| {
+        let words =
+            ["run", "-e", "job", "--identity", who, "--priority", priority, "--", "sh", "-c"];
+        stage.start(&[&words[..], &[&work]].concat())
+    };
+    let first = stand("first", "0");
+    first.program.says("on").await;
+    let low = stand("low", "1");
+    low.program.says("waiting for job").await;
+    let high = stand("high", "2");
+    high.program.says("waiting for job").await;
+    first.signal(Signal::TERM);
+    stage.led_by("job", "high").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn once_is_enough() {
     let stage = Stage::set().await;
     let work = format!("echo on; {WAIT}");

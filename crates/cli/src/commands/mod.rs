@@ -22,6 +22,7 @@ mod serve;
 mod sidecar;
 mod snapshot;
 mod status;
+mod stop;
 mod txn;
 mod up;
 mod version;

@@ -70,7 +70,8 @@ pub(crate) async fn is_leader(args: IsLeader, settings: Settings) -> anyhow::Res
     Ok(if leads { Exit::Done } else { Exit::NotTaken })
 }
 
-fn host_name() -> String {
+/// What this machine is called.
+pub(in crate::commands) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 

@@ -13,7 +13,7 @@ use super::args::{OnDoubt, Restart};
 use super::health::Role;
 use super::marker::Marker;
 use super::signals::Wish;
-use super::supervisor::{FAREWELL, Next, Supervisor, exit_of};
+use super::supervisor::{FAREWELL, Next, Supervisor, exit_of, overdue};
 use crate::exit::Exit;
 use crate::guardian::{Ending, Guardian, News};
 use crate::talk::talk;
@@ -71,7 +71,8 @@ impl Supervisor {
                 guardian.done().await;
             }
             self.say(&format!("{} failed, starting it again", self.command[0].display()));
-            if let Some(end) = self.pause(&held, pause).await {
+            end.cause = self.pause(&held, pause).await;
+            if end.cause.is_some() {
                 break end;
             }
             pause = RESTART_MAX.min(pause * 2);
@@ -288,8 +289,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits, but not longer than we lead.
-    async fn pause(&mut self, held: &Held, time: Duration) -> Option<End> {
+    /// Waits, but not longer than we lead. Answers why that is over, if it is.
+    async fn pause(&mut self, held: &Held, time: Duration) -> Option<Cause> {
         let asleep = tokio::time::sleep(time);
         tokio::pin!(asleep);
         loop {
@@ -302,7 +303,7 @@ impl Supervisor {
                     _ => continue,
                 },
             };
-            return Some(End { cause: Some(cause), ..End::default() });
+            return Some(cause);
         }
     }
 
@@ -316,23 +317,16 @@ impl Supervisor {
     ) -> anyhow::Result<Next> {
         let least = self.how.hold_at_least.unwrap_or_default();
         let left = least.saturating_sub(since.elapsed());
-        if end.cause.is_none()
-            && !left.is_zero()
-            && let Some(guardian) = &mut end.guardian
-        {
-            // It would wait for us no longer than the lease was sure when the command ended.
-            guardian.done().await;
-        }
-        if end.cause.is_none()
-            && !left.is_zero()
-            && let Some(cut) = self.pause(&held, left).await
-        {
-            end.cause = cut.cause;
+        if end.cause.is_none() && !left.is_zero() {
+            if let Some(guardian) = &mut end.guardian {
+                // It would wait for us no longer than the lease was sure when the command ended.
+                guardian.done().await;
+            }
+            end.cause = self.pause(&held, left).await;
         }
         let code = end.ending.map_or(Exit::Error, exit_of);
         let next = match end.cause {
-            None => Next::Exit(code),
-            Some(Cause::Asked) => Next::Exit(code),
+            None | Some(Cause::Asked) => Next::Exit(code),
             Some(Cause::TooLong) => Next::Exit(Exit::TimedOut),
             Some(Cause::NoStart) => Next::Exit(Exit::Error),
             Some(_) if self.how.once => Next::Exit(Exit::Lost),
@@ -370,13 +364,6 @@ async fn bury(what: &str, guardian: &mut Guardian, until: Moment, mut end: End) 
 async fn asleep(awake: Option<Moment>) {
     match awake {
         Some(moment) => Boottime.sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn overdue(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
 }

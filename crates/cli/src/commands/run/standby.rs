@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{AcquireError, Session};
-use tokio::time::Instant;
 
 use super::health::Role;
-use super::supervisor::{Stood, Supervisor, ended, follow};
+use super::supervisor::{Stood, Supervisor, ended, follow, overdue};
 use crate::exit::Exit;
 use crate::guardian::{Charge, Guardian, Job};
 
@@ -156,12 +155,5 @@ impl Supervisor {
             format!(", held by {} with token {}", holder.identity, holder.token)
         });
         self.say(&format!("waiting for {}: {ahead} ahead{behind}{frozen}", self.name()));
-    }
-}
-
-async fn overdue(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }

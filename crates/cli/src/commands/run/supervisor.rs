@@ -322,6 +322,14 @@ pub(super) async fn follow(guardian: &mut Guardian, until: Option<Moment>) -> Ex
     guardian.ending().map_or(Exit::Error, exit_of)
 }
 
+/// Waits for a moment; for ever, if there is none.
+pub(super) async fn overdue(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The exit code of a command is ours.
 pub(super) fn exit_of(ending: Ending) -> Exit {
     match ending {

@@ -11,12 +11,12 @@ mod welcome;
 use std::pin::pin;
 
 use tenure_server::Server;
-use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
 pub(crate) use self::leash::VARIABLE as LEASH;
 pub(crate) use self::settings::Flags;
 use self::settings::{LogFormat, Serving, Settings};
+use crate::commands::stop::told_to_stop;
 use crate::exit::{Exit, usage};
 
 /// Runs it until it is told to stop.
@@ -83,19 +83,4 @@ fn serve(serving: &Serving) -> anyhow::Result<Exit> {
         server.run_until(stop).await?;
         Ok(Exit::Done)
     })
-}
-
-/// Is done when a signal has come since this was called, awaited or not.
-fn told_to_stop() -> impl Future<Output = ()> {
-    let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
-    let signals = kinds.map(signal);
-    async move {
-        let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    }
 }

@@ -25,7 +25,6 @@ use std::time::Duration;
 use tenure::backend::Native;
 use tenure::grpc::{Client, Options};
 use tenure::{Engine, LineName, SessionOptions};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -37,6 +36,8 @@ use self::listen::Listen;
 use self::metrics::Counts;
 use self::news::Reporter;
 use crate::args::{Settings, duration};
+use crate::commands::line::look::host_name;
+use crate::commands::stop::told_to_stop;
 use crate::exit::{Exit, usage};
 
 /// How often a question may be tried within a lease.
@@ -188,25 +189,6 @@ fn client(settings: &Settings, ttl: Duration) -> Client {
     Client::new(settings.endpoints.clone(), options)
 }
 
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
 async fn wait_for(mut stopping: watch::Receiver<bool>) {
     campaign::stopped(&mut stopping).await;
-}
-
-/// Is done when a signal has come since this was called, awaited or not.
-fn told_to_stop() -> impl Future<Output = ()> {
-    let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
-    let signals = kinds.map(signal);
-    async move {
-        let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
-            return std::future::pending().await;
-        };
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    }
 }

@@ -21,6 +21,7 @@ pub mod member;
 pub mod net;
 pub mod process;
 pub mod scenario;
+pub mod strike;
 pub mod truth;
 #[allow(clippy::module_inception)]
 pub mod world;

@@ -117,6 +117,37 @@ impl fmt::Display for Action {
     }
 }
 
+impl Action {
+    /// Those whom it names.
+    pub fn whom(&self) -> Vec<Who> {
+        match self {
+            Action::Crash(who)
+            | Action::Restart(who)
+            | Action::Pause(who)
+            | Action::Slow(who, _)
+            | Action::Isolate(who)
+            | Action::ClockJumps(who, _)
+            | Action::ClockDrifts(who, _)
+            | Action::DiskSlows(who)
+            | Action::DiskStalls(who)
+            | Action::DiskFills(who)
+            | Action::DiskFails(who) => vec![who.clone()],
+            Action::Cut(a, b)
+            | Action::CutOneWay(a, b)
+            | Action::Flap(a, b)
+            | Action::Reset(a, b) => vec![a.clone(), b.clone()],
+            Action::Split(groups) => groups.iter().flatten().cloned().map(Who::Named).collect(),
+            Action::Lose(_)
+            | Action::Duplicate(_)
+            | Action::Reorder(_)
+            | Action::Delay(..)
+            | Action::SnapshotsFail
+            | Action::HandOver
+            | Action::Heal => vec![],
+        }
+    }
+}
+
 /// So many of these are one percent.
 fn percent(number: i64, of_one: i64) -> String {
     let (whole, part) = (number / of_one, (number % of_one).abs());

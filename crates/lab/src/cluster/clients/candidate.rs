@@ -134,9 +134,10 @@ impl Candidate {
             return Some(ask);
         }
         let ask = if let Some(token) = self.unconfirmed.take() {
+            self.given_up = self.given_up.max(Some(token));
             Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
         } else if let Some(token) = self.holds.filter(|_| world.dice.chance(60)) {
-            self.given_up = self.holds.take();
+            self.given_up = self.given_up.max(self.holds.take());
             world.invariants.one_believer.stops(&self.name, self.me);
             Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
         } else if self.request == 0 || world.dice.chance(50) {
@@ -222,13 +223,18 @@ impl Candidate {
                 world.counts.count("granted");
                 self.believe(me, world, place.created);
             }
-            Event::Gone { place, .. } if self.holds == Some(place.created) => self.stop(me, world),
-            Event::Moved { old, .. } if self.holds == Some(old.created) => self.stop(me, world),
+            Event::Gone { place, .. } | Event::Moved { old: place, .. } => {
+                if self.holds == Some(place.created) {
+                    self.stop(me, world);
+                }
+                // The answer to its join may still be on the way, and says that it holds this.
+                self.given_up = self.given_up.max(Some(place.created));
+            }
             Event::Drain { place, .. } if self.holds == Some(place.created) => {
                 world.counts.count("drained");
                 if self.again.is_none() {
                     world.invariants.one_believer.stops(&self.name, me);
-                    self.given_up = self.holds.take();
+                    self.given_up = self.given_up.max(self.holds.take());
                     self.request += 1;
                     let (name, token) = (self.name.clone(), place.created);
                     self.again = Some(Ask::Yield { name, token, stay: true });
@@ -336,6 +342,7 @@ impl Client for Candidate {
                 Ok(Reply::Wrote(Outcome::Line(done))),
             ) => match done {
                 Ok(LineDone::Session { places, .. }) => {
+                    assert!(self.awaits.is_none(), "c{me} was attached and will hear nothing");
                     self.session = Some(*id);
                     self.renewed = open.sent;
                     self.doing = Doing::Standing;

@@ -87,13 +87,19 @@ impl World {
         let member = self.members.get_mut(&number).expect("only members are called");
         let life = member.life;
         let process = member.process.as_mut().expect("it was just called");
-        process.applied_before = status.applied;
+        let moved =
+            std::mem::replace(&mut process.applied_before, status.applied) != status.applied;
         self.invariants.one_leader.judge(number, &status, &mut self.counts);
-        one_roll::judge(number, &process.replica, &status, &self.truth, &mut self.counts);
+        one_roll::judge_leader(number, &status, &self.truth);
+        if moved {
+            one_roll::judge(number, &process.replica, &status, &mut self.counts);
+        }
         self.invariants.growth.judge_member((number, life), &status);
         agreement::judge_log(number, process, &status, &self.truth);
-        let (dice, counts) = (&mut self.dice, &mut self.counts);
-        agreement::judge_state(number, process, &status, &self.truth, dice, counts);
+        if moved {
+            let (dice, counts) = (&mut self.dice, &mut self.counts);
+            agreement::judge_state(number, process, &status, &self.truth, dice, counts);
+        }
     }
 
     fn carry_out(&mut self, number: Number, effects: Effects) {

@@ -12,6 +12,7 @@
 //! from outside.
 
 pub mod canary;
+pub mod catalogue;
 pub mod clients;
 pub mod disk;
 pub mod faults;

@@ -37,6 +37,7 @@ pub struct Candidate {
     /// The mark of its attachment, until the member has come to it. What a member that lags behind
     /// tells before that is old; what it tells after that comes after its answer.
     awaits: Option<u64>,
+    mark: u64,
     answered: bool,
     early: Vec<LineNews>,
     doing: Doing,
@@ -71,6 +72,7 @@ impl Candidate {
             attached: None,
             listener: 0,
             awaits: None,
+            mark: 0,
             answered: false,
             early: vec![],
             doing: Doing::Nothing,
@@ -111,6 +113,7 @@ impl Candidate {
         let Some(listener) = world.open_stream(me, member) else { return false };
         self.listener = listener;
         self.awaits = Some(by);
+        self.mark = by;
         self.answered = false;
         self.early.clear();
         world.listen(member, LineInput::Attach { listener, session: id, by });
@@ -331,9 +334,10 @@ impl Client for Candidate {
     fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
         let Request::Write(command) = &open.request else { return };
         // It has closed its session since, or turned to another member: this makes it lead no more.
-        let attaches =
-            matches!(command, Command::Line(LineCommand::Open { .. } | LineCommand::Attach { .. }));
-        if attaches && self.attached.is_none() {
+        if let Command::Line(LineCommand::Open { by, .. } | LineCommand::Attach { by, .. }) =
+            command
+            && (self.attached.is_none() || *by != self.mark)
+        {
             return self.next_turn(me, world, ms(20));
         }
         let delay = match (command, &answer.result) {

@@ -170,6 +170,7 @@ impl World {
     pub fn trouble(&mut self, faults: &[Fault]) {
         self.faults = faults.to_vec();
         self.rough = true;
+        super::strike::forget_blows();
         match self.script.clone() {
             Some(script) => {
                 for step in script.steps {

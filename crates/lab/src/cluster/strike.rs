@@ -1,6 +1,6 @@
 //! Blows on a cluster. Every blow that lasts knows how it ends.
 
-use std::time::Duration;
+use std::{cell::RefCell, time::Duration};
 
 use super::{
     World,
@@ -19,6 +19,20 @@ const FLAP: Duration = ms(70);
 const HAND_OVER: Duration = ms(300);
 /// What lasts, and nobody says for how long.
 const LONG: Duration = Duration::from_secs(3600);
+
+thread_local! {
+    /// For whoever reports a run that failed: the run itself is gone by then.
+    static BLOWS: RefCell<Script> = RefCell::default();
+}
+
+/// The blows that fell in the run under way on this thread, or in the last one.
+pub fn blows_so_far() -> Script {
+    BLOWS.with(|blows| blows.borrow().clone())
+}
+
+pub(super) fn forget_blows() {
+    BLOWS.with(|blows| blows.borrow_mut().steps.clear());
+}
 
 /// How a blow ends.
 #[derive(Clone, Debug)]
@@ -70,7 +84,7 @@ impl World {
                 .with("lasts", step.lasts.map(|lasts| lasts.as_micros() as u64))
         });
         self.strike(&step.action, step.lasts.unwrap_or(LONG));
-        self.struck.steps.push(step);
+        BLOWS.with(|blows| blows.borrow_mut().steps.push(step));
     }
 
     pub fn strike(&mut self, action: &Action, lasts: Duration) {

@@ -43,8 +43,6 @@ pub struct World {
     pub fate: Dice,
     /// What to do instead of what chance says.
     pub script: Option<Script>,
-    /// The blows that fell.
-    pub struck: Script,
     /// Members whose memory is not what it should be.
     pub rotten: BTreeSet<Number>,
     /// Faults may still strike.
@@ -98,7 +96,6 @@ impl World {
             faults: vec![],
             fate: Dice::new(seed ^ FATE),
             script: None,
-            struck: Script::default(),
             rotten: BTreeSet::new(),
             rough: false,
             resting: false,

@@ -19,7 +19,8 @@ use clap::FromArgMatches;
 
 use crate::exit::Exit;
 
-#[global_allocator]
+// Tests count what they take; see `tenure-damage`.
+#[cfg_attr(not(test), global_allocator)]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How long a slow reader of stderr is waited for at the end.

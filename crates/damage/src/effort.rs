@@ -12,6 +12,8 @@ use proptest::{
 
 /// Cases between two looks at the clock.
 const ROUND_CASES: u32 = 64;
+/// Attempts to show a smaller value.
+const SHRINKS_MAX: u32 = 2000;
 
 /// Holds a promise against many values, and shows the smallest that breaks it.
 ///
@@ -29,7 +31,12 @@ pub fn hold<S: Strategy>(
     while left > 0 && limit.is_none_or(|limit| begun.elapsed() < limit) {
         let cases = left.min(ROUND_CASES);
         left -= cases;
-        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let config = Config {
+            cases,
+            max_shrink_iters: SHRINKS_MAX,
+            failure_persistence: None,
+            ..Config::default()
+        };
         match TestRunner::new(config).run(&values, &promise) {
             Ok(()) => {}
             Err(TestError::Fail(why, value)) => panic!("{why}\nthe smallest such value: {value:?}"),

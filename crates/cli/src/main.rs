@@ -20,7 +20,8 @@ use clap::FromArgMatches;
 use crate::exit::Exit;
 
 // Tests count what they take; see `tenure-damage`.
-#[cfg_attr(not(test), global_allocator)]
+#[cfg(not(test))]
+#[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How long a slow reader of stderr is waited for at the end.

@@ -45,7 +45,7 @@ torture:
 fuzz:
 	PROPTEST_CASES=$${PROPTEST_CASES:-200000} TENURE_FUZZ_SECONDS=$${TENURE_FUZZ_SECONDS:-60} \
 	  $(CARGO) nextest run -p tenure-api -p tenure-replica -p tenure-server -p tenure -p tenure-cli \
-	  -E 'binary(fuzz) | test(/\bfuzz::|damaged/)'
+	  -E 'binary(fuzz) | test(/\bfuzz::/) | test(/refused_or_read$$/)'
 
 clean:
 	$(CARGO) clean

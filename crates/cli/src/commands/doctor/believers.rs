@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_json_says_is_some_belief() {
+    fn damaged_claims_are_refused_or_read() {
         let sound = json!({
             "election": "jobs", "identity": "a", "name": "b", "is_leader": true, "token": 7, "pid": 9,
             "session": "1f", "valid_until_unix_ms": 1_700_000_000_000_i64, "expires_in_ms": 9000,

@@ -87,7 +87,7 @@ mod tests {
 
     /// Keys are anybody's to write.
     #[test]
-    fn whatever_a_key_is_it_has_a_mode() {
+    fn damaged_keys_are_refused_or_read() {
         let sound = b"job/694d77aa.permit.3".to_vec();
         tenure_damage::hold(1000, tenure_damage::damaged(proptest::strategy::Just(sound)), |key| {
             if let Mode::Permit { of } = Key::mode(b"job/", &key) {

@@ -74,7 +74,8 @@ fn values() {
             }
         }
         environment.retain(|(name, _)| !name.ends_with("CONFIG_FILE"));
-        frugally(bytes, || {
+        // Whatever is wrong in a list is told in a sentence of its own.
+        frugally(4 * bytes, || {
             let mut settings = Settings::collect(&flags, environment.into_iter());
             let serving = settings.read();
             let sound = serving.config.problems().is_empty();

@@ -7,6 +7,7 @@
 
 mod bully;
 mod scenario;
+mod singleton;
 
 use std::time::Duration;
 
@@ -41,10 +42,10 @@ pub struct Algorithm {
 }
 
 /// All of them, in the order in which one would explain them.
-pub const ALGORITHMS: &[&Algorithm] = &[&bully::BULLY];
+pub const ALGORITHMS: &[&Algorithm] = &[&singleton::SINGLETON, &bully::BULLY];
 
 /// All stories, by algorithm.
-pub const SCENARIOS: &[&[Scenario]] = &[bully::SCENARIOS];
+pub const SCENARIOS: &[&[Scenario]] = &[singleton::SCENARIOS, bully::SCENARIOS];
 
 /// The algorithm of that name.
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {

@@ -6,6 +6,7 @@
 //! the same experiments for all ([`compare`](crate::compare)); nothing of that is written down here.
 
 mod bully;
+mod heartbeat;
 mod ping;
 mod ring;
 mod scenario;
@@ -44,12 +45,23 @@ pub struct Algorithm {
 }
 
 /// All of them, in the order in which one would explain them.
-pub const ALGORITHMS: &[&Algorithm] =
-    &[&singleton::SINGLETON, &bully::BULLY, &ring::RING, &ping::PING];
+pub const ALGORITHMS: &[&Algorithm] = &[
+    &singleton::SINGLETON,
+    &bully::BULLY,
+    &ring::RING,
+    &heartbeat::HEARTBEAT,
+    &heartbeat::LEASED_HEARTBEAT,
+    &ping::PING,
+];
 
 /// All stories, by algorithm.
-pub const SCENARIOS: &[&[Scenario]] =
-    &[singleton::SCENARIOS, bully::SCENARIOS, ring::SCENARIOS, ping::SCENARIOS];
+pub const SCENARIOS: &[&[Scenario]] = &[
+    singleton::SCENARIOS,
+    bully::SCENARIOS,
+    ring::SCENARIOS,
+    heartbeat::SCENARIOS,
+    ping::SCENARIOS,
+];
 
 /// The algorithm of that name.
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {

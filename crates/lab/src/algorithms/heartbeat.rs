@@ -130,8 +130,10 @@ enum Say {
     /// With when it was sent, by the leader's own clock.
     Heartbeat(Moment),
     Heard(Moment),
-    Stand,
-    Lend,
+    /// With when it began to stand, by its own clock.
+    Stand(Moment),
+    /// To who began to stand then: a loan that comes too late is for nobody.
+    Lend(Moment),
 }
 
 impl fmt::Display for Say {
@@ -139,8 +141,8 @@ impl fmt::Display for Say {
         f.write_str(match self {
             Say::Heartbeat(_) => "I am still here",
             Say::Heard(_) => "I have heard you",
-            Say::Stand => "the leader is gone; I would do it",
-            Say::Lend => "do it, for as long as the lease lasts",
+            Say::Stand(_) => "the leader is gone; I would do it",
+            Say::Lend(_) => "do it, for as long as the lease lasts",
         })
     }
 }
@@ -150,8 +152,8 @@ impl Word for Say {
         match self {
             Say::Heartbeat(_) => "heartbeat",
             Say::Heard(_) => "heard",
-            Say::Stand => "stand",
-            Say::Lend => "lend",
+            Say::Stand(_) => "stand",
+            Say::Lend(_) => "lend",
         }
     }
 
@@ -167,8 +169,8 @@ struct Member {
     has_run: bool,
     part: Part,
     leader: Option<NodeId>,
-    /// Who stands, and since when.
-    standing: BTreeMap<NodeId, Moment>,
+    /// Who stands, since when, and since when by its own clock.
+    standing: BTreeMap<NodeId, (Moment, Moment)>,
     stood: Moment,
     lenders: BTreeSet<NodeId>,
     /// Who has heard which heartbeat.
@@ -197,15 +199,18 @@ impl Member {
         self.leader = None;
         self.stood = now;
         self.lenders.clear();
-        self.standing.retain(|_, since| now.since(*since) <= recent);
-        self.standing.insert(scene.me, now);
-        scene.broadcast(&Say::Stand);
+        self.standing.retain(|_, (since, _)| now.since(*since) <= recent);
+        self.standing.insert(scene.me, (now, now));
+        scene.broadcast(&Say::Stand(now));
         scene.alarm("election", self.detector.election);
     }
 
     /// The highest of those who stand shall lead.
     fn choose(&mut self, scene: &mut Scene<'_, Say>) {
-        let highest = self.standing.keys().next_back().copied().unwrap_or(scene.me);
+        let (highest, stood) = match self.standing.last_key_value() {
+            Some((highest, (_, stood))) => (*highest, *stood),
+            None => (scene.me, self.stood),
+        };
         scene.alarm("silence", self.detector.silence);
         if self.detector.lends {
             self.part = Part::Waiting;
@@ -213,7 +218,7 @@ impl Member {
             if highest == scene.me {
                 self.lent_by(scene.me, scene);
             } else {
-                scene.send(highest, Say::Lend);
+                scene.send(highest, Say::Lend(stood));
             }
         } else if highest == scene.me {
             self.win(scene);
@@ -317,13 +322,14 @@ impl Program<Say> for Member {
         match word {
             Say::Heartbeat(sent) => self.heartbeat(from, sent, scene),
             Say::Heard(sent) => self.heard(from, sent, scene),
-            Say::Stand if self.part == Part::Leader => {
+            Say::Stand(_) if self.part == Part::Leader => {
                 scene.send(from, Say::Heartbeat(scene.now()));
             }
-            Say::Stand => {
-                self.standing.insert(from, scene.now());
+            Say::Stand(stood) => {
+                self.standing.insert(from, (scene.now(), stood));
             }
-            Say::Lend => self.lent_by(from, scene),
+            Say::Lend(stood) if stood == self.stood => self.lent_by(from, scene),
+            Say::Lend(_) => {}
         }
     }
 

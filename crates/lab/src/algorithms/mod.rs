@@ -7,6 +7,7 @@
 
 mod bully;
 mod heartbeat;
+mod paxos;
 mod ping;
 mod ring;
 mod scenario;
@@ -51,6 +52,8 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &ring::RING,
     &heartbeat::HEARTBEAT,
     &heartbeat::LEASED_HEARTBEAT,
+    &paxos::PAXOS,
+    &paxos::EAGER_PAXOS,
     &ping::PING,
 ];
 
@@ -60,6 +63,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     bully::SCENARIOS,
     ring::SCENARIOS,
     heartbeat::SCENARIOS,
+    paxos::SCENARIOS,
     ping::SCENARIOS,
 ];
 

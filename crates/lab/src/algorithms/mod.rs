@@ -6,6 +6,7 @@
 //! the same experiments for all ([`compare`](crate::compare)); nothing of that is written down here.
 
 mod bully;
+mod flp;
 mod heartbeat;
 mod paxos;
 mod ping;
@@ -54,6 +55,8 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &heartbeat::LEASED_HEARTBEAT,
     &paxos::PAXOS,
     &paxos::EAGER_PAXOS,
+    &flp::FLP,
+    &flp::BEN_OR,
     &ping::PING,
 ];
 
@@ -64,6 +67,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     ring::SCENARIOS,
     heartbeat::SCENARIOS,
     paxos::SCENARIOS,
+    flp::SCENARIOS,
     ping::SCENARIOS,
 ];
 

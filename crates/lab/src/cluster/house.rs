@@ -56,6 +56,7 @@ impl World {
         let wake_at = effects.wake_at;
         self.write(number, &mut effects);
         self.learn(number);
+        self.tell_state(number);
         self.carry_out(number, effects);
         if removed {
             return self.retire(number);
@@ -89,6 +90,7 @@ impl World {
             let ended = self.truth.take_ended();
             self.invariants.leases_kept.judge(&ended, &self.truth, &mut self.counts);
             self.welcome();
+            self.tell_lines();
         }
         let member = self.members.get_mut(&number).expect("only members are called");
         let life = member.life;
@@ -186,7 +188,7 @@ impl World {
         let now = self.now();
         let (dice, counts) = (&mut self.dice, &mut self.counts);
         let arrivals = self.net.arrivals(now, from, to, dice, counts);
-        self.log(|| format!("m{from} -> m{to} {} x{}", describe(&message), arrivals.len()));
+        self.tell_send(from, to, &message, &arrivals);
         let lives = (self.members[&from].life, self.members[&to].life);
         if !self.net.carries((from, lives.0), (to, lives.1)) {
             return;
@@ -422,22 +424,5 @@ impl World {
             }
             request => request,
         }
-    }
-}
-
-fn describe(message: &Message) -> String {
-    match message {
-        Message::Audited(index, digest) => format!("Audited {index}: {digest:x}"),
-        Message::Forward(batch) => format!("Forward {} bytes", batch.len()),
-        Message::Raft(m) => format!(
-            "{:?} term {} log {}/{} commit {} entries {}{}",
-            m.kind,
-            m.term,
-            m.index,
-            m.log_term,
-            m.commit,
-            m.entries.len(),
-            if m.reject { " reject" } else { "" }
-        ),
     }
 }

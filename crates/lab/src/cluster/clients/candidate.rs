@@ -199,6 +199,7 @@ impl Candidate {
         }
         self.holds = Some(token);
         world.invariants.tokens_grow.told(&self.name, me, token);
+        world.tell_belief(me, &self.name, Some((token, until)));
         let counts = &mut world.counts;
         world.invariants.one_believer.believes(&self.name, me, token, (now, until), counts);
     }
@@ -206,6 +207,7 @@ impl Candidate {
     fn stop(&mut self, me: usize, world: &mut World) {
         if let Some(token) = self.holds.take() {
             self.unconfirmed = Some(token);
+            world.tell_belief(me, &self.name, None);
         }
         world.invariants.one_believer.stops(&self.name, me);
     }

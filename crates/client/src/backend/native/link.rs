@@ -47,6 +47,28 @@ pub(super) struct Shared {
 pub(super) struct Talk {
     pub(super) exchange: Exchange,
     out: Option<mpsc::UnboundedSender<pb::SessionRequest>>,
+    comebacks: Comebacks,
+}
+
+/// Our attempts to come back to the session, as far as they may still come about.
+///
+/// One that got no answer may be done by the server later, after the next one: then it is we who take the
+/// place of the stream that is spoken on. Whoever is told "replaced" comes back once more, if it may have been so.
+/// The server counts attachments, so the next one tells how many of ours have come about meanwhile.
+#[derive(Debug, Default)]
+struct Comebacks {
+    /// The number of our last attachment.
+    attachment: u64,
+    /// Attempts without an answer.
+    open: u64,
+}
+
+impl Comebacks {
+    fn opened(&mut self, attachment: u64) {
+        let between = attachment.saturating_sub(self.attachment + 1);
+        self.open = self.open.saturating_sub(between);
+        self.attachment = attachment;
+    }
 }
 
 impl Talk {
@@ -138,6 +160,10 @@ impl Shared {
             }
         };
         let member = &self.members[turn % self.members.len()];
+        let comes_back = open.session != 0;
+        if comes_back {
+            self.talk().comebacks.open += 1;
+        }
         let attached = async {
             let (out, mut answers) =
                 member.sessions().attach(open).await.map_err(NotAttached::Failed)?;
@@ -162,10 +188,30 @@ impl Shared {
                 }
             }
         };
-        match tokio::time::timeout(self.patience, attached).await {
+        let attached = match tokio::time::timeout(self.patience, attached).await {
             Ok(attached) => attached,
             Err(_) => Err(NotAttached::Failed(broken("no answer in time"))),
+        };
+        // This one has come about, or it never will.
+        let settled = match &attached {
+            Ok(_) | Err(NotAttached::Over(_)) => true,
+            Err(NotAttached::Failed(error)) => {
+                matches!(error, ClientError::Unreachable { .. } | ClientError::Refused { .. })
+            }
+        };
+        let mut talk = self.talk();
+        if comes_back && settled {
+            talk.comebacks.open = talk.comebacks.open.saturating_sub(1);
         }
+        if let Ok(stream) = &attached {
+            talk.comebacks.opened(stream.opened.attachment);
+        }
+        attached
+    }
+
+    /// Whether a stream that was told so may have been replaced by one of ours.
+    fn replaced_ourselves(&self, loss: Loss) -> bool {
+        loss == Loss::Replaced && self.talk().comebacks.open > 0
     }
 
     /// Says that all work of a session has ended, which has itself ended before.
@@ -227,7 +273,9 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
             let over = pump(&shared, stream, number).await;
             shared.break_off();
             number += 1;
-            if let Some(loss) = over {
+            if let Some(loss) = over
+                && !shared.replaced_ourselves(loss)
+            {
                 return shared.end(loss);
             }
             // A member that dies leaves all its sessions at once; they do not all go to the same one, nor at
@@ -241,9 +289,10 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
                 backoff.reset();
                 next = Some(stream);
             }
-            Err(NotAttached::Over(loss)) => {
+            Err(NotAttached::Over(loss)) if !shared.replaced_ourselves(loss) => {
                 return shared.end(loss);
             }
+            Err(NotAttached::Over(_)) => tokio::time::sleep(backoff.pause()).await,
             Err(NotAttached::Failed(error)) => {
                 tracing::debug!(%error, "cannot attach the session");
                 tokio::time::sleep(backoff.pause()).await;
@@ -301,3 +350,6 @@ fn broken(text: &str) -> ClientError {
 pub(super) fn unanswered() -> EngineError {
     EngineError::Unknown { text: "the session ended before the answer came".to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ use tonic::Streaming;
 use super::exchange::Exchange;
 use crate::backend::{Link, Opening};
 use crate::chance::{Backoff, Chance};
+use crate::clock::Moment;
 use crate::grpc::{Client, ClientError, Code};
 use crate::{EngineError, Loss};
 
@@ -35,10 +36,19 @@ pub(super) struct Shared {
     /// Why the session is over, once the server has said so.
     pub(super) ended: watch::Sender<Option<Loss>>,
     pub(super) link: watch::Sender<Link>,
-    /// The streams are counted; 0 while there is none.
-    pub(super) stream: watch::Sender<u64>,
+    /// The stream that is spoken on, if there is one.
+    pub(super) stream: watch::Sender<Option<Spoken>>,
     /// The stream to give up, and all before it.
     abandoned: watch::Sender<u64>,
+}
+
+/// A stream that is spoken on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spoken {
+    /// Streams are counted from 1 on.
+    pub(super) number: u64,
+    /// When it was asked for. Who comes back to a session renews it.
+    pub(super) sent: Moment,
 }
 
 /// The conversation, and where it goes. One lock for both, so that requests leave in the order of
@@ -99,6 +109,8 @@ pub(super) struct Stream {
     pub(super) opened: pb::SessionOpened,
     /// When that was said.
     revision: i64,
+    /// When it was asked for.
+    sent: Moment,
 }
 
 /// Why there is no stream.
@@ -118,9 +130,13 @@ impl Shared {
             talk: Mutex::default(),
             ended: watch::Sender::new(None),
             link: watch::Sender::new(Link::Attached),
-            stream: watch::Sender::new(0),
+            stream: watch::Sender::new(None),
             abandoned: watch::Sender::new(0),
         }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.opening.clock.now()
     }
 
     pub(super) fn members(&self) -> usize {
@@ -164,6 +180,7 @@ impl Shared {
         if comes_back {
             self.talk().comebacks.open += 1;
         }
+        let sent = self.now();
         let attached = async {
             let (out, mut answers) =
                 member.sessions().attach(open).await.map_err(NotAttached::Failed)?;
@@ -175,7 +192,7 @@ impl Shared {
                 };
                 match said {
                     Some(Says::Opened(opened)) => {
-                        return Ok(Stream { turn, out, answers, opened, revision });
+                        return Ok(Stream { turn, out, answers, opened, revision, sent });
                     }
                     Some(Says::Ended(ended)) => {
                         return Err(match super::words::session_end(ended.reason) {
@@ -234,7 +251,7 @@ impl Shared {
         talk.flush();
         drop(talk);
         self.link.send_replace(Link::Attached);
-        self.stream.send_replace(number);
+        self.stream.send_replace(Some(Spoken { number, sent: stream.sent }));
     }
 
     /// How long to wait before coming back. Who loses the session by waiting does not.
@@ -251,7 +268,7 @@ impl Shared {
 
     fn break_off(&self) {
         self.talk().out = None;
-        self.stream.send_replace(0);
+        self.stream.send_replace(None);
         if self.opening.fast_release {
             let until = self.opening.clock.now() + REATTACH_WINDOW / 2;
             self.link.send_replace(Link::Detached(until));

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 TENURE = target/release/tenure
 
-.PHONY: run build test verify fix bench torture fuzz clean
+.PHONY: run build test verify fix bench torture soak fuzz clean
 
 ## Build and start one durable node on 127.0.0.1:2379.
 run: build

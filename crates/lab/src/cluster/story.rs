@@ -155,7 +155,9 @@ fn lines(state: &State) -> Value {
 /// A message in one word, and in a few.
 fn describe(message: &Message) -> (String, String) {
     match message {
-        Message::Audited(index, digest) => ("Audited".into(), format!("Audited {index}: {digest:x}")),
+        Message::Audited(index, digest) => {
+            ("Audited".into(), format!("Audited {index}: {digest:x}"))
+        }
         Message::Forward(batch) => ("Forward".into(), format!("Forward {} bytes", batch.len())),
         Message::Raft(m) => {
             let refused = if m.reject { " reject" } else { "" };

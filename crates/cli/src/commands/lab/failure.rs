@@ -7,6 +7,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use tenure_lab::cluster::canary::plant_for_good;
 use tenure_lab::cluster::strike::blows_so_far;
 use tenure_lab::faults::{Script, shrink};
 
@@ -18,8 +19,16 @@ const TRYING: &str = "TENURE_LAB_TRYING";
 /// So many shorter scripts are tried.
 const TRIES_MAX: usize = 400;
 
+/// Names a planted bug, in builds that have them.
+const CANARY: &str = "TENURE_LAB_CANARY";
+
 /// From now on, whatever breaks is that run's.
 pub(super) fn when_it_fails(run: &RunName, script: Option<&Script>) {
+    if let Ok(canary) = std::env::var(CANARY)
+        && !plant_for_good(&canary)
+    {
+        eprintln!("{CANARY}: there is no {canary} in this build");
+    }
     let (run, script) = (run.clone(), script.cloned());
     std::panic::set_hook(Box::new(move |panic| {
         let text = panic.payload_as_str().unwrap_or("it cannot be said").to_owned();

@@ -1,0 +1,161 @@
+//! `tenure lab`, as people and programs use it.
+#![allow(clippy::unwrap_used)]
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tenure_e2e::tools;
+
+fn lab(args: &[&str]) -> Output {
+    Command::new(tools::tenure()).arg("lab").args(args).output().unwrap()
+}
+
+fn lab_with(args: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(tools::tenure())
+        .arg("lab")
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn everything_that_is_listed_can_be_run() {
+    let list = json(&lab(&["list", "-w", "json"]));
+    let shown = text(&lab(&["list"]).stdout);
+    for kind in ["algorithms", "stories", "scenarios"] {
+        let all = list[kind].as_array().unwrap();
+        assert!(!all.is_empty(), "no {kind}");
+        for one in all {
+            assert!(shown.contains(one["name"].as_str().unwrap()), "{one} is not shown");
+        }
+    }
+    for story in list["stories"].as_array().unwrap() {
+        let name = story["name"].as_str().unwrap();
+        let run = lab(&["run", name, "-w", "json"]);
+        assert_eq!(run.status.code(), Some(0), "{name}: {}", text(&run.stdout));
+        let result = json(&run);
+        let broken = |promise: &&Value| promise["kept"] == false;
+        let found = result["promises"].as_array().unwrap().iter().filter(broken).count();
+        assert_eq!(found, story["breaks"].as_array().unwrap().len(), "{name}: {result}");
+    }
+}
+
+#[test]
+fn a_trace_can_be_drawn_from() {
+    for name in ["bully-partition", "lines"] {
+        let run = lab(&["run", name, "--trace", "json"]);
+        let lines: Vec<Value> =
+            text(&run.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |kind: &str| lines.iter().filter(|line| line["event"] == kind).count();
+        for kind in ["send", "state", "fault", "result"] {
+            assert!(of(kind) > 0, "{name} has no {kind}");
+        }
+        let sent = lines.iter().find(|line| line["event"] == "send").unwrap();
+        assert!(sent["arrives"].is_array() && sent["message"].is_u64(), "{sent}");
+        let states = lines.iter().filter(|line| line["event"] == "state");
+        assert!({ states }.any(|line| line["state"]["role"] == "leader"), "{name}: nobody leads");
+        let beliefs = of("lead") + of("believe");
+        assert!(beliefs > 0, "{name}: nobody believes anything");
+        let mut last = 0;
+        for line in &lines[..lines.len() - 1] {
+            let at = line["at"].as_u64().unwrap();
+            assert!(at >= last, "time goes back");
+            last = at;
+        }
+    }
+}
+
+#[test]
+fn a_run_is_the_same_again_by_its_name() {
+    let result = json(&lab(&["run", "rough", "--seed", "5", "-w", "json"]));
+    let name = result["run"].as_str().unwrap();
+    assert!(name.ends_with("/rough/5"), "{name}");
+    let (first, second) = (lab(&["replay", name]), lab(&["replay", name]));
+    assert!(first.stdout.len() > 10_000 && first.stdout == second.stdout);
+    let other = lab(&["replay", "0123456789ab/rough/5"]);
+    assert!(text(&other.stderr).contains("it may be another run"), "{}", text(&other.stderr));
+}
+
+#[test]
+fn blows_of_ones_own_say_what_they_break() {
+    let script = "# The leader is gone for a while.\nat 2s pause e for 3s\n";
+    let run = lab_with(&["run", "bully-crash", "--faults", "-"], script);
+    assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
+    assert!(text(&run.stdout).contains("broken  at most one believes to lead"));
+    let wrong =
+        lab_with(&["run", "bully-crash", "--faults", "-"], "at 2s pause e\nat 3s explode\n");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("line 2: there is no such blow: explode"));
+    let nobody = lab_with(&["run", "bully-crash", "--faults", "-"], "at 2s pause zoe\n");
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(text(&nobody.stderr).contains("there is no zoe here, only a, b, c, d, e"));
+    let unknown = lab(&["run", "bully-crsh"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("did you mean bully-crash?"));
+}
+
+#[test]
+fn algorithms_are_compared_by_measuring() {
+    let compared = json(&lab(&["compare", "bully", "ring", "--seeds", "3", "-w", "json"]));
+    let rows = compared["algorithms"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        assert!(row["failover_us"].as_u64().unwrap() > 0, "{row}");
+        assert_eq!(row["partition_leads"], "both", "{row}");
+    }
+    let shown = text(&lab(&["compare", "bully", "ring", "--seeds", "3"]).stdout);
+    assert!(shown.starts_with("| algorithm") && shown.contains("| bully"), "{shown}");
+    assert_eq!(lab(&["compare", "bulli"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_soak_says_what_it_did() {
+    let soaked = lab(&["soak", "--minutes", "0.05", "--scenario", "calm", "-w", "json"]);
+    assert_eq!(soaked.status.code(), Some(0), "{}", text(&soaked.stderr));
+    let soaked = json(&soaked);
+    assert!(soaked["virtual_s"].as_f64().unwrap() > 1.0, "{soaked}");
+    assert!(soaked["operations"].as_u64().unwrap() > 20, "{soaked}");
+}
+
+/// What is said when an invariant breaks, seen with a bug that was planted. Release builds have none.
+#[test]
+fn a_failure_is_cut_down_to_what_matters_and_can_be_seen_again() {
+    let canary = |args: &[&str]| {
+        let mut command = Command::new(tools::tenure());
+        command.arg("lab").args(args).env("TENURE_LAB_CANARY", "SkippedFlush").output().unwrap()
+    };
+    let seed = (1..=40).map(|seed| seed.to_string()).find(|seed| {
+        let quiet = Command::new(tools::tenure())
+            .args(["lab", "run", "crashes", "--seed", seed])
+            .env("TENURE_LAB_CANARY", "SkippedFlush")
+            .env("TENURE_LAB_TRYING", "1")
+            .output()
+            .unwrap();
+        quiet.status.code() == Some(1)
+    });
+    let seed = seed.expect("a skipped flush is found");
+    let failed = canary(&["run", "crashes", "--seed", &seed]);
+    assert_eq!(failed.status.code(), Some(1));
+    let said = text(&failed.stderr);
+    assert!(said.contains("FAILED: run") && said.contains("invariant"), "{said}");
+    let again = said.lines().find(|line| line.contains("--faults")).unwrap();
+    let file = again.split("--faults ").nth(1).unwrap().split(' ').next().unwrap();
+    let blows = std::fs::read_to_string(file).unwrap();
+    assert!(blows.lines().count() <= 3, "this much matters?\n{blows}");
+    let shown = canary(&["run", "crashes", "--seed", &seed, "--faults", file]);
+    assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stdout));
+}

@@ -52,7 +52,7 @@ soak: build
 ## Damaged bytes against everything that reads bytes: each test until it has had its cases or its time.
 fuzz:
 	PROPTEST_CASES=$${PROPTEST_CASES:-200000} TENURE_FUZZ_SECONDS=$${TENURE_FUZZ_SECONDS:-60} \
-	  $(CARGO) nextest run -p tenure-api -p tenure-replica -p tenure-server -p tenure -p tenure-cli \
+	  $(CARGO) nextest run -p tenure-api -p tenure-replica -p tenure-server -p tenure -p tenure-cli -p tenure-lab \
 	  -E 'binary(fuzz) | test(/\bfuzz::/) | test(/refused_or_read$$/)'
 
 clean:

@@ -6,7 +6,9 @@
 //! the same experiments for all ([`compare`](crate::compare)); nothing of that is written down here.
 
 mod bully;
+mod cas_lock;
 mod scenario;
+mod store;
 
 use std::time::Duration;
 
@@ -41,10 +43,20 @@ pub struct Algorithm {
 }
 
 /// All of them, in the order in which one would explain them.
-pub const ALGORITHMS: &[&Algorithm] = &[&bully::BULLY];
+pub const ALGORITHMS: &[&Algorithm] = &[
+    &bully::BULLY,
+    &cas_lock::CAS_LOCK_ERROR,
+    &cas_lock::CAS_LOCK,
+    &cas_lock::CAS_LOCK_WATCH,
+    &cas_lock::CAS_LOCK_TTL,
+    &cas_lock::CAS_LOCK_VERSION,
+    &cas_lock::CAS_LOCK_RENEW,
+    &cas_lock::CAS_LOCK_RENEW_STALE,
+    &cas_lock::CAS_LOCK_CHECK,
+];
 
 /// All stories, by algorithm.
-pub const SCENARIOS: &[&[Scenario]] = &[bully::SCENARIOS];
+pub const SCENARIOS: &[&[Scenario]] = &[bully::SCENARIOS, cas_lock::SCENARIOS];
 
 /// The algorithm of that name.
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {

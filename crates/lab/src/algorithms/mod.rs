@@ -7,6 +7,7 @@
 
 mod bully;
 mod cas_lock;
+mod cas_only;
 mod scenario;
 mod store;
 
@@ -53,10 +54,12 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &cas_lock::CAS_LOCK_RENEW,
     &cas_lock::CAS_LOCK_RENEW_STALE,
     &cas_lock::CAS_LOCK_CHECK,
+    &cas_only::CAS_ONLY,
+    &cas_only::CAS_GUARDED,
 ];
 
 /// All stories, by algorithm.
-pub const SCENARIOS: &[&[Scenario]] = &[bully::SCENARIOS, cas_lock::SCENARIOS];
+pub const SCENARIOS: &[&[Scenario]] = &[bully::SCENARIOS, cas_lock::SCENARIOS, cas_only::SCENARIOS];
 
 /// The algorithm of that name.
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {

@@ -8,6 +8,7 @@
 mod bully;
 mod cas_lock;
 mod cas_only;
+mod lease;
 mod scenario;
 mod store;
 
@@ -56,10 +57,14 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &cas_lock::CAS_LOCK_CHECK,
     &cas_only::CAS_ONLY,
     &cas_only::CAS_GUARDED,
+    &lease::LEASE,
+    &lease::LEASE_FENCED,
+    &lease::LEASE_FENCED_WATCH,
 ];
 
 /// All stories, by algorithm.
-pub const SCENARIOS: &[&[Scenario]] = &[bully::SCENARIOS, cas_lock::SCENARIOS, cas_only::SCENARIOS];
+pub const SCENARIOS: &[&[Scenario]] =
+    &[bully::SCENARIOS, cas_lock::SCENARIOS, cas_only::SCENARIOS, lease::SCENARIOS];
 
 /// The algorithm of that name.
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {

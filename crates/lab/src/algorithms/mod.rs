@@ -11,6 +11,7 @@ mod cas_only;
 mod lease;
 mod scenario;
 mod store;
+mod wall_clock;
 
 use std::time::Duration;
 
@@ -60,11 +61,20 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &lease::LEASE,
     &lease::LEASE_FENCED,
     &lease::LEASE_FENCED_WATCH,
+    &wall_clock::LEASE_WALL_CLOCK,
+    &wall_clock::LEASE_BOUNDED_UNCERTAINTY,
+    &wall_clock::DYNAMODB,
 ];
 
 /// All stories, by algorithm.
-pub const SCENARIOS: &[&[Scenario]] =
-    &[bully::SCENARIOS, cas_lock::SCENARIOS, cas_only::SCENARIOS, lease::SCENARIOS];
+pub const SCENARIOS: &[&[Scenario]] = &[
+    bully::SCENARIOS,
+    cas_lock::SCENARIOS,
+    cas_only::SCENARIOS,
+    lease::SCENARIOS,
+    wall_clock::SCENARIOS,
+    wall_clock::DYNAMODB_SCENARIOS,
+];
 
 /// The algorithm of that name.
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {

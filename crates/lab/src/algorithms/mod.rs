@@ -10,6 +10,7 @@ mod cas_lock;
 mod cas_only;
 mod lease;
 mod scenario;
+mod standing_in_line;
 mod store;
 mod wall_clock;
 
@@ -63,6 +64,12 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &lease::LEASE_FENCED_WATCH,
     &wall_clock::LEASE_WALL_CLOCK,
     &wall_clock::LEASE_BOUNDED_UNCERTAINTY,
+    &standing_in_line::ETCD_RECIPE,
+    &standing_in_line::ETCD_RECIPE_CHECKED,
+    &standing_in_line::ETCD_RECIPE_GRANT_TOKEN,
+    &standing_in_line::ZOOKEEPER_HERD,
+    &standing_in_line::ZOOKEEPER,
+    &standing_in_line::ZOOKEEPER_FENCED,
     &wall_clock::DYNAMODB,
 ];
 
@@ -73,6 +80,8 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     cas_only::SCENARIOS,
     lease::SCENARIOS,
     wall_clock::SCENARIOS,
+    standing_in_line::ETCD_SCENARIOS,
+    standing_in_line::ZOOKEEPER_SCENARIOS,
     wall_clock::DYNAMODB_SCENARIOS,
 ];
 

@@ -9,6 +9,7 @@ mod bully;
 mod cas_lock;
 mod cas_only;
 mod lease;
+mod redis;
 mod scenario;
 mod standing_in_line;
 mod store;
@@ -70,6 +71,7 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &standing_in_line::ZOOKEEPER_HERD,
     &standing_in_line::ZOOKEEPER,
     &standing_in_line::ZOOKEEPER_FENCED,
+    &redis::REDIS,
     &wall_clock::DYNAMODB,
 ];
 
@@ -82,6 +84,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     wall_clock::SCENARIOS,
     standing_in_line::ETCD_SCENARIOS,
     standing_in_line::ZOOKEEPER_SCENARIOS,
+    redis::SCENARIOS,
     wall_clock::DYNAMODB_SCENARIOS,
 ];
 

@@ -10,6 +10,7 @@ mod cas_lock;
 mod cas_only;
 mod lease;
 mod redis;
+mod redlock;
 mod scenario;
 mod standing_in_line;
 mod store;
@@ -72,6 +73,7 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &standing_in_line::ZOOKEEPER,
     &standing_in_line::ZOOKEEPER_FENCED,
     &redis::REDIS,
+    &redlock::REDLOCK,
     &wall_clock::DYNAMODB,
 ];
 
@@ -85,6 +87,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     standing_in_line::ETCD_SCENARIOS,
     standing_in_line::ZOOKEEPER_SCENARIOS,
     redis::SCENARIOS,
+    redlock::SCENARIOS,
     wall_clock::DYNAMODB_SCENARIOS,
 ];
 

@@ -8,6 +8,7 @@
 mod bully;
 mod cas_lock;
 mod cas_only;
+mod kubernetes;
 mod lease;
 mod redis;
 mod redlock;
@@ -74,6 +75,8 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &standing_in_line::ZOOKEEPER_FENCED,
     &redis::REDIS,
     &redlock::REDLOCK,
+    &kubernetes::KUBERNETES,
+    &kubernetes::KUBERNETES_MIXED,
     &wall_clock::DYNAMODB,
 ];
 
@@ -88,6 +91,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     standing_in_line::ZOOKEEPER_SCENARIOS,
     redis::SCENARIOS,
     redlock::SCENARIOS,
+    kubernetes::SCENARIOS,
     wall_clock::DYNAMODB_SCENARIOS,
 ];
 

@@ -70,6 +70,7 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &standing_in_line::ETCD_RECIPE,
     &standing_in_line::ETCD_RECIPE_CHECKED,
     &standing_in_line::ETCD_RECIPE_GRANT_TOKEN,
+    &standing_in_line::ETCD_RECIPE_GRANT_TOKEN_QUIET,
     &standing_in_line::ZOOKEEPER_HERD,
     &standing_in_line::ZOOKEEPER,
     &standing_in_line::ZOOKEEPER_FENCED,

@@ -7,7 +7,7 @@ use tenure_replica::Moment;
 use crate::{
     algorithms::{
         Setup,
-        store::{Answer, Ask, Entry, Line, Rules, STORE, Say, Store},
+        store::{Answer, Ask, Entry, Line, Rules, STORE, Say, Store, When},
     },
     engine::ms,
     stage::{Gate, NodeId, Part, Play, Program, Scene, Stage, View},
@@ -46,8 +46,10 @@ pub(super) struct Recipe {
     pub(super) looks_for_itself: bool,
     pub(super) token: Token,
     pub(super) gate: Gate,
-    /// Candidates note down who they are, and stand in line when they are ready.
+    /// Between the opening of their session and standing in line they have other things to do.
     pub(super) warms_up: bool,
+    /// One of them is to note down in the store who they are.
+    pub(super) notes_down: bool,
     /// A new server gives all sessions their whole time again.
     pub(super) sessions_anew: bool,
     /// Judged at each write: see the stories of tokens.
@@ -173,11 +175,13 @@ impl Candidate {
     fn opened(&mut self, session: u64, revision: u64, scene: &mut Scene<'_, Say>) {
         (self.session, self.opened) = (Some(session), revision);
         self.alive(scene);
-        if self.recipe.warms_up {
+        if self.recipe.notes_down {
             let me = scene.name(scene.me).to_owned();
-            let when = crate::algorithms::store::When::Always;
+            let when = When::Always;
             let note = Ask::Put { key: "/members", value: me, when, ttl: None, stamp: None };
             self.ask("note", note, scene);
+        }
+        if self.recipe.warms_up {
             scene.alarm("ready", WARM_UP.saturating_sub(WARM_UP_LESS * scene.me as u32));
         } else {
             self.enter(scene);

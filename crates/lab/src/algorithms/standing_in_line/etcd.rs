@@ -6,7 +6,9 @@
 //! - `etcd-recipe-checked`: looks for its own key first.
 //! - `etcd-recipe-grant-token`: takes the revision in the header of its *lease's grant* for its fencing
 //!   token, as one can read. That says when it came, not when its turn came: tokens go back, and the storage
-//!   refuses the leader of the day. The key's create revision is the one that grows with the line.
+//!   refuses the leader of the day. A grant changes nothing in the store, so where nobody writes meanwhile
+//!   (`etcd-recipe-grant-token-quiet`) all have the same, and the storage refuses nobody. The key's create
+//!   revision is the one that grows with the line.
 
 use std::time::Duration;
 
@@ -27,12 +29,19 @@ const SHIPPED: Recipe = Recipe {
     token: Token::Created,
     gate: Gate::Tokens,
     warms_up: false,
+    notes_down: false,
     sessions_anew: true,
     may_write: None,
 };
 const CHECKED: Recipe = Recipe { looks_for_itself: true, ..SHIPPED };
-const GRANT_TOKEN: Recipe =
-    Recipe { token: Token::Opened, warms_up: true, may_write: Some(LEADER_WRITES_TEXT), ..CHECKED };
+const GRANT_TOKEN: Recipe = Recipe {
+    token: Token::Opened,
+    warms_up: true,
+    notes_down: true,
+    may_write: Some(LEADER_WRITES_TEXT),
+    ..CHECKED
+};
+const QUIET_GRANT_TOKEN: Recipe = Recipe { notes_down: false, ..GRANT_TOKEN };
 
 /// The time to live, and what messages take. A candidate that starts with a server that has just started
 /// anew is none of it.
@@ -78,6 +87,13 @@ pub(in crate::algorithms) const ETCD_RECIPE_GRANT_TOKEN: Algorithm = Algorithm {
     ],
     cast: |setup| cast(setup, &GRANT_TOKEN),
     ..ETCD_RECIPE
+};
+
+pub(in crate::algorithms) const ETCD_RECIPE_GRANT_TOKEN_QUIET: Algorithm = Algorithm {
+    name: "etcd-recipe-grant-token-quiet",
+    about: "the revision of the lease's grant as a token, where nobody has written in between",
+    cast: |setup| cast(setup, &QUIET_GRANT_TOKEN),
+    ..ETCD_RECIPE_GRANT_TOKEN
 };
 
 /// The second in line sleeps until its lease is over, and meanwhile the first dies.
@@ -131,5 +147,13 @@ pub(in crate::algorithms) const SCENARIOS: &[Scenario] = &[
         lasts: Duration::from_secs(40),
         script: "at 20s crash leader\n",
         breaks: &[Promise::TokensGrow, LEADER_WRITES],
+    },
+    Scenario {
+        name: "etcd-recipe-grant-token-equal",
+        algorithm: &ETCD_RECIPE_GRANT_TOKEN_QUIET,
+        about: "All have opened their leases before anybody wrote, and have the same token. The leader stands still for longer than its lease, and what it writes then is taken.",
+        lasts: Duration::from_secs(60),
+        script: "at 11s pause leader for 30s\n",
+        breaks: &[Promise::OneBeliever, Promise::OneWriter, Promise::TokensGrow],
     },
 ];

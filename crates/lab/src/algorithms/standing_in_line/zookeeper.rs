@@ -24,6 +24,7 @@ const NEXT: Recipe = Recipe {
     token: Token::Nothing,
     gate: Gate::Open,
     warms_up: false,
+    notes_down: false,
     sessions_anew: false,
     may_write: None,
 };

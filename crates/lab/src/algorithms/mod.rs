@@ -8,11 +8,17 @@
 mod bully;
 mod cas_lock;
 mod cas_only;
+mod flp;
+mod heartbeat;
 mod kubernetes;
 mod lease;
+mod paxos;
+mod ping;
 mod redis;
 mod redlock;
+mod ring;
 mod scenario;
+mod singleton;
 mod standing_in_line;
 mod store;
 mod wall_clock;
@@ -51,7 +57,16 @@ pub struct Algorithm {
 
 /// All of them, in the order in which one would explain them.
 pub const ALGORITHMS: &[&Algorithm] = &[
+    &singleton::SINGLETON,
     &bully::BULLY,
+    &ring::RING,
+    &heartbeat::HEARTBEAT,
+    &heartbeat::LEASED_HEARTBEAT,
+    &paxos::PAXOS,
+    &paxos::EAGER_PAXOS,
+    &flp::FLP,
+    &flp::BEN_OR,
+    &ping::PING,
     &cas_lock::CAS_LOCK_ERROR,
     &cas_lock::CAS_LOCK,
     &cas_lock::CAS_LOCK_WATCH,
@@ -83,7 +98,13 @@ pub const ALGORITHMS: &[&Algorithm] = &[
 
 /// All stories, by algorithm.
 pub const SCENARIOS: &[&[Scenario]] = &[
+    singleton::SCENARIOS,
     bully::SCENARIOS,
+    ring::SCENARIOS,
+    heartbeat::SCENARIOS,
+    paxos::SCENARIOS,
+    flp::SCENARIOS,
+    ping::SCENARIOS,
     cas_lock::SCENARIOS,
     cas_only::SCENARIOS,
     lease::SCENARIOS,

@@ -15,6 +15,7 @@ pub const CALM: Scenario = Scenario {
     movers: 0,
     operators: 0,
     candidates: 0,
+    leisure: 1,
 };
 
 pub const ROUGH: Scenario = Scenario {
@@ -152,6 +153,7 @@ pub const SOAK: Scenario = Scenario {
     holders: 2,
     watchers: 1,
     candidates: 2,
+    leisure: 8,
     ..CALM
 };
 

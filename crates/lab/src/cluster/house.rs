@@ -19,8 +19,11 @@ use crate::{
         member::{Number, id},
     },
     engine::{ms, us},
-    invariants::{agreement, durable_commit, no_spin, one_answer::Open, one_roll},
+    invariants::{agreement, durable_commit, log_matching, no_spin, one_answer::Open, one_roll},
 };
+
+/// Comparing whole logs is slow; one call in so many does.
+const LOGS_COMPARED_PER_MILLE: u64 = 10;
 
 impl World {
     /// One round of a member's loop.
@@ -75,7 +78,10 @@ impl World {
             let rolls = self.truth.states_since(process.applied_before);
             durable_commit::judge(&entry, rolls, &self.members, &mut self.counts);
             let changes_before = self.truth.changes.len();
-            let values = self.truth.learn(now, &entry, status.term);
+            let values = self.truth.learn(now, &entry, status.term, &mut self.counts);
+            for (name, token) in self.truth.take_began() {
+                self.invariants.tokens_grow.began(&name, token, &mut self.counts);
+            }
             self.invariants.written_once.judge_entry(&values, &self.truth);
             for change in &self.truth.changes[changes_before..] {
                 self.invariants.growth.judge_change(change, &mut self.counts);
@@ -90,6 +96,8 @@ impl World {
         let moved =
             std::mem::replace(&mut process.applied_before, status.applied) != status.applied;
         self.invariants.one_leader.judge(number, &status, &mut self.counts);
+        let (truth, counts) = (&self.truth, &mut self.counts);
+        self.invariants.leader_completeness.judge(number, process, &status, truth, counts);
         one_roll::judge_leader(number, &status, &self.truth);
         if moved {
             one_roll::judge(number, &process.replica, &status, &mut self.counts);
@@ -99,6 +107,21 @@ impl World {
         if moved {
             let (dice, counts) = (&mut self.dice, &mut self.counts);
             agreement::judge_state(number, process, &status, &self.truth, dice, counts);
+            self.compare_logs(number);
+        }
+    }
+
+    /// Now and then, with another member's.
+    fn compare_logs(&mut self, number: Number) {
+        if !self.dice.chance(LOGS_COMPARED_PER_MILLE) {
+            return;
+        }
+        let log = |member: Number| self.members[&member].process.as_ref().map(|p| &p.log);
+        let others = self.members.keys().copied().filter(|other| *other != number);
+        for other in others {
+            if let (Some(one), Some(two)) = (log(number), log(other)) {
+                log_matching::judge((number, one), (other, two), &mut self.counts);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
 use crate::{
     cluster::{
         Canary, World,
-        clients::{Candidate, Holder, Mover, Operator, Probe, Registers, Ruler, Watcher},
+        clients::{Candidate, Holder, Mover, Operator, Probe, Registers, Ruler, Stock, Watcher},
         faults::Fault,
         member::{Number, Standing, id},
     },
@@ -33,6 +33,8 @@ pub struct Scenario {
     pub operators: usize,
     /// So many stand in line for each of two names, and somebody rules over one of them.
     pub candidates: usize,
+    /// Clients think for so many times as long as they might.
+    pub leisure: u32,
 }
 
 /// From the moment everything is well, the cluster serves within this time.
@@ -106,6 +108,7 @@ impl Scenario {
     }
 
     pub fn play(&self, world: &mut World) {
+        world.leisure = self.leisure;
         world.start_all();
         for _ in 0..self.registers {
             world.add_client(Registers::default());
@@ -127,6 +130,9 @@ impl Scenario {
             // Places show nothing, and who moves keeps its value.
             world.invariants.written_once.values_repeat = true;
             world.add_client_after(ms(500), Ruler { name: "ruled" });
+            for _ in 0..2 {
+                world.add_client_after(ms(400), Stock::new("stock"));
+            }
         }
         for _ in 0..self.operators {
             world.add_client_after(ms(1500), Operator::default());

@@ -47,6 +47,8 @@ pub struct World {
     pub rotten: BTreeSet<Number>,
     /// Faults may still strike.
     pub rough: bool,
+    /// Clients think for so many times as long as they might.
+    pub leisure: u32,
     /// Clients start nothing new.
     pub resting: bool,
     pub truth: Truth,
@@ -98,6 +100,7 @@ impl World {
             script: None,
             rotten: BTreeSet::new(),
             rough: false,
+            leisure: 1,
             resting: false,
             truth: Truth::new(roll),
             invariants: Invariants::default(),

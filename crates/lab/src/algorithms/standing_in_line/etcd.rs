@@ -141,7 +141,7 @@ pub(in crate::algorithms) const SCENARIOS: &[Scenario] = &[
         breaks: &[],
     },
     Scenario {
-        name: "etcd-recipe-grant-token-backwards",
+        name: "etcd-recipe-grant-revision",
         algorithm: &ETCD_RECIPE_GRANT_TOKEN,
         about: "The last to open its lease is the first in line and leads. It dies, and the next has an older lease: its token is lower, and the storage refuses the only leader there is.",
         lasts: Duration::from_secs(40),
@@ -149,7 +149,7 @@ pub(in crate::algorithms) const SCENARIOS: &[Scenario] = &[
         breaks: &[Promise::TokensGrow, LEADER_WRITES],
     },
     Scenario {
-        name: "etcd-recipe-grant-token-equal",
+        name: "etcd-recipe-grant-revision-equal",
         algorithm: &ETCD_RECIPE_GRANT_TOKEN_QUIET,
         about: "All have opened their leases before anybody wrote, and have the same token. The leader stands still for longer than its lease, and what it writes then is taken.",
         lasts: Duration::from_secs(60),

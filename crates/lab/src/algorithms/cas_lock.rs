@@ -393,13 +393,15 @@ impl Locker {
                 self.owner = entry.map(|entry| entry.writer);
                 self.wait(scene);
             }
-            ("wait", Answer::Found(entry)) => match entry.filter(|entry| entry.value == LOCKED) {
-                Some(entry) => {
-                    self.owner = Some(entry.writer);
-                    scene.alarm("again", LOOK_AGAIN);
+            ("wait" | "poll", Answer::Found(entry)) => {
+                match entry.filter(|entry| entry.value == LOCKED) {
+                    Some(entry) => {
+                        self.owner = Some(entry.writer);
+                        scene.alarm("again", LOOK_AGAIN);
+                    }
+                    None => self.lock(scene),
                 }
-                None => self.lock(scene),
-            },
+            }
             ("renew", Answer::Done { now: Some(entry), .. }) => self.renewed(&entry, scene),
             ("renew", Answer::Refused(entry)) => self.lost(entry.as_ref(), scene),
             ("unlock", Answer::Done { before: Some(before), .. }) => {
@@ -439,11 +441,12 @@ impl Program<Say> for Locker {
     fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
         match alarm {
             "again" if self.step.polls || self.part != Part::Waiting => self.lock(scene),
-            "again" => self.wait(scene),
+            "again" => self.ask("poll", Ask::Get { key: KEY, watch: true }, scene),
             "renew" => self.swap("renew", LOCKED, self.still_mine(), scene),
             "unlock" => self.unlock(scene),
             "answer" => match self.line.waits_for() {
-                "renew" => self.swap("renew", LOCKED, self.still_mine(), scene),
+                // No answer is no renewal.
+                "renew" => self.lost(None, scene),
                 "unlock" => self.swap("unlock", UNLOCKED, self.still_mine(), scene),
                 _ => self.wait(scene),
             },

@@ -6,7 +6,7 @@
 //! swap succeeds. Compare-and-swap asks whether the value has changed, not whether the writer may write.
 //!
 //! `cas-guarded` asks that, too: the swap also compares the lease itself, in the same step. Its token is
-//! the revision in which the lease was made.
+//! the revision in which the lease was made. Nobody here looks at a clock: the swap alone is to keep order.
 
 use std::time::Duration;
 
@@ -105,6 +105,13 @@ impl Worker {
         self.line.ask(store, purpose, what, scene);
     }
 
+    fn stop(&mut self, leader: Option<NodeId>, scene: &mut Scene<'_, Say>) {
+        scene.step_down();
+        scene.cancel("renew");
+        self.token = None;
+        self.wait(leader, scene);
+    }
+
     fn renew(&mut self, scene: &mut Scene<'_, Say>) {
         self.put("renew", When::Is(scene.name(scene.me).to_owned()), scene);
     }
@@ -113,7 +120,7 @@ impl Worker {
         self.part = Part::Waiting;
         self.leader = leader;
         let what = Ask::Get { key: KEY, watch: true };
-        self.line.ask(scene.named(STORE), "wait", what, scene);
+        self.line.ask(scene.named(STORE), "poll", what, scene);
         scene.alarm("again", LOOK_AGAIN);
     }
 
@@ -155,18 +162,16 @@ impl Program<Say> for Worker {
             }
             Say::Answer { number, purpose, answer } if self.line.hears(number, scene) => {
                 match (purpose, answer) {
-                    ("acquire", Answer::Done { now: Some(entry), .. }) => {
+                    ("acquire" | "poll", Answer::Done { now: Some(entry), .. }) => {
                         self.won(entry.created, scene);
                     }
-                    ("acquire", Answer::Refused(entry)) => {
+                    ("acquire" | "poll", Answer::Refused(entry)) => {
                         self.wait(entry.map(|entry| entry.writer), scene);
                     }
-                    ("wait", Answer::Found(None)) => self.put("acquire", When::Missing, scene),
+                    ("poll", Answer::Found(None)) => self.put("acquire", When::Missing, scene),
                     ("renew", Answer::Done { .. }) => scene.alarm("renew", RENEW),
                     ("renew", Answer::Refused(entry)) => {
-                        scene.step_down();
-                        self.token = None;
-                        self.wait(entry.map(|entry| entry.writer), scene);
+                        self.stop(entry.map(|entry| entry.writer), scene);
                     }
                     _ => {}
                 }
@@ -183,7 +188,7 @@ impl Program<Say> for Worker {
         match alarm {
             "renew" => self.renew(scene),
             "answer" if self.part == Part::Leader => self.renew(scene),
-            "again" | "answer" => self.put("acquire", When::Missing, scene),
+            "again" | "answer" => self.put("poll", When::Missing, scene),
             _ => {}
         }
     }

@@ -1,13 +1,16 @@
 //! A lease, without and with fencing: the story that everybody tells, second by second.
 //!
 //! A lock service lends the office for 10 s at a time, and counts: every lease has a number that is higher
-//! than all before, its token. Who holds a lease asks for more of it before it ends.
+//! than all before, its token. Who holds a lease asks for more of it before it ends, and stops by itself if
+//! it gets none.
 //!
 //! A leader that stands still for longer than its lease does not know that. When it goes on it writes, as if
 //! it still led. No lock can prevent that; only the storage can, if it is shown the token and has seen a
 //! higher one.
 
 use std::time::Duration;
+
+use tenure_replica::Moment;
 
 use super::{
     Algorithm, Scenario, Setup,
@@ -24,6 +27,10 @@ const TTL: Duration = ms(10_000);
 const RENEW: Duration = ms(6000);
 /// The fifth try is at 11 s.
 const POLL: Duration = ms(2200);
+/// Who is told of the end of a lease looks again after this time all the same: news may be lost.
+const LOOK_AGAIN: Duration = ms(15_000);
+/// A leader counts its lease as shorter by this share: clocks do not run equally fast.
+const MARGIN: u32 = 100;
 
 /// Where the story is told with these tokens.
 #[derive(Debug)]
@@ -82,6 +89,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         breaks: &[],
     },
     Scenario {
+        name: "lease-partition",
+        algorithm: &LEASE,
+        about: "The leader cannot renew its lease, knows when it ends, and stops before anybody else leads.",
+        lasts: Duration::from_secs(40),
+        script: "at 7s cut a store for 20s\n",
+        breaks: &[],
+    },
+    Scenario {
         name: "lease-gc-pause",
         algorithm: &LEASE,
         about: "T=0 a has the lease with token 100. T=5 it pauses for 30 s. T=10 the lease ends. T=11 b has it with token 101. T=35 a wakes up and writes: the storage takes it, and the data are corrupt.",
@@ -114,22 +129,30 @@ struct Holder {
     part: Part,
     leader: Option<NodeId>,
     token: Option<u64>,
+    asked: Moment,
 }
 
 impl Holder {
     fn new(telling: &'static Telling) -> Holder {
-        Holder { telling, line: Line::default(), part: Part::Idle, leader: None, token: None }
+        Holder {
+            telling,
+            line: Line::default(),
+            part: Part::Idle,
+            leader: None,
+            token: None,
+            asked: Moment::ZERO,
+        }
     }
 
     fn put(&mut self, purpose: &'static str, when: When, scene: &mut Scene<'_, Say>) {
         let (store, value) = (scene.named(STORE), scene.name(scene.me).to_owned());
         let what = Ask::Put { key: KEY, value, when, ttl: Some(TTL), stamp: None };
+        self.asked = scene.now();
         self.line.ask(store, purpose, what, scene);
     }
 
-    fn acquire(&mut self, scene: &mut Scene<'_, Say>) {
+    fn acquire(&mut self, purpose: &'static str, scene: &mut Scene<'_, Say>) {
         self.part = Part::Candidate;
-        let purpose = if self.telling.watches { "acquire" } else { "poll" };
         self.put(purpose, When::Missing, scene);
     }
 
@@ -142,9 +165,26 @@ impl Holder {
         self.leader = leader;
         if self.telling.watches && leader.is_some() {
             let what = Ask::Get { key: KEY, watch: true };
-            self.line.ask(scene.named(STORE), "wait", what, scene);
+            self.line.ask(scene.named(STORE), "poll", what, scene);
+            scene.alarm("again", LOOK_AGAIN);
+        } else {
+            scene.alarm("again", POLL);
         }
-        scene.alarm("again", POLL);
+    }
+
+    /// The lease lasts from when it was *asked* for.
+    fn lasts(&self, scene: &mut Scene<'_, Say>) {
+        let over = self.asked + (TTL - TTL / MARGIN);
+        scene.alarm("over", over.since(scene.now()));
+        scene.alarm("renew", RENEW);
+    }
+
+    fn stop(&mut self, leader: Option<NodeId>, scene: &mut Scene<'_, Say>) {
+        scene.step_down();
+        scene.cancel("over");
+        scene.cancel("renew");
+        self.token = None;
+        self.wait(leader, scene);
     }
 
     fn won(&mut self, token: u64, scene: &mut Scene<'_, Say>) {
@@ -154,7 +194,7 @@ impl Holder {
         self.leader = Some(scene.me);
         self.token = Some(token);
         scene.lead(self.token);
-        scene.alarm("renew", RENEW);
+        self.lasts(scene);
     }
 }
 
@@ -175,20 +215,18 @@ impl Program<Say> for Holder {
                     ("acquire" | "poll", Answer::Refused(entry)) => {
                         self.wait(entry.map(|entry| entry.writer), scene);
                     }
-                    ("wait", Answer::Found(None)) => self.acquire(scene),
-                    ("renew", Answer::Done { .. }) => scene.alarm("renew", RENEW),
+                    ("poll", Answer::Found(None)) => self.acquire("acquire", scene),
+                    ("renew", Answer::Done { .. }) => self.lasts(scene),
                     ("renew", Answer::Refused(entry)) => {
                         scene.say("learns that its lease is over");
-                        scene.step_down();
-                        self.token = None;
-                        self.wait(entry.map(|entry| entry.writer), scene);
+                        self.stop(entry.map(|entry| entry.writer), scene);
                     }
                     _ => {}
                 }
             }
             Say::Changed { .. } if self.part == Part::Waiting => {
                 scene.detect();
-                self.acquire(scene);
+                self.acquire("acquire", scene);
             }
             _ => {}
         }
@@ -196,7 +234,11 @@ impl Program<Say> for Holder {
 
     fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
         match alarm {
-            "again" => self.acquire(scene),
+            "again" => self.acquire("poll", scene),
+            "over" => {
+                scene.say("could not renew its lease: it is over");
+                self.stop(None, scene);
+            }
             "renew" => self.renew(scene),
             "answer" if self.part == Part::Leader => self.renew(scene),
             "answer" => self.wait(None, scene),

@@ -167,7 +167,7 @@ pub(crate) enum Say {
 }
 
 /// What is asked all the time, election or not.
-const ROUTINE: &[&str] = &["renew", "poll", "keep alive", "work", "read"];
+const ROUTINE: &[&str] = &["renew", "poll", "give back", "keep alive", "work", "read"];
 
 impl Word for Say {
     fn kind(&self) -> &'static str {
@@ -184,6 +184,8 @@ impl Word for Say {
 
     fn is_routine(&self) -> bool {
         match self {
+            // Whoever asks every so often gets it in the end, and that is none of the routine.
+            Say::Answer { purpose: "poll", answer: Answer::Done { .. }, .. } => false,
             Say::Ask { purpose, .. } | Say::Answer { purpose, .. } => ROUTINE.contains(purpose),
             Say::Changed { .. } | Say::Promoted(_) => false,
             Say::Copy(_) | Say::Ping | Say::Pong => true,

@@ -3,6 +3,9 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "algorithms/stores.rs"]
+mod stores;
+
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
 use tenure_lab::{

@@ -6,13 +6,22 @@
 //! the same experiments for all ([`compare`](crate::compare)); nothing of that is written down here.
 
 mod bully;
+mod cas_lock;
+mod cas_only;
 mod flp;
 mod heartbeat;
+mod kubernetes;
+mod lease;
 mod paxos;
 mod ping;
+mod redis;
+mod redlock;
 mod ring;
 mod scenario;
 mod singleton;
+mod standing_in_line;
+mod store;
+mod wall_clock;
 
 use std::time::Duration;
 
@@ -58,6 +67,33 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &flp::FLP,
     &flp::BEN_OR,
     &ping::PING,
+    &cas_lock::CAS_LOCK_ERROR,
+    &cas_lock::CAS_LOCK,
+    &cas_lock::CAS_LOCK_WATCH,
+    &cas_lock::CAS_LOCK_TTL,
+    &cas_lock::CAS_LOCK_VERSION,
+    &cas_lock::CAS_LOCK_RENEW,
+    &cas_lock::CAS_LOCK_RENEW_STALE,
+    &cas_lock::CAS_LOCK_CHECK,
+    &cas_only::CAS_ONLY,
+    &cas_only::CAS_GUARDED,
+    &lease::LEASE,
+    &lease::LEASE_FENCED,
+    &lease::LEASE_FENCED_WATCH,
+    &wall_clock::LEASE_WALL_CLOCK,
+    &wall_clock::LEASE_BOUNDED_UNCERTAINTY,
+    &standing_in_line::ETCD_RECIPE,
+    &standing_in_line::ETCD_RECIPE_CHECKED,
+    &standing_in_line::ETCD_RECIPE_GRANT_TOKEN,
+    &standing_in_line::ETCD_RECIPE_GRANT_TOKEN_QUIET,
+    &standing_in_line::ZOOKEEPER_HERD,
+    &standing_in_line::ZOOKEEPER,
+    &standing_in_line::ZOOKEEPER_FENCED,
+    &redis::REDIS,
+    &redlock::REDLOCK,
+    &kubernetes::KUBERNETES,
+    &kubernetes::KUBERNETES_MIXED,
+    &wall_clock::DYNAMODB,
 ];
 
 /// All stories, by algorithm.
@@ -69,6 +105,16 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     paxos::SCENARIOS,
     flp::SCENARIOS,
     ping::SCENARIOS,
+    cas_lock::SCENARIOS,
+    cas_only::SCENARIOS,
+    lease::SCENARIOS,
+    wall_clock::SCENARIOS,
+    standing_in_line::ETCD_SCENARIOS,
+    standing_in_line::ZOOKEEPER_SCENARIOS,
+    redis::SCENARIOS,
+    redlock::SCENARIOS,
+    kubernetes::SCENARIOS,
+    wall_clock::DYNAMODB_SCENARIOS,
 ];
 
 /// The algorithm of that name.

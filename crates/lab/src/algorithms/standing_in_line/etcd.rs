@@ -1,0 +1,159 @@
+//! etcd's election recipe (`clientv3/concurrency`), and what is known to be wrong with it.
+//!
+//! - `etcd-recipe`: as it is. Who waits for its turn does not look whether it still stands in line: when all
+//!   before it are gone it leads, even if its own key went long ago (etcd-io/etcd#11456 for locks, still so
+//!   for elections).
+//! - `etcd-recipe-checked`: looks for its own key first.
+//! - `etcd-recipe-grant-token`: takes the revision in the header of its *lease's grant* for its fencing
+//!   token, as one can read. That says when it came, not when its turn came: tokens go back, and the storage
+//!   refuses the leader of the day. A grant changes nothing in the store, so where nobody writes meanwhile
+//!   (`etcd-recipe-grant-token-quiet`) all have the same, and the storage refuses nobody. The key's create
+//!   revision is the one that grows with the line.
+
+use std::time::Duration;
+
+use super::candidate::{Recipe, Token, cast};
+use crate::{
+    algorithms::{Algorithm, Scenario},
+    engine::ms,
+    stage::{Gate, Promise},
+};
+
+/// etcd's election: TTL 10 s.
+const TTL: Duration = ms(10_000);
+
+const SHIPPED: Recipe = Recipe {
+    session: TTL,
+    herd: false,
+    looks_for_itself: false,
+    token: Token::Created,
+    gate: Gate::Tokens,
+    warms_up: false,
+    notes_down: false,
+    sessions_anew: true,
+    may_write: None,
+};
+const CHECKED: Recipe = Recipe { looks_for_itself: true, ..SHIPPED };
+const GRANT_TOKEN: Recipe = Recipe {
+    token: Token::Opened,
+    warms_up: true,
+    notes_down: true,
+    may_write: Some(LEADER_WRITES_TEXT),
+    ..CHECKED
+};
+const QUIET_GRANT_TOKEN: Recipe = Recipe { notes_down: false, ..GRANT_TOKEN };
+
+/// The time to live, and what messages take. A candidate that starts with a server that has just started
+/// anew is none of it.
+const EXPIRED_WITHIN: Promise = Promise::VacantAtMost(ms(10_100));
+/// Judged at every write that is answered.
+const LEADER_WRITES: Promise = Promise::Own(LEADER_WRITES_TEXT);
+const LEADER_WRITES_TEXT: &str = "who leads may write";
+
+pub(in crate::algorithms) const ETCD_RECIPE: Algorithm = Algorithm {
+    name: "etcd-recipe",
+    about: "a lease, a key under the election's name, lowest create revision leads, watch the one before",
+    origin: "etcd clientv3/concurrency",
+    promises: &[
+        Promise::OneBeliever,
+        Promise::OneWriter,
+        Promise::TokensGrow,
+        EXPIRED_WITHIN,
+        Promise::SomebodyLeads,
+    ],
+    contenders: 3,
+    patience: Some(ms(12_000)),
+    cast: |setup| cast(setup, &SHIPPED),
+};
+
+pub(in crate::algorithms) const ETCD_RECIPE_CHECKED: Algorithm = Algorithm {
+    name: "etcd-recipe-checked",
+    about: "etcd's recipe, looking for its own key before it believes to lead",
+    origin: "etcd clientv3/concurrency, as its locks do since 2020",
+    cast: |setup| cast(setup, &CHECKED),
+    ..ETCD_RECIPE
+};
+
+pub(in crate::algorithms) const ETCD_RECIPE_GRANT_TOKEN: Algorithm = Algorithm {
+    name: "etcd-recipe-grant-token",
+    about: "etcd's recipe with the revision of the lease's grant as its fencing token",
+    origin: "a wrong but common reading of etcd's headers",
+    promises: &[
+        Promise::OneBeliever,
+        Promise::OneWriter,
+        Promise::TokensGrow,
+        LEADER_WRITES,
+        Promise::SomebodyLeads,
+    ],
+    cast: |setup| cast(setup, &GRANT_TOKEN),
+    ..ETCD_RECIPE
+};
+
+pub(in crate::algorithms) const ETCD_RECIPE_GRANT_TOKEN_QUIET: Algorithm = Algorithm {
+    name: "etcd-recipe-grant-token-quiet",
+    about: "the revision of the lease's grant as a token, where nobody has written in between",
+    cast: |setup| cast(setup, &QUIET_GRANT_TOKEN),
+    ..ETCD_RECIPE_GRANT_TOKEN
+};
+
+/// The second in line sleeps until its lease is over, and meanwhile the first dies.
+const EXPIRES_IN_LINE: &str = "at 2s pause b for 30s\nat 15s crash a\n";
+
+pub(in crate::algorithms) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "etcd-recipe-crash",
+        algorithm: &ETCD_RECIPE,
+        about: "The leader dies. Its key goes with its lease within 10 s, and only the next in line is told.",
+        lasts: Duration::from_secs(40),
+        script: "at 20s crash leader\n",
+        breaks: &[],
+    },
+    Scenario {
+        name: "etcd-recipe-pause",
+        algorithm: &ETCD_RECIPE,
+        about: "The leader stands still for longer than its lease. What it writes then has a lower token than the storage has seen.",
+        lasts: Duration::from_secs(60),
+        script: "at 11s pause leader for 30s\n",
+        breaks: &[Promise::OneBeliever],
+    },
+    Scenario {
+        name: "etcd-recipe-server-change",
+        algorithm: &ETCD_RECIPE,
+        about: "The leader dies, and then the server changes hands. The new one gives every lease its whole time again, the dead leader's too.",
+        lasts: Duration::from_secs(60),
+        script: "at 20s crash leader\nat 25s crash store for 1s\n",
+        breaks: &[EXPIRED_WITHIN],
+    },
+    Scenario {
+        name: "etcd-recipe-expires-in-line",
+        algorithm: &ETCD_RECIPE,
+        about: "One who waits stands still until its lease is over and its key gone. Then the leader dies. It wakes up, finds nobody before it, and leads beside the one whose turn it is, with a token of yesterday. Only the storage knows better.",
+        lasts: Duration::from_secs(60),
+        script: EXPIRES_IN_LINE,
+        breaks: &[Promise::OneBeliever, Promise::TokensGrow],
+    },
+    Scenario {
+        name: "etcd-recipe-checked-expires-in-line",
+        algorithm: &ETCD_RECIPE_CHECKED,
+        about: "The same, but it looks for its own key, does not find it, and goes to the end of the line.",
+        lasts: Duration::from_secs(60),
+        script: EXPIRES_IN_LINE,
+        breaks: &[],
+    },
+    Scenario {
+        name: "etcd-recipe-grant-revision",
+        algorithm: &ETCD_RECIPE_GRANT_TOKEN,
+        about: "The last to open its lease is the first in line and leads. It dies, and the next has an older lease: its token is lower, and the storage refuses the only leader there is.",
+        lasts: Duration::from_secs(40),
+        script: "at 20s crash leader\n",
+        breaks: &[Promise::TokensGrow, LEADER_WRITES],
+    },
+    Scenario {
+        name: "etcd-recipe-grant-revision-equal",
+        algorithm: &ETCD_RECIPE_GRANT_TOKEN_QUIET,
+        about: "All have opened their leases before anybody wrote, and have the same token. The leader stands still for longer than its lease, and what it writes then is taken.",
+        lasts: Duration::from_secs(60),
+        script: "at 11s pause leader for 30s\n",
+        breaks: &[Promise::OneBeliever, Promise::OneWriter, Promise::TokensGrow],
+    },
+];

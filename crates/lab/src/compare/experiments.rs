@@ -273,15 +273,16 @@ fn pause(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
     (double, stale)
 }
 
-/// Everybody's clock is wrong in another way, and the leader is out of reach for a while.
+/// The leader's clock is set back and runs slow, everybody else's is ahead and runs fast.
 fn skew(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
     let (mut double, mut stale) = (Duration::ZERO, 0);
     for seed in 1..=seeds.min(5) {
         let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
         play.mark();
-        let names = play.names();
-        for (at, name) in names.iter().enumerate() {
-            let by = if at % 2 == 0 { 1 } else { -1 } * patience(algorithm).as_micros() as i64;
+        let (names, leaders) = (play.names(), play.leaders());
+        for (at, name) in names.iter().enumerate().take(play.contenders()) {
+            let behind = leaders.contains(&(at as NodeId));
+            let by = if behind { -1 } else { 1 } * patience(algorithm).as_micros() as i64;
             let who = Who::Named(name.clone());
             let _ = play.strike(&Action::ClockJumps(who.clone(), by), None);
             let _ = play.strike(&Action::ClockDrifts(who, by.signum() * 200_000), None);

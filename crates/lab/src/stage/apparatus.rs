@@ -538,8 +538,8 @@ impl<M: Word> Stage<M> {
         if slot.up {
             return;
         }
-        slot.up = true;
-        slot.life += 1;
+        slot.life += u64::from(slot.started);
+        (slot.up, slot.started) = (true, true);
         slot.pauses = 0;
         slot.waiting.clear();
         slot.alarms.clear();

@@ -38,6 +38,8 @@ pub(super) struct Node<M: Word> {
     pub(super) program: Box<dyn Program<M>>,
     pub(super) clock: Clock,
     pub(super) up: bool,
+    /// It has been started at least once.
+    pub(super) started: bool,
     /// Lives so far.
     pub(super) life: u64,
     /// How many faults hold it still.
@@ -61,7 +63,9 @@ impl<M: Word> Node<M> {
             program,
             clock,
             up: false,
-            life: 0,
+            started: false,
+            // That of its start: what is sent to it before is waiting for it.
+            life: 1,
             pauses: 0,
             waiting: vec![],
             slow: Duration::ZERO,

@@ -97,11 +97,13 @@ impl Scenario {
     /// A cluster whose limits are chosen by chance, too.
     pub fn world(&self, seed: u64) -> World {
         let mut dice = Dice::new(seed ^ 0xfeed);
-        let entries = *dice.pick(&[6, 40, 300]).expect("there are three");
+        let entries = *dice.pick(&[6, 60, 400, 2000]).expect("there are four");
+        let audit = ms(*dice.pick(&[400, 2000, 10_000]).expect("there are three"));
         let tail = *dice.pick(&[300, 3000, 1 << 20]).expect("there are three");
         let stream = *dice.pick(&[200, 600, 1 << 20]).expect("there are three");
         World::with(seed, self.members, |config| {
             config.snapshot_entries = entries;
+            config.audit_interval = audit;
             config.tail_bytes_max = tail;
             config.watch.stream_bytes_max = stream;
         })

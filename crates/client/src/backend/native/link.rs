@@ -13,6 +13,7 @@ use super::exchange::Exchange;
 use crate::backend::{Link, Opening};
 use crate::chance::{Backoff, Chance};
 use crate::grpc::{Client, ClientError, Code};
+use crate::host::Host;
 use crate::{EngineError, Loss};
 
 /// The server waits so long for a process to come back before it ends a session that asked for fast
@@ -101,6 +102,10 @@ impl Shared {
         }
     }
 
+    pub(super) fn host(&self) -> &Arc<dyn Host> {
+        &self.opening.host
+    }
+
     pub(super) fn members(&self) -> usize {
         self.members.len()
     }
@@ -162,9 +167,9 @@ impl Shared {
                 }
             }
         };
-        match tokio::time::timeout(self.patience, attached).await {
-            Ok(attached) => attached,
-            Err(_) => Err(NotAttached::Failed(broken("no answer in time"))),
+        match self.host().within(self.patience, attached).await {
+            Some(attached) => attached,
+            None => Err(NotAttached::Failed(broken("no answer in time"))),
         }
     }
 
@@ -207,7 +212,7 @@ impl Shared {
         self.talk().out = None;
         self.stream.send_replace(0);
         if self.opening.fast_release {
-            let until = self.opening.clock.now() + REATTACH_WINDOW / 2;
+            let until = self.host().now() + REATTACH_WINDOW / 2;
             self.link.send_replace(Link::Detached(until));
         }
     }
@@ -215,8 +220,9 @@ impl Shared {
 
 /// Keeps the stream until the session is over. To be aborted when nobody wants it any more.
 pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
-    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
-    let mut chance = Chance::new();
+    let host = Arc::clone(shared.host());
+    let mut backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
+    let mut chance = host.chance();
     let mut number = 1;
     let mut next = Some(first);
     let mut turn = 0;
@@ -233,7 +239,7 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
             // A member that dies leaves all its sessions at once; they do not all go to the same one, nor at
             // the same moment.
             turn = turn.wrapping_add(chance.below(shared.members.len() - 1));
-            tokio::time::sleep(shared.scatter(&mut chance)).await;
+            host.pause(shared.scatter(&mut chance)).await;
         }
         turn = turn.wrapping_add(1);
         match shared.attach(turn).await {
@@ -246,7 +252,7 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
             }
             Err(NotAttached::Failed(error)) => {
                 tracing::debug!(%error, "cannot attach the session");
-                tokio::time::sleep(backoff.pause()).await;
+                host.pause(backoff.pause()).await;
             }
         }
     }
@@ -257,6 +263,8 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
     let mut abandoned = shared.abandoned.subscribe();
     loop {
         let said = tokio::select! {
+            // What was said is heard, also on a stream that is given up: it may be an end.
+            biased;
             said = stream.answers.message() => said,
             _ = abandoned.wait_for(|abandoned| *abandoned >= number) => return None,
         };

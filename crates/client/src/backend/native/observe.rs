@@ -1,5 +1,6 @@
 //! Looking at a line over `tenure.v1`: resumed after the last revision that was told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pb::observe_response::What;
@@ -11,6 +12,7 @@ use super::words;
 use crate::backend::{Boxed, Observation, Sight};
 use crate::chance::Backoff;
 use crate::grpc::{Client, ClientError};
+use crate::host::Host;
 use crate::{EngineError, LineName};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
@@ -20,6 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Seen {
     client: Client,
+    host: Arc<dyn Host>,
     name: LineName,
     told: Streaming<pb::ObserveResponse>,
     /// The last revision that was told.
@@ -28,15 +31,19 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) async fn open(client: Client, name: LineName) -> Result<Seen, EngineError> {
+    pub(super) async fn open(
+        client: Client,
+        host: Arc<dyn Host>,
+        name: LineName,
+    ) -> Result<Seen, EngineError> {
         let told = client.lines().observe(request(&name, 0)).await?;
-        let backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
-        Ok(Seen { client, name, told, after: 0, backoff })
+        let backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
+        Ok(Seen { client, host, name, told, after: 0, backoff })
     }
 
     async fn reopen(&mut self) -> Result<(), EngineError> {
         loop {
-            tokio::time::sleep(self.backoff.pause()).await;
+            self.host.pause(self.backoff.pause()).await;
             match self.client.lines().observe(request(&self.name, self.after)).await {
                 Ok(told) => {
                     self.told = told;

@@ -37,7 +37,7 @@ bench: build
 
 ## Thousands of seeds of the deterministic scheduler; hundreds of blows against commands under a lease.
 torture:
-	TENURE_SEEDS=2000 $(CARGO) nextest run --release -p tenure-replica
+	TENURE_SEEDS=2000 $(CARGO) nextest run --release -p tenure-lab
 	$(CARGO) build -p tenure-cli
 	TENURE_ROUNDS=300 $(CARGO) nextest run -p tenure-e2e --test run_torture
 

@@ -1,0 +1,46 @@
+//! Every answer is as if its request had been done at one instant between question and answer.
+//!
+//! The revision gives the order, so no search is needed: an answer's revision must not be older than
+//! any that somebody had been told of before the question was asked, a write's must be newer, and what
+//! a read found must be what stood there at that revision.
+
+use tenure_api::{KeyValue, RangeResult, Revision, Span};
+use tenure_replica::{Answer, Consistency, Read, Reply, Request, command::Command};
+
+use super::{must, one_answer::Open};
+use crate::{cluster::truth::Truth, engine::Counts};
+
+pub const NAME: &str = "linearizable";
+
+#[derive(Default)]
+pub struct Linearizable {
+    /// The newest revision that anybody was told of.
+    pub horizon: Revision,
+}
+
+impl Linearizable {
+    pub fn judge(&mut self, open: &Open, answer: &Answer, truth: &Truth, counts: &mut Counts) {
+        let Ok(reply) = &answer.result else { return };
+        let (floor, at) = (open.floor, answer.revision);
+        if let (Request::Read(Read::Range(range), _), Reply::Range(found)) = (&open.request, reply)
+        {
+            match_truth(&range.span, found, at, truth);
+        }
+        match &open.request {
+            Request::Read(_, Consistency::Serializable) | Request::MoveLeader(_) => return,
+            Request::Write(Command::Put(_)) => {
+                must!(at > floor, "a put at {at} though {floor} was known when it was sent");
+            }
+            _ => must!(at >= floor, "{:?} saw {at}, but {floor} was known before", open.request),
+        }
+        counts.count(NAME);
+        self.horizon = self.horizon.max(at);
+    }
+}
+
+fn match_truth(span: &Span, found: &RangeResult, at: Revision, truth: &Truth) {
+    let Span::One(key) = span else { return };
+    let found: Option<&KeyValue> = found.kvs.first().map(|kv| &**kv);
+    let expected = truth.version_at(key, at);
+    must!(found == expected, "at {at} {key:?} is {expected:?}, but {found:?} was read");
+}

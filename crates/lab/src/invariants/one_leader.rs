@@ -1,0 +1,27 @@
+//! In each term at most one member leads the log.
+
+use std::collections::BTreeMap;
+
+use tenure_api::Term;
+use tenure_replica::{Role, Status};
+
+use super::must;
+use crate::{cluster::member::Number, engine::Counts};
+
+pub const NAME: &str = "one_leader";
+
+#[derive(Default)]
+pub struct OneLeader {
+    by_term: BTreeMap<Term, Number>,
+}
+
+impl OneLeader {
+    pub fn judge(&mut self, member: Number, status: &Status, counts: &mut Counts) {
+        if status.role != Role::Leader {
+            return;
+        }
+        counts.count(NAME);
+        let leader = *self.by_term.entry(status.term).or_insert(member);
+        must!(leader == member, "members {leader} and {member} both lead in term {}", status.term);
+    }
+}

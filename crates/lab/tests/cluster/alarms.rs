@@ -1,0 +1,223 @@
+//! Members that differ from the others, and stores that are full.
+
+use bytes::Bytes;
+use tenure_api::{Alarm, AlarmKind, DeleteRange, Failure, LeaseId, Put, Span, op::PutLease};
+use tenure_replica::{Consistency, Notice, Read, Replica, Request, Retention, command::Command};
+
+use crate::seeds;
+use tenure_lab::{
+    cluster::{
+        World,
+        clients::Registers,
+        member::{Number, id},
+        scenario::Replay,
+    },
+    engine::ms,
+};
+
+fn replica(world: &World, number: Number) -> &Replica {
+    &world.members[&number].process.as_ref().expect("it runs").replica
+}
+
+fn serving(seed: u64, members: u64, quota_bytes: u64) -> (World, Number, Replay) {
+    let replay = Replay::of_test(seed);
+    let mut world = World::with(seed, members, |config| config.quota_bytes = quota_bytes);
+    world.start_all();
+    world.must_lead_within(ms(1500));
+    let version = |world: &mut World| world.truth.state().cluster_version >= 2;
+    world.run_until(ms(3000), version).expect("everybody knows alarms");
+    let leader = world.leader().expect("somebody leads");
+    (world, leader, replay)
+}
+
+/// Keys written and read while members compare what they hold.
+fn with_load(seed: u64, members: u64) -> (World, Number, Replay) {
+    let (mut world, leader, replay) = serving(seed, members, 2 << 30);
+    for _ in world.numbers() {
+        world.add_client(Registers::default());
+    }
+    (world, leader, replay)
+}
+
+fn alarm_of(world: &mut World, number: Number) -> Option<Alarm> {
+    let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
+    let raised = |world: &mut World| world.truth.state().alarms.contains(&alarm);
+    world.run_until(ms(3000), raised).map(|_| alarm)
+}
+
+#[test]
+fn a_follower_that_differs_is_named_and_serves_nobody() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = with_load(seed, 3);
+        let rotten = world.numbers().into_iter().find(|number| *number != leader).unwrap();
+        world.rotten.insert(rotten);
+        let alarm = alarm_of(&mut world, rotten).expect("the next audit finds it");
+        world.run(ms(100));
+        let put = world.plain_put("refused");
+        assert_eq!(world.probe(rotten, put).unwrap_err(), Failure::Corrupt);
+        let put = world.plain_put("served");
+        world.probe(leader, put).expect("the others go on");
+        assert_eq!(world.truth.state().alarms.len(), 1, "nobody else is named");
+
+        world.rotten.clear();
+        world.probe(leader, Request::Write(Command::LowerAlarm(alarm))).expect("a person decides");
+        world.run(ms(100));
+        let put = world.plain_put("served again");
+        world.probe(rotten, put).expect("it serves again");
+    }
+}
+
+#[test]
+fn a_raft_leader_that_differs_gives_the_leadership_away() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = with_load(seed, 5);
+        world.rotten.insert(leader);
+        alarm_of(&mut world, leader).expect("the next audit finds it");
+        let gone = |world: &mut World| world.leader().is_some_and(|new| new != leader);
+        world.run_until(ms(1000), gone).expect("another leads");
+        assert_eq!(world.truth.state().alarms.len(), 1, "the majority is right");
+    }
+}
+
+#[test]
+fn a_member_that_is_silent_does_not_make_a_raft_leader_right() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = with_load(seed, 4);
+        let silent = world.numbers().into_iter().find(|number| *number != leader).unwrap();
+        world.crash(silent);
+        world.rotten.insert(leader);
+        alarm_of(&mut world, leader).expect("two against one");
+        world.run(ms(1000));
+        assert_eq!(world.truth.state().alarms.len(), 1, "those two are right");
+    }
+}
+
+#[test]
+fn members_that_all_differ_do_not_pass_the_leadership_around() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = serving(seed, 3, 2 << 30);
+        for number in world.numbers() {
+            let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
+            world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+        }
+        world.run(ms(1000));
+        let term = replica(&world, world.leader().expect("somebody leads")).term();
+        world.run(ms(2000));
+        let leader = world.leader().expect("somebody leads");
+        assert_eq!(replica(&world, leader).term(), term, "nobody would be better");
+    }
+}
+
+#[test]
+fn a_raft_leader_that_differs_makes_way_for_one_that_does_not() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = serving(seed, 5, 2 << 30);
+        let sound = world.numbers().into_iter().rfind(|number| *number != leader).unwrap();
+        let all = world.numbers();
+        for number in all.into_iter().filter(|number| *number != sound && *number != leader) {
+            let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
+            world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+        }
+        let term = replica(&world, leader).term();
+        let alarm = Alarm { member: id(leader), kind: AlarmKind::Corrupt };
+        world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+        world.run(ms(1000));
+        assert_eq!(world.leader(), Some(sound));
+        assert_eq!(replica(&world, sound).term().0, term.0 + 1, "at the first attempt");
+    }
+}
+
+#[test]
+fn a_member_that_differs_is_alive() {
+    let (mut world, leader, _replay) = serving(1, 3, 2 << 30);
+    let alarm = Alarm { member: id(leader), kind: AlarmKind::Corrupt };
+    world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+    world.run(ms(200));
+    let ask = |consistency| Request::Read(Read::Freshness, consistency);
+    world.probe(leader, ask(Consistency::Serializable)).expect("its loop answers");
+    let fit = world.probe(leader, ask(Consistency::Linearizable));
+    assert_eq!(fit.unwrap_err(), Failure::Corrupt, "and it is not fit to serve");
+}
+
+#[test]
+fn a_quiet_cluster_is_not_audited_again_and_again() {
+    let (mut world, ..) = serving(1, 3, 2 << 30);
+    world.run(ms(3000));
+    let before = world.counts.of("audited");
+    world.run(ms(5000));
+    assert_eq!(world.counts.of("audited"), before);
+    assert!(before > 0, "what was announced at the start was audited");
+}
+
+/// A kilobyte, different each time.
+fn put(world: &mut World, key: usize, lease: Option<LeaseId>) -> Request {
+    let mut value = world.fresh_value().into_bytes();
+    value.resize(1000, b'.');
+    Request::Write(Command::Put(Put {
+        key: Bytes::from(format!("key {key}")),
+        value: Some(value.into()),
+        lease: PutLease::Set(lease),
+        prev_kv: false,
+    }))
+}
+
+fn write(
+    world: &mut World,
+    member: Number,
+    key: usize,
+    lease: Option<LeaseId>,
+) -> Result<tenure_replica::Reply, Failure> {
+    let put = put(world, key, lease);
+    world.probe(member, put)
+}
+
+#[test]
+fn a_full_store_takes_what_sessions_need_and_recovers_by_itself() {
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = serving(seed, 3, 100_000);
+        let other = world.numbers().into_iter().find(|number| *number != leader).unwrap();
+        let full = (0..).find_map(|key| write(&mut world, other, key, None).err());
+        assert_eq!(full, Some(Failure::NoSpace));
+        let raised = |world: &mut World| world.truth.state().is_full();
+        world.run_until(ms(1000), raised).expect("everybody is told");
+        world.run(ms(100));
+        let warned = |(_, _, notice): &(_, _, Notice)| matches!(notice, Notice::SpaceLow { .. });
+        assert!(world.notices.iter().any(warned), "the log warned before");
+        assert_eq!(write(&mut world, leader, 0, None).unwrap_err(), Failure::NoSpace);
+
+        let lease = LeaseId(7);
+        let grant = Command::LeaseGrant { id: lease, ttl_secs: 600 };
+        world.probe(other, Request::Write(grant)).expect("a session begins");
+        write(&mut world, other, 100_000, Some(lease)).expect("a candidate stands in line");
+        let reserve = (0..1000).find_map(|key| write(&mut world, other, key, Some(lease)).err());
+        assert_eq!(reserve, Some(Failure::NoSpace), "the reserve has an end");
+
+        let everything = DeleteRange { span: Span::prefix(Bytes::from("key")), prev_kv: false };
+        world.probe(other, Request::Write(Command::DeleteRange(everything))).expect("room is made");
+        let revision = world.truth.state().store.revision();
+        world.probe(other, Request::Write(Command::Compact(revision))).expect("and freed");
+        let lowered = |world: &mut World| !world.truth.state().is_full();
+        world.run_until(ms(3000), lowered).expect("the alarm ends by itself");
+        world.run(ms(100));
+        write(&mut world, other, 0, None).expect("there is room again");
+    }
+}
+
+#[test]
+fn history_older_than_its_retention_is_compacted() {
+    let _replay = Replay::of_test(1);
+    let mut world = World::with(1, 3, |config| {
+        config.retention = Retention::Period(std::time::Duration::from_secs(10));
+    });
+    world.start_all();
+    world.must_lead_within(ms(1500));
+    let leader = world.leader().unwrap();
+    for key in 0..50 {
+        write(&mut world, leader, key, None).expect("it is written");
+    }
+    let written = world.truth.state().store.revision();
+    world.run(ms(8000));
+    assert!(replica(&world, leader).state().store.compacted() < written, "it is not so old yet");
+    let compacted = |world: &mut World| world.truth.state().store.compacted() >= written;
+    world.run_until(ms(6000), compacted).expect("it is old now");
+}

@@ -1,0 +1,164 @@
+//! Who serves, and what those answer who cannot.
+
+use tenure_api::{Failure, MemberId};
+use tenure_replica::{Answer, Consistency, Read, Request};
+
+use crate::seeds;
+use tenure_lab::{
+    cluster::{
+        World,
+        clients::{Client, Mover, Registers},
+        member::Number,
+        scenario::Replay,
+    },
+    engine::ms,
+    invariants::one_answer::Open,
+};
+
+pub fn started(seed: u64, members: u64) -> (World, Number, Replay) {
+    let replay = Replay::of_test(seed);
+    let mut world = World::new(seed, members);
+    world.start_all();
+    world.must_lead_within(ms(1500));
+    world.run(ms(500));
+    let leader = world.leader().expect("somebody leads after half a second");
+    (world, leader, replay)
+}
+
+fn fresh_read() -> Request {
+    Request::Read(Read::Freshness, Consistency::Linearizable)
+}
+
+#[test]
+fn a_minority_refuses_promptly() {
+    for seed in seeds(6) {
+        for with_leader in [true, false] {
+            let (mut world, leader, _replay) = started(seed, 3);
+            let alone = if with_leader { leader } else { 1 + leader % 3 };
+            world.isolate(alone);
+            // Long enough to notice, and then to lose patience.
+            world.run(ms(1000) + ms(1300));
+            let put = world.plain_put("alone");
+            for request in [put, fresh_read()] {
+                let (took, answer) = world.timed_probe(alone, request);
+                assert_eq!(answer.err(), Some(Failure::NoLeader));
+                assert!(took < ms(20), "the refusal took {took:?}");
+            }
+            let stale = Request::Read(Read::Freshness, Consistency::Serializable);
+            world.probe(alone, stale).expect("what a member has it can always tell");
+        }
+    }
+}
+
+#[test]
+fn requests_in_a_minority_are_answered_soon_after_it_is_cut_off() {
+    for seed in seeds(6) {
+        let (mut world, leader, _replay) = started(seed, 3);
+        let alone = 1 + leader % 3;
+        world.isolate(alone);
+        world.run(ms(100));
+        let (took, answer) = world.timed_probe(alone, fresh_read());
+        assert_eq!(answer.err(), Some(Failure::NoLeader));
+        assert!(took < ms(2600), "the refusal took {took:?}");
+    }
+}
+
+/// A and B cannot hear each other, C hears both.
+#[test]
+fn a_partial_partition_keeps_serving() {
+    for seed in seeds(6) {
+        let (mut world, leader, _replay) = started(seed, 3);
+        let (b, c) = (1 + leader % 3, 1 + (leader + 1) % 3);
+        for (a, b) in [(leader, b), (b, leader)] {
+            world.net.cut(a, b);
+        }
+        let term = world.members[&leader].process.as_ref().unwrap().replica.term();
+        for _ in 0..20 {
+            for member in [leader, c] {
+                let put = world.plain_put("partial");
+                let (took, answer) = world.timed_probe(member, put);
+                assert!(answer.is_ok(), "{answer:?}");
+                assert!(took < ms(100), "a write took {took:?}");
+            }
+            world.run(ms(300));
+        }
+        let now = world.members[&leader].process.as_ref().unwrap().replica.term();
+        assert_eq!(now, term, "whoever is half cut off does not disturb the leader");
+    }
+}
+
+/// Clients whose requests may not fail.
+struct Demanding(Registers);
+
+impl Client for Demanding {
+    fn turn(&mut self, me: usize, world: &mut World) {
+        self.0.turn(me, world);
+    }
+
+    fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
+        let expected = [Failure::Compacted, Failure::FutureRevision];
+        if let Err(failure) = answer.result {
+            assert!(expected.contains(&failure), "{:?} failed: {failure}", open.request);
+        }
+        self.0.answered(me, world, open, answer);
+    }
+}
+
+#[test]
+fn no_request_fails_while_the_leadership_moves_about() {
+    let mut moved = 0;
+    for seed in seeds(6) {
+        let (mut world, _, _replay) = started(seed, 3);
+        for _ in 0..6 {
+            world.add_client(Demanding(Registers::default()));
+        }
+        world.add_client(Mover);
+        world.run(ms(4000));
+        moved += world.counts.of("leader_moved");
+        world.come_to_rest();
+    }
+    assert!(moved > 0);
+}
+
+#[test]
+fn no_request_fails_when_a_leader_hands_over_before_it_stops() {
+    for members in [3, 5] {
+        for seed in seeds(6) {
+            let (mut world, leader, _replay) = started(seed, members);
+            for _ in 0..6 {
+                world.add_client(Demanding(Registers::default()));
+            }
+            world.run(ms(300));
+            world.hand_over(leader);
+            let gone =
+                world.run_until(ms(300), |world| world.leader().is_some_and(|now| now != leader));
+            assert!(gone.is_some(), "the leader does not hand over");
+            world.run(ms(500));
+            world.come_to_rest();
+        }
+    }
+}
+
+/// The best successor on paper cannot write its vote: it answers heartbeats, and has all entries.
+#[test]
+fn a_leader_hands_over_to_another_if_the_first_choice_cannot_lead() {
+    for seed in seeds(6) {
+        let (mut world, leader, _replay) = started(seed, 3);
+        let first = world.numbers().into_iter().find(|number| *number != leader).unwrap();
+        world.stall_disk(first, ms(60_000));
+        world.hand_over(leader);
+        let gone =
+            world.run_until(ms(700), |world| world.leader().is_some_and(|now| now != leader));
+        assert!(gone.is_some(), "the leader insists on its first choice");
+    }
+}
+
+#[test]
+fn moving_the_leadership_to_strangers_is_refused() {
+    let (mut world, leader, _replay) = started(1, 3);
+    let stranger = world.probe(leader, Request::MoveLeader(MemberId(99)));
+    assert_eq!(stranger.err(), Some(Failure::BadLeaderTransferee));
+    let follower = 1 + leader % 3;
+    let request = Request::MoveLeader(MemberId(follower));
+    assert_eq!(world.probe(follower, request).err(), Some(Failure::NotLeader));
+}

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 pub use etcd::Etcd;
 pub use join::{Grant, HeldName, Join, Mode};
-pub use native::Native;
+pub use native::{Attached, Heard, Native, Reach, Wire};
 pub use observe::{Candidate, Observation, Sight, Tenure};
 use tenure_api::LeaseId;
 

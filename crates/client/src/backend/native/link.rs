@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use pb::session_request::Does;
 use pb::session_response::Says;
 use tenure_api::wire::tenure::v1 as pb;
 use tokio::sync::{mpsc, oneshot, watch};
-use tonic::Streaming;
 
 use super::exchange::Exchange;
+use super::wire::{Attached, Heard, Wire};
 use crate::backend::{Link, Opening};
 use crate::chance::{Backoff, Chance};
-use crate::grpc::{Client, ClientError, Code};
+use crate::grpc::{ClientError, Code};
 use crate::host::Host;
 use crate::{EngineError, Loss};
 
@@ -28,7 +29,7 @@ const SCATTERS_PER_TTL: u32 = 20;
 /// What the task that keeps the stream shares with those who speak.
 #[derive(Debug)]
 pub(super) struct Shared {
-    members: Vec<Client>,
+    members: Vec<Arc<dyn Wire>>,
     opening: Opening,
     /// How long one attempt to attach may take.
     patience: Duration,
@@ -74,7 +75,7 @@ impl Talk {
 pub(super) struct Stream {
     turn: usize,
     out: mpsc::UnboundedSender<pb::SessionRequest>,
-    answers: Streaming<pb::SessionResponse>,
+    answers: Heard<pb::SessionResponse>,
     pub(super) opened: pb::SessionOpened,
     /// When that was said.
     revision: i64,
@@ -89,7 +90,7 @@ pub(super) enum NotAttached {
 }
 
 impl Shared {
-    pub(super) fn new(members: Vec<Client>, opening: Opening, patience: Duration) -> Shared {
+    pub(super) fn new(members: Vec<Arc<dyn Wire>>, opening: Opening, patience: Duration) -> Shared {
         Shared {
             members,
             opening,
@@ -144,13 +145,13 @@ impl Shared {
         };
         let member = &self.members[turn % self.members.len()];
         let attached = async {
-            let (out, mut answers) =
-                member.sessions().attach(open).await.map_err(NotAttached::Failed)?;
+            let Attached { ask: out, mut answers } =
+                member.attach(open).await.map_err(NotAttached::Failed)?;
             loop {
-                let (revision, said) = match answers.message().await {
-                    Ok(Some(said)) => (said.header.map_or(0, |header| header.revision), said.says),
-                    Ok(None) => return Err(NotAttached::Failed(broken("the stream has ended"))),
-                    Err(status) => return Err(NotAttached::Failed(of_status(&status))),
+                let (revision, said) = match answers.next().await {
+                    Some(Ok(said)) => (said.header.map_or(0, |header| header.revision), said.says),
+                    None => return Err(NotAttached::Failed(broken("the stream has ended"))),
+                    Some(Err(error)) => return Err(NotAttached::Failed(error)),
                 };
                 match said {
                     Some(Says::Opened(opened)) => {
@@ -177,12 +178,12 @@ impl Shared {
     pub(super) async fn confirm_stopped(&self, session: i64) -> Result<(), EngineError> {
         let mut failed = None;
         for member in &self.members {
-            match member.sessions().end(session, true).await {
+            match member.end(session, true).await {
                 Ok(_) => return Ok(()),
                 Err(error) => failed = Some(error.into()),
             }
         }
-        Err(failed.expect("a client has members"))
+        Err(failed.expect("there are members"))
     }
 
     /// Makes a stream the one that is spoken on: first everything that was not answered yet.
@@ -265,11 +266,11 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
         let said = tokio::select! {
             // What was said is heard, also on a stream that is given up: it may be an end.
             biased;
-            said = stream.answers.message() => said,
+            said = stream.answers.next() => said,
             _ = abandoned.wait_for(|abandoned| *abandoned >= number) => return None,
         };
         match said {
-            Ok(Some(said)) => {
+            Some(Ok(said)) => {
                 let Some(says) = said.says else { continue };
                 let revision = said.header.map_or(0, |header| header.revision);
                 let mut talk = shared.talk();
@@ -280,24 +281,13 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
                     return over;
                 }
             }
-            Ok(None) => return None,
-            Err(status) => {
-                let auth = matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated);
+            None => return None,
+            Some(Err(error)) => {
+                let denied = [Code::PermissionDenied, Code::Unauthenticated].map(Some);
+                let auth = denied.contains(&error.code());
                 return auth.then_some(Loss::AuthLost);
             }
         }
-    }
-}
-
-fn of_status(status: &tonic::Status) -> ClientError {
-    match status.code() {
-        code @ (Code::Unimplemented
-        | Code::PermissionDenied
-        | Code::Unauthenticated
-        | Code::InvalidArgument) => {
-            ClientError::Refused { code, text: status.message().to_owned() }
-        }
-        code => ClientError::Unavailable { code, text: status.message().to_owned() },
     }
 }
 

@@ -9,9 +9,10 @@ use tenure_api::wire::tenure::v1 as pb;
 
 use super::link::{self, NotAttached, Shared, Stream, unanswered};
 use super::place::NativePlace;
+use super::wire::Wire;
 use super::words;
 use crate::backend::{BackendSession, Boxed, Join, Link, Mode, Opened, Opening, Place, RenewError};
-use crate::grpc::{Client, ClientError};
+use crate::grpc::ClientError;
 use crate::host::Leash;
 use crate::{AcquireError, EngineError, LineName, Loss};
 
@@ -30,8 +31,10 @@ pub(super) struct NativeSession {
 }
 
 /// Opens a session on the first member that grants one.
-pub(super) async fn open(client: Client, opening: Opening) -> Result<Opened, EngineError> {
-    let members: Vec<Client> = client.each_member().map(|(_, member)| member).collect();
+pub(super) async fn open(
+    members: Vec<Arc<dyn Wire>>,
+    opening: Opening,
+) -> Result<Opened, EngineError> {
     let host = Arc::clone(&opening.host);
     let patience = opening.ttl / ATTACHES_PER_TTL;
     let shared = Arc::new(Shared::new(members, opening, patience));
@@ -50,7 +53,7 @@ pub(super) async fn open(client: Client, opening: Opening) -> Result<Opened, Eng
             }
         }
     }
-    Err(failed.expect("a client has members"))
+    Err(failed.expect("there are members"))
 }
 
 fn opened(shared: Arc<Shared>, stream: Stream) -> Arc<dyn BackendSession> {

@@ -3,6 +3,9 @@
 // Rooms here are read, not linked against: names and module texts say it.
 #![allow(missing_docs)]
 
+pub mod algorithms;
 pub mod cluster;
 pub mod engine;
+pub mod faults;
 pub mod invariants;
+pub mod stage;

@@ -151,17 +151,20 @@ impl World {
             }
             Fault::StalledDisk => self.stall_disk(one, duration),
             Fault::Reset if one != other => self.reset(one, other),
-            Fault::Loss => self.weather(Weather { loss: 100, ..self.net.weather }, duration),
+            Fault::Loss => self.weather(Weather { loss: 100, ..self.net.links.weather }, duration),
             Fault::Duplicates => {
-                self.weather(Weather { duplicates: 100, ..self.net.weather }, duration);
+                self.weather(Weather { duplicates: 100, ..self.net.links.weather }, duration);
             }
             Fault::Reordering => {
                 let delay_max = ms(20);
-                self.weather(Weather { reordered: 500, delay_max, ..self.net.weather }, duration);
+                self.weather(
+                    Weather { reordered: 500, delay_max, ..self.net.links.weather },
+                    duration,
+                );
             }
             Fault::SlowNet => {
                 let (delay_min, delay_max) = (ms(5), ms(60));
-                self.weather(Weather { delay_min, delay_max, ..self.net.weather }, duration);
+                self.weather(Weather { delay_min, delay_max, ..self.net.links.weather }, duration);
             }
             Fault::SnapshotFailure => {
                 self.snapshot_failures = 500;
@@ -194,7 +197,7 @@ impl World {
 
     pub fn cut(&mut self, links: Vec<(Number, Number)>, duration: Duration) {
         for (from, to) in &links {
-            self.net.cut(*from, *to);
+            self.net.links.cut(*from, *to);
         }
         self.agenda.after(duration, Happening::Undo(Undo::Mend(links)));
     }
@@ -202,8 +205,8 @@ impl World {
     /// One member hears nobody and is heard by nobody; nobody is told.
     pub fn isolate(&mut self, number: Number) {
         for other in self.numbers().into_iter().filter(|other| *other != number) {
-            self.net.cut(number, other);
-            self.net.cut(other, number);
+            self.net.links.cut(number, other);
+            self.net.links.cut(other, number);
         }
     }
 
@@ -213,19 +216,21 @@ impl World {
     }
 
     fn weather(&mut self, weather: Weather, duration: Duration) {
-        self.net.weather = weather;
+        self.net.links.weather = weather;
         self.agenda.after(duration, Happening::Undo(Undo::FairWeather));
     }
 
     pub(super) fn undo(&mut self, undo: Undo) {
         match undo {
-            Undo::Mend(links) => links.into_iter().for_each(|(from, to)| self.net.mend(from, to)),
+            Undo::Mend(links) => {
+                links.into_iter().for_each(|(from, to)| self.net.links.mend(from, to))
+            }
             Undo::FastDisk(member) => self.member_mut(member).disk.flush = FAST,
             Undo::Unstall(member) => {
                 let disk = &mut self.member_mut(member).disk;
                 disk.stalls = disk.stalls.saturating_sub(1);
             }
-            Undo::FairWeather => self.net.weather = Weather::default(),
+            Undo::FairWeather => self.net.links.weather = Weather::default(),
             Undo::SnapshotsSucceed => self.snapshot_failures = 0,
         }
     }
@@ -233,8 +238,8 @@ impl World {
     /// Everything is well from now on, and everybody is there.
     pub fn heal(&mut self) {
         self.rough = false;
-        self.net.mend_all();
-        self.net.weather = Weather::default();
+        self.net.links.mend_all();
+        self.net.links.weather = Weather::default();
         self.snapshot_failures = 0;
         for number in self.numbers() {
             let member = self.member_mut(number);

@@ -342,8 +342,8 @@ impl World {
         message: RaftMessage,
     ) {
         let mark = message.snapshot.clone().expect("only snapshots travel this way");
-        let passes = self.net.carries(from, to) && !self.net.is_cut(from.0, to.0);
-        let lost = self.dice.chance(self.net.weather.loss);
+        let passes = self.net.carries(from, to) && !self.net.links.is_cut(from.0, to.0);
+        let lost = self.dice.chance(self.net.links.weather.loss);
         let chunks = self.snapshot_of(from.0, &mark);
         let good = passes && !lost && chunks.is_some();
         self.arrive(from.0, from.1, Input::SnapshotSent(id(to.0), good));
@@ -354,7 +354,7 @@ impl World {
         let state = Box::new(thaw(&chunks));
         let receiver = self.members.get_mut(&to.0).expect("only members receive");
         receiver.disk.save(mark, chunks);
-        if self.dice.chance(self.net.weather.duplicates) {
+        if self.dice.chance(self.net.links.weather.duplicates) {
             // A sender that gave up too early sends it again.
             self.counts.count("snapshot_again");
             let delay = self.dice.duration(us(100), ms(300));

@@ -1,8 +1,4 @@
-//! The network: one link in each direction between any two members.
-//!
-//! A link is a TCP connection: what arrives, arrives in order and once. That it can lose, repeat and
-//! reorder all the same are faults, to be switched on. A link that is cut says nothing: neither side
-//! learns of it.
+//! The network between members: links, and the connections that stand on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +6,12 @@ use tenure_replica::Moment;
 
 use crate::{
     cluster::member::Number,
-    engine::{Counts, Dice, Weather},
+    engine::{Counts, Dice, Links},
 };
 
 #[derive(Debug, Default)]
 pub struct Net {
-    pub weather: Weather,
-    /// Cut directions, with how many faults cut them.
-    cut: BTreeMap<(Number, Number), u32>,
-    /// When the last thing sent on a link arrives.
-    last_arrival: BTreeMap<(Number, Number), Moment>,
+    pub links: Links,
     /// Connections that stand, with the lives of both ends.
     connected: BTreeMap<(Number, Number), (u64, u64)>,
     /// Who believes to be connected with whom.
@@ -40,63 +32,10 @@ impl Net {
         dice: &mut Dice,
         counts: &mut Counts,
     ) -> Vec<Moment> {
-        if self.is_cut(from, to) || !self.connected.contains_key(&pair(from, to)) {
+        if !self.is_connected(from, to) {
             return vec![];
         }
-        if dice.chance(self.weather.loss) {
-            counts.count("loss");
-            return vec![];
-        }
-        let mut arrivals = vec![self.arrival(now, from, to, dice, counts)];
-        if dice.chance(self.weather.duplicates) {
-            counts.count("duplicate");
-            arrivals.push(self.arrival(now, from, to, dice, counts));
-        }
-        arrivals
-    }
-
-    /// When something that cannot get lost arrives.
-    pub fn arrival(
-        &mut self,
-        now: Moment,
-        from: Number,
-        to: Number,
-        dice: &mut Dice,
-        counts: &mut Counts,
-    ) -> Moment {
-        let delay = self.weather.delay(dice);
-        let last = self.last_arrival.entry((from, to)).or_default();
-        let mut arrival = now + delay;
-        if arrival < *last {
-            if dice.chance(self.weather.reordered) {
-                counts.count("reorder");
-            } else {
-                arrival = *last;
-            }
-        }
-        *last = (*last).max(arrival);
-        arrival
-    }
-
-    pub fn is_cut(&self, from: Number, to: Number) -> bool {
-        self.cut.contains_key(&(from, to))
-    }
-
-    pub fn cut(&mut self, from: Number, to: Number) {
-        *self.cut.entry((from, to)).or_default() += 1;
-    }
-
-    pub fn mend(&mut self, from: Number, to: Number) {
-        if let Some(count) = self.cut.get_mut(&(from, to)) {
-            *count -= 1;
-            if *count == 0 {
-                self.cut.remove(&(from, to));
-            }
-        }
-    }
-
-    pub fn mend_all(&mut self) {
-        self.cut.clear();
+        self.links.arrivals(now, from, to, dice, counts)
     }
 
     /// Whether messages of these lives can pass.

@@ -72,7 +72,7 @@ impl World {
         self.log(|| format!("m{number} crashes"));
         for other in self.numbers() {
             self.net.disbelieve(number, other);
-            if self.net.disconnect(number, other) && !self.net.is_cut(number, other) {
+            if self.net.disconnect(number, other) && !self.net.links.is_cut(number, other) {
                 self.tell_lost(other, number);
             }
         }
@@ -90,7 +90,7 @@ impl World {
             return;
         }
         let now = self.now();
-        let at = self.net.arrival(now, gone, observer, &mut self.dice, &mut self.counts);
+        let at = self.net.links.arrival(now, gone, observer, &mut self.dice, &mut self.counts);
         self.arrive_at(at, observer, Input::Lost(id(gone)));
     }
 
@@ -114,7 +114,7 @@ impl World {
         if self.net.is_connected(a, b) {
             return;
         }
-        if !self.net.is_cut(a, b) && !self.net.is_cut(b, a) {
+        if !self.net.links.is_cut(a, b) && !self.net.links.is_cut(b, a) {
             for (caller, called) in [(a, b), (b, a)] {
                 if self.has_let_go(called, caller) {
                     return self.hand_in(caller, Input::Removed);
@@ -126,7 +126,7 @@ impl World {
                 return;
             }
         }
-        if self.net.is_cut(a, b) || self.net.is_cut(b, a) {
+        if self.net.links.is_cut(a, b) || self.net.links.is_cut(b, a) {
             self.agenda.after(CONNECT_INTERVAL, Happening::Connect(a, b));
             return;
         }
@@ -135,10 +135,11 @@ impl World {
         for (observer, peer) in [(a, b), (b, a)] {
             // Whoever did not hear of the end of the connection before hears of it now.
             if self.net.believe(observer, peer) {
-                let at = self.net.arrival(now, peer, observer, &mut self.dice, &mut self.counts);
+                let at =
+                    self.net.links.arrival(now, peer, observer, &mut self.dice, &mut self.counts);
                 self.arrive_at(at, observer, Input::Lost(id(peer)));
             }
-            let at = self.net.arrival(now, peer, observer, &mut self.dice, &mut self.counts);
+            let at = self.net.links.arrival(now, peer, observer, &mut self.dice, &mut self.counts);
             self.arrive_at(at, observer, Input::Connected(id(peer)));
         }
     }

@@ -22,7 +22,7 @@ use crate::{
         net::Net,
         truth::Truth,
     },
-    engine::{Agenda, Counts, Dice, Trace, ms, us},
+    engine::{Agenda, Counts, Dice, Event, Trace, ms, us},
     invariants::{Invariants, leases_end, one_answer::Open},
 };
 
@@ -138,7 +138,7 @@ impl World {
     }
 
     pub fn log(&mut self, line: impl FnOnce() -> String) {
-        self.trace.line(self.agenda.now(), line);
+        self.trace.event(self.agenda.now(), || Event::new("line", line()));
     }
 
     /// Lets so much time pass.

@@ -4,20 +4,38 @@
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts(BTreeMap<&'static str, u64>);
+pub struct Counts {
+    by_name: BTreeMap<&'static str, u64>,
+    blows: u64,
+}
 
 impl Counts {
     pub fn count(&mut self, what: &'static str) {
-        *self.0.entry(what).or_default() += 1;
+        *self.by_name.entry(what).or_default() += 1;
+    }
+
+    /// A blow of a script fell.
+    pub fn blow(&mut self, what: &'static str) {
+        self.blows += 1;
+        self.count(what);
+    }
+
+    /// How many blows fell.
+    pub fn blows(&self) -> u64 {
+        self.blows
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.by_name.iter().map(|(what, count)| (*what, *count))
     }
 
     pub fn of(&self, what: &str) -> u64 {
-        self.0.get(what).copied().unwrap_or(0)
+        self.by_name.get(what).copied().unwrap_or(0)
     }
 
     pub fn add(&mut self, other: &Counts) {
-        for (what, count) in &other.0 {
-            *self.0.entry(what).or_default() += count;
+        for (what, count) in &other.by_name {
+            *self.by_name.entry(what).or_default() += count;
         }
     }
 

@@ -1,23 +1,28 @@
 //! One thread, virtual time, one seed: what every world of the lab is made of.
 //!
 //! - [`Agenda`]: what will happen, and when; the only clock.
+//! - [`Clock`]: what one process would read; two clocks never agree.
 //! - [`Dice`]: the only source of chance.
-//! - [`Weather`]: what the network does to what is sent.
+//! - [`Links`], [`Weather`]: what the network does to what is sent.
 //! - [`Trace`]: what happened, for people and for programs.
 //! - [`Counts`]: how often; what was switched on and never happened proves nothing.
 
 mod agenda;
+mod clock;
 mod counts;
 mod dice;
+mod links;
 mod trace;
 mod weather;
 
 use std::time::Duration;
 
 pub use agenda::Agenda;
+pub use clock::Clock;
 pub use counts::Counts;
 pub use dice::Dice;
-pub use trace::Trace;
+pub use links::{End, Links};
+pub use trace::{Event, Form, Trace};
 pub use weather::Weather;
 
 /// So many milliseconds.

@@ -64,7 +64,7 @@ fn two_ask_for_one_vote(seed: u64, canary: Option<Canary>) {
     let new = world.leader().unwrap();
     let voter = world.numbers().into_iter().find(|number| ![old, new].contains(number)).unwrap();
     world.crash(voter);
-    world.net.mend_all();
+    world.net.links.mend_all();
     world.isolate(new);
     world.start(voter);
     world.run(ms(3000));

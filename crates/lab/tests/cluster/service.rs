@@ -70,7 +70,7 @@ fn a_partial_partition_keeps_serving() {
         let (mut world, leader, _replay) = started(seed, 3);
         let (b, c) = (1 + leader % 3, 1 + (leader + 1) % 3);
         for (a, b) in [(leader, b), (b, leader)] {
-            world.net.cut(a, b);
+            world.net.links.cut(a, b);
         }
         let term = world.members[&leader].process.as_ref().unwrap().replica.term();
         for _ in 0..20 {

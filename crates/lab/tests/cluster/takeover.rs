@@ -105,7 +105,7 @@ fn a_leader_that_is_silently_cut_off_is_replaced_and_steps_down() {
             let old = world.members[&leader].process.as_ref().unwrap().replica.status();
             assert!(old.leader.is_none(), "cut off, it still believes in {:?}", old.leader);
             assert_eq!(old.term, term, "pre-vote keeps the term of who is cut off");
-            world.net.mend_all();
+            world.net.links.mend_all();
             world.must_serve_within(ms(300));
         }
     }

@@ -1,0 +1,57 @@
+//! Every way to choose a leader, good and bad, as message-passing programs on one [`stage`](crate::stage).
+//!
+//! One file each. An [`Algorithm`] says what it promises and how to cast it for any number of contenders;
+//! its [`Scenario`]s are the stories that show it at its best and where it breaks, each with the blows
+//! that break it and the promises that are broken then. What it costs and how it fares is measured, by
+//! the same experiments for all ([`compare`](crate::compare)); nothing of that is written down here.
+
+mod bully;
+mod scenario;
+
+use std::time::Duration;
+
+pub use scenario::{Outcome, Scenario};
+
+use crate::stage::{Play, Promise};
+
+/// What an algorithm is cast for.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub seed: u64,
+    /// How many may lead.
+    pub contenders: usize,
+}
+
+/// One way to choose a leader.
+#[derive(Clone, Copy, Debug)]
+pub struct Algorithm {
+    pub name: &'static str,
+    /// In one sentence.
+    pub about: &'static str,
+    /// Where it comes from.
+    pub origin: &'static str,
+    /// What it promises as long as nothing worse happens than what it was made for.
+    pub promises: &'static [Promise],
+    /// How many contenders it is shown with.
+    pub contenders: usize,
+    /// How long it takes at most, from the start or from the leader's death, until somebody leads; none
+    /// if that may be never.
+    pub patience: Option<Duration>,
+    pub cast: fn(&Setup) -> Box<dyn Play>,
+}
+
+/// All of them, in the order in which one would explain them.
+pub const ALGORITHMS: &[&Algorithm] = &[&bully::BULLY];
+
+/// All stories, by algorithm.
+pub const SCENARIOS: &[&[Scenario]] = &[bully::SCENARIOS];
+
+/// The algorithm of that name.
+pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
+    ALGORITHMS.iter().copied().find(|algorithm| algorithm.name == name)
+}
+
+/// The story of that name.
+pub fn scenario(name: &str) -> Option<&'static Scenario> {
+    SCENARIOS.iter().copied().flatten().find(|scenario| scenario.name == name)
+}

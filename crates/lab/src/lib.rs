@@ -8,4 +8,5 @@ pub mod cluster;
 pub mod engine;
 pub mod faults;
 pub mod invariants;
+pub mod recipes;
 pub mod stage;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wire::ByGrpc;
-pub use wire::{Attached, Heard, Reach, Wire};
+pub use wire::{Attached, Heard, Reach, Wire, stream_error};
 
 use super::{Backend, Boxed, Candidate, Observation, Opened, Opening};
 use crate::grpc::{Endpoint, Options};

@@ -122,10 +122,11 @@ impl Wire for Client {
 }
 
 fn heard<T: Send + 'static>(stream: Streaming<T>) -> Heard<T> {
-    stream.map(|said| said.map_err(|status| of_status(&status))).boxed()
+    stream.map(|said| said.map_err(|status| stream_error(&status))).boxed()
 }
 
-fn of_status(status: &tonic::Status) -> ClientError {
+/// Why a stream ended, as sessions and observers see it.
+pub fn stream_error(status: &tonic::Status) -> ClientError {
     match status.code() {
         code @ (Code::Unimplemented
         | Code::PermissionDenied

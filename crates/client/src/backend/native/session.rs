@@ -188,5 +188,7 @@ impl BackendSession for NativeSession {
 impl Drop for NativeSession {
     fn drop(&mut self) {
         self.keeping.abort();
+        // Whoever still waits for an answer, on a host that outlives the session, waits no longer.
+        self.shared.talk().exchange.end();
     }
 }

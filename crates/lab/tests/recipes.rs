@@ -5,11 +5,13 @@
 
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tenure_lab::{
     cluster::{World, faults::Fault},
     engine::{Counts, ms},
     invariants::{one_believer, one_holder, tenures_seen},
-    recipes::{scenario::Scenario, town},
+    recipes::{scenario::Scenario, script::Canary, town},
 };
 
 const CALM: Scenario = Scenario {
@@ -20,12 +22,13 @@ const CALM: Scenario = Scenario {
     rough_for: ms(4000),
     candidates: 3,
     swift: 2,
+    nobles: 3,
     electors: 2,
     lockers: 3,
     readers_and_writers: 4,
     semaphores: 4,
     multis: 3,
-    observers: 2,
+    observers: 1,
 };
 
 /// Only programs have trouble.
@@ -55,7 +58,7 @@ fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
 fn run(scenario: &Scenario, usual: u64) {
     let mut total = Counts::default();
     for seed in seeds(usual) {
-        total.add(&scenario.run(seed).counts);
+        total.add(&scenario.run(seed, None).counts);
     }
     if *seeds(usual).end() >= usual {
         total.assert_all(scenario.faults.iter().map(|fault| fault.name()));
@@ -65,7 +68,7 @@ fn run(scenario: &Scenario, usual: u64) {
         }
         total.assert_all([one_believer::NAME, one_holder::NAME, tenures_seen::NAME]);
         total.assert_all(["won", "locked", "worked", "released", "dropped", "closed"]);
-        total.assert_all(["guarded_write", "not_waited"]);
+        total.assert_all(["guarded_write", "not_waited", "ruled", "drained", "frozen"]);
     }
     println!("{}: {total:?}", scenario.name);
 }
@@ -95,12 +98,48 @@ fn who_believes_is_right_whatever_goes_wrong_with_five() {
     run(&ROUGH_FIVE, 8);
 }
 
+/// Runs a scenario with a planted bug until something is found, which must be this.
+fn finds(canary: Canary, expected: &str) {
+    std::panic::set_hook(Box::new(|_| {}));
+    let found = (1..=SEEDS_MAX).find_map(|seed| {
+        let run = AssertUnwindSafe(|| drop(ROUGH_PROGRAMS.run(seed, Some(canary))));
+        let cause = catch_unwind(run).err()?;
+        Some(cause.downcast_ref::<String>().cloned().unwrap_or_default())
+    });
+    let _ = std::panic::take_hook();
+    let found = found.unwrap_or_else(|| panic!("{canary:?} was not found in {SEEDS_MAX} seeds"));
+    assert!(found.contains(expected), "{canary:?} was found by something else: {found}");
+}
+
+/// So many seeds may pass before a planted bug shows.
+const SEEDS_MAX: u64 = 20;
+
+#[test]
+fn a_clock_that_runs_slow_is_found() {
+    finds(Canary::SlowClock, "one_holder");
+}
+
+#[test]
+fn an_observer_that_misses_something_is_found() {
+    finds(Canary::Blind, "tenures_seen");
+}
+
+#[test]
+fn a_write_without_a_guard_is_found() {
+    finds(Canary::Unguarded, "one_believer");
+}
+
+#[test]
+fn a_holder_that_does_not_listen_is_found() {
+    finds(Canary::Stubborn, "one_holder");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run_byte_for_byte() {
     let trace = |seed| {
         let mut world = World::new(seed, ROUGH.members);
         world.trace.text = Some(String::new());
-        ROUGH.play(&mut world, seed);
+        ROUGH.play(&mut world, seed, None);
         (world.trace.text.take().unwrap(), world.trace.checksum, world.counts.clone())
     };
     let (first, second) = (trace(1), trace(1));
@@ -116,6 +155,6 @@ fn replay() {
     let scenario = ALL.iter().find(|scenario| scenario.name == name);
     let scenario = scenario.unwrap_or_else(|| panic!("there is no scenario {name}"));
     for seed in seeds(1) {
-        println!("{:?}", scenario.run(seed).counts);
+        println!("{:?}", scenario.run(seed, None).counts);
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::{
     post::{Post, ProgramId},
-    script::{Notebook, Script, Stage},
+    script::{Canary, Notebook, Script, Stage},
     wire::Phone,
 };
 use crate::{
@@ -46,6 +46,7 @@ impl Program {
         post: &Post,
         notes: &Notebook,
         rest: &watch::Sender<bool>,
+        canary: Option<Canary>,
     ) {
         self.lives += 1;
         self.restarts_at = None;
@@ -61,6 +62,7 @@ impl Program {
             phone,
             notes: notes.clone(),
             rest: rest.subscribe(),
+            canary,
         };
         host.spawn((self.script)(stage));
         self.executor = Some(executor);

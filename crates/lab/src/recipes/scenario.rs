@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_replica::Moment;
 
 use super::{
-    script::{Kind, candidate, elector, locker, observer},
+    script::{Canary, Kind, THRONE, candidate, elector, locker, observer},
     town::Town,
 };
 use crate::{
@@ -25,6 +25,8 @@ pub struct Scenario {
     pub candidates: usize,
     /// Candidates whose sessions end with their connections.
     pub swift: usize,
+    /// Candidates of different rank, who want no overlap, under somebody who rules.
+    pub nobles: usize,
     pub electors: usize,
     pub lockers: usize,
     pub readers_and_writers: usize,
@@ -54,18 +56,18 @@ impl Drop for Replay {
 }
 
 impl Scenario {
-    pub fn run(&self, seed: u64) -> World {
+    pub fn run(&self, seed: u64, canary: Option<Canary>) -> World {
         let _replay = Replay(self.name, seed);
         let mut world = World::new(seed, self.members);
-        self.play(&mut world, seed);
+        self.play(&mut world, seed, canary);
         world
     }
 
-    pub fn play(&self, world: &mut World, seed: u64) {
+    pub fn play(&self, world: &mut World, seed: u64, canary: Option<Canary>) {
         // Programs proclaim what they like, more than once.
         world.invariants.written_once.values_repeat = true;
         world.start_all();
-        world.add_client_after(ms(400), self.town(seed));
+        world.add_client_after(ms(400), self.town(seed, canary));
         world.must_lead_within(ms(1500));
         world.run(ms(600));
         world.trouble(self.faults);
@@ -76,23 +78,31 @@ impl Scenario {
     }
 
     /// Everybody, each with a clock and a time to live of its own.
-    pub fn town(&self, seed: u64) -> Town {
+    pub fn town(&self, seed: u64, canary: Option<Canary>) -> Town {
         let mut dice = Dice::new(seed ^ 0x70_61_6e);
         let mut town = Town::new(self.rough_programs);
+        town.canary = canary;
+        if self.nobles > 0 {
+            town.rule_from(Moment::ZERO + ms(1200));
+        }
+        town.judge_writes_of(THRONE);
         town.judge_writes_of("crown");
         town.judge_writes_of("swift");
         town.judge_writes_of("lock");
         let mut settle = |count: usize, script: &dyn Fn(Duration) -> super::script::Script| {
             for _ in 0..count {
                 let begins = Moment::ZERO + dice.duration(ms(400), ms(900));
-                let ppm = dice.below(401) as i64 - 200;
+                let slow = canary == Some(Canary::SlowClock);
+                let ppm = if slow { -500_000 } else { dice.below(401) as i64 - 200 };
                 let ttl = dice.duration(ms(400), ms(2000));
                 town.settle(begins, ppm, script(ttl));
             }
         };
         settle(self.observers, &|_| observer("crown"));
+        settle(self.observers, &|_| observer(THRONE));
         settle(self.candidates, &|ttl| candidate("crown", ttl, false));
         settle(self.swift, &|ttl| candidate("swift", ttl, true));
+        settle(self.nobles, &|ttl| candidate(THRONE, ttl, false));
         settle(self.electors, &|ttl| elector("office", ttl.max(ms(900))));
         settle(self.lockers, &|ttl| locker("lock", Kind::Lock, ttl));
         settle(self.readers_and_writers, &|ttl| locker("book", Kind::Rw, ttl));

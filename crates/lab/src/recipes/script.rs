@@ -10,7 +10,7 @@ use std::{
 use tenure::{
     AcquireError, Doubt, Election, Engine, FencingToken, Held, LeaderElector, Leadership, Lock,
     Loss, MultiLock, Observer, RwLock, Semaphore, Session, SessionOptions,
-    backend::{Boxed, Mode},
+    backend::{Boxed, Drain, Mode},
     clock::Moment,
     elector::ElectorConfig,
     host::Host,
@@ -51,6 +51,19 @@ impl Notebook {
     }
 }
 
+/// Planted bugs. They live in the programs and around them, never in the library; each must be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// A program's clock runs at half the speed: it believes for too long.
+    SlowClock,
+    /// An observer misses a sight now and then.
+    Blind,
+    /// Writes are not guarded by their token.
+    Unguarded,
+    /// Who loses something goes on until its deadline.
+    Stubborn,
+}
+
 /// What a script is given.
 #[derive(Clone)]
 pub struct Stage {
@@ -61,6 +74,7 @@ pub struct Stage {
     pub phone: Phone,
     pub notes: Notebook,
     pub rest: watch::Receiver<bool>,
+    pub canary: Option<Canary>,
 }
 
 /// A leadership or a lock.
@@ -81,6 +95,13 @@ impl Guard {
         match self {
             Guard::Led(led) => led.deadline(),
             Guard::Held(held) => held.deadline(),
+        }
+    }
+
+    async fn drain(&self) -> Drain {
+        match self {
+            Guard::Led(led) => led.drain().await,
+            Guard::Held(held) => held.drain().await,
         }
     }
 
@@ -194,7 +215,8 @@ impl Stage {
             lease: PutLease::Set(None),
             prev_kv: false,
         };
-        let txn = Txn { compare: vec![leads], success: vec![Op::Put(put)], failure: vec![] };
+        let compare = if self.canary == Some(Canary::Unguarded) { vec![] } else { vec![leads] };
+        let txn = Txn { compare, success: vec![Op::Put(put)], failure: vec![] };
         let line = self.phone.line(self.phone.members.clone(), ms(300));
         match line.write(Command::Txn(txn)).await {
             Ok(true) => self.count("guarded_write"),
@@ -214,21 +236,35 @@ impl Stage {
     ) {
         let guard = Arc::new(guard);
         let believing = self.believe(&guard, mode, session.id(), strict);
+        let ruled = guard.tokens()[0].0 == THRONE;
         let until = self.host.now() + dice.duration(ms(10), ms(900));
         while self.host.now() < until && !self.resting() {
             let step = dice.duration(ms(5), ms(150));
             tokio::select! {
                 biased;
                 loss = guard.lost() => {
-                    drop(believing);
                     self.count("lost");
                     self.log(|| format!("loses {:?}: {loss}", guard.tokens()));
-                    return;
+                    if self.canary == Some(Canary::Stubborn) {
+                        self.host.sleep_until(guard.deadline()).await;
+                    }
+                    return drop(believing);
+                }
+                _ = guard.drain() => {
+                    self.count("drained");
+                    break;
                 }
                 () = self.told_to_rest() => {}
                 () = self.host.pause(step) => {
                     let Ok(token) = guard.may_act() else { continue };
                     match &*guard {
+                        Guard::Led(led) if ruled && dice.chance(40) => {
+                            // Who says so has stopped before.
+                            drop(believing);
+                            self.count("unhealthy");
+                            let _ = session.report_health(led.name(), false).await;
+                            return;
+                        }
                         Guard::Led(led) if dice.chance(200) => {
                             let _ = led.proclaim(format!("{}:{token}", self.identity)).await;
                         }
@@ -275,11 +311,19 @@ impl Stage {
                 self.count("session_over");
                 false
             }
+            AcquireError::Frozen { .. } => {
+                self.count("frozen");
+                self.pause(dice, 20, 200).await;
+                true
+            }
             // A place that was given up a moment ago is still being left.
             other => panic!("{} is refused what must be granted: {other}", self.identity),
         }
     }
 }
+
+/// The election in which candidates differ in rank and somebody rules.
+pub const THRONE: &str = "throne";
 
 /// Stands for an election again and again. `swift`: with sessions that end with their connection.
 pub fn candidate(name: &'static str, ttl: Duration, swift: bool) -> Script {
@@ -292,7 +336,13 @@ pub fn candidate(name: &'static str, ttl: Duration, swift: bool) -> Script {
                     if stage.resting() {
                         break;
                     }
-                    let candidate = election.candidate(stage.identity.clone());
+                    let mut candidate = election.candidate(stage.identity.clone());
+                    if name == THRONE {
+                        candidate = candidate.priority(dice.below(3) as u32).without_overlap();
+                        if dice.chance(300) {
+                            candidate = candidate.preempting();
+                        }
+                    }
                     let won = match dice.below(5) {
                         0 => candidate.try_campaign().await,
                         1 => candidate.campaign_within(dice.duration(ms(0), ms(600))).await,
@@ -437,6 +487,9 @@ pub fn observer(name: &'static str) -> Script {
                 };
                 let Ok((revision, sight)) = sight else { break };
                 stage.log(|| format!("sees {sight:?} at {revision}"));
+                if stage.canary == Some(Canary::Blind) && stage.host.seed().is_multiple_of(8) {
+                    continue;
+                }
                 stage.notes.open().seen.sees(observer, revision, sight);
             }
         })

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use tenure_replica::{
-    Answer, Moment,
+    Answer, Moment, Request,
+    command::{Command, LineCommand, Rule, Successor},
     queue::listeners::{LineNews, Listener},
 };
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ use super::{
     door::Door,
     post::{Call, CallId, Down, Parcel, Post, ProgramId, Up},
     program::Program,
-    script::{Notebook, Script},
+    script::{Canary, Notebook, Script, THRONE},
 };
 use crate::{
     cluster::{World, clients::Client, happening::Happening, member::Number},
@@ -26,6 +27,9 @@ use crate::{
 
 /// What may happen to programs.
 pub const FAULTS: [&str; 4] = ["program_crash", "program_pause", "program_cut", "program_reset"];
+
+/// Who rules has let everybody go on by then, counted from when programs were told to rest.
+const LAST_RULE_AFTER: std::time::Duration = ms(1000);
 
 pub struct Town {
     post: Post,
@@ -42,6 +46,10 @@ pub struct Town {
     elections: BTreeSet<&'static str>,
     turn_due: Option<Moment>,
     healed: bool,
+    /// When somebody rules over the throne next.
+    next_rule: Option<Moment>,
+    ruled_until: Option<Moment>,
+    pub canary: Option<Canary>,
 }
 
 impl Town {
@@ -59,6 +67,9 @@ impl Town {
             elections: BTreeSet::new(),
             turn_due: None,
             healed: false,
+            next_rule: None,
+            ruled_until: None,
+            canary: None,
         }
     }
 
@@ -68,6 +79,11 @@ impl Town {
         let mut program = Program::new(self.programs.len(), script, clock);
         program.restarts_at = Some(begins);
         self.programs.push(program);
+    }
+
+    /// From that moment on somebody rules over the throne.
+    pub fn rule_from(&mut self, moment: Moment) {
+        self.next_rule = Some(moment);
     }
 
     /// The guarded writes of this election are judged.
@@ -106,7 +122,7 @@ impl Town {
             if program.restarts_at.is_some_and(|at| at <= now) {
                 let (seed, members) = (world.dice.roll(), world.numbers());
                 world.log(|| format!("p{id} starts"));
-                program.start(seed, members, &self.post, &self.notes, &self.rest);
+                program.start(seed, members, &self.post, &self.notes, &self.rest, self.canary);
             }
         }
         if self.next_trouble.is_some_and(|at| at <= now) && world.rough {
@@ -114,6 +130,38 @@ impl Town {
             let pause = world.dice.duration(ms(30), ms(500));
             self.next_trouble = Some(now + pause);
         }
+    }
+
+    /// Somebody evicts, transfers, freezes and resumes as they please. Before the end, everybody may lead
+    /// again.
+    fn rule(&mut self, me: usize, world: &mut World) {
+        let now = world.now();
+        if world.resting {
+            self.ruled_until.get_or_insert(now + LAST_RULE_AFTER);
+        }
+        let over = self.ruled_until.is_some_and(|until| until < now);
+        if over || self.next_rule.is_none_or(|at| at > now) {
+            return;
+        }
+        let name = Bytes::from_static(THRONE.as_bytes());
+        let rule = match world.dice.below(100) {
+            _ if !world.rough => Rule::Resume(name),
+            0..30 => Rule::Evict { name, token: None },
+            30..70 => {
+                let (id, life) =
+                    (world.dice.below(self.programs.len() as u64), world.dice.between(1, 2));
+                let to = Successor::Identity(format!("p{id}/{life}"));
+                Rule::Transfer { name, to, within_ms: world.dice.between(20, 600) }
+            }
+            70..78 => Rule::Freeze(name),
+            _ => Rule::Resume(name),
+        };
+        let request = Request::Write(Command::Line(LineCommand::Rule(rule)));
+        if let Some(member) = world.some_member() {
+            world.ask(me, member, request);
+            world.counts.count("ruled");
+        }
+        self.next_rule = Some(now + world.dice.duration(ms(50), ms(600)));
     }
 
     fn trouble(&mut self, world: &mut World) {
@@ -321,12 +369,19 @@ impl Town {
         let now = world.now();
         let calls = self.calls.values().filter_map(Call::due);
         let programs = self.programs.iter().filter_map(|program| program.due(now));
-        let doors = self.doors.values().filter_map(|door| door.executor.next_timer());
+        let awake = |number: &Number| {
+            let process = world.members[number].process.as_ref();
+            process.is_some_and(|process| process.pauses == 0)
+        };
+        let doors = self.doors.iter().filter(|(number, _)| awake(number));
+        let doors = doors.filter_map(|(_, door)| door.executor.next_timer());
         let doors = doors.map(|timer| Moment::after_start(timer.since_start()));
         let trouble = self.next_trouble.filter(|_| world.rough);
+        let over = self.ruled_until.is_some_and(|until| until < now);
+        let rules = self.next_rule.filter(|_| !over);
         // A member that stands still is looked at again in a moment; and so is whether all is well.
         let look = Some(now + ms(5));
-        let all = calls.chain(programs).chain(doors).chain(trouble).chain(look);
+        let all = calls.chain(programs).chain(doors).chain(trouble).chain(rules).chain(look);
         all.min().map(|due| due.max(now + us(1)))
     }
 }
@@ -351,6 +406,7 @@ impl Client for Town {
         }
         self.turn_due = None;
         self.fates(world);
+        self.rule(me, world);
         loop {
             let arrived = self.arrivals(world);
             let ran = self.runs(me, world);

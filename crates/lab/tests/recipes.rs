@@ -68,7 +68,14 @@ fn run(scenario: &Scenario, usual: u64) {
         }
         total.assert_all([one_believer::NAME, one_holder::NAME, tenures_seen::NAME]);
         total.assert_all(["won", "locked", "worked", "released", "dropped", "closed"]);
-        total.assert_all(["guarded_write", "not_waited", "ruled", "drained", "frozen"]);
+        total.assert_all([
+            "guarded_write",
+            "not_waited",
+            "withdrawn",
+            "ruled",
+            "drained",
+            "frozen",
+        ]);
     }
     println!("{}: {total:?}", scenario.name);
 }

@@ -44,9 +44,12 @@ pub(crate) async fn acquire(
     let try_only = join.try_only;
     let place = core.session.place(join)?;
     let (answer, answered) = oneshot::channel();
+    let mut asker = Asker { answered, place: Some(Arc::clone(&place)) };
     let waiting = Waiting { core: Arc::clone(core), place, name: name.clone(), try_only, limit };
     core.host.spawn(Box::pin(waiting.run(answer)));
-    match answered.await {
+    let answer = (&mut asker.answered).await;
+    asker.place = None;
+    match answer {
         Ok(Ok(mut hold)) => {
             hold.owner = Some(Arc::clone(owner));
             // Between the server's word and now anything can have happened to the session.
@@ -57,6 +60,24 @@ pub(crate) async fn acquire(
         }
         Ok(Err(error)) => Err(error),
         Err(_) => Err(over(core.loss().unwrap_or(Loss::KeeperGone))),
+    }
+}
+
+/// Somebody who wants to know what comes of waiting. If they walk away before they do, the session may stand
+/// in that line again at once, though whoever waits for them has not heard of it yet.
+struct Asker {
+    answered: oneshot::Receiver<Result<Hold, AcquireError>>,
+    /// Absent once the answer is there.
+    place: Option<Arc<dyn Place>>,
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            // In this order: who waits must not be found waiting for a place that is given up.
+            self.answered.close();
+            place.forsake(true);
+        }
     }
 }
 

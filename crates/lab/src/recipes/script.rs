@@ -298,6 +298,23 @@ impl Stage {
         }
     }
 
+    /// What comes of waiting; nothing if this one loses its patience before, and walks away without a word.
+    async fn unless_withdrawn<T>(
+        &self,
+        limit: Duration,
+        waits: impl Future<Output = T>,
+    ) -> Option<T> {
+        let impatient = self.host.seed().is_multiple_of(4);
+        tokio::select! {
+            biased;
+            () = self.host.pause(limit), if impatient => {
+                self.count("withdrawn");
+                None
+            }
+            done = waits => Some(done),
+        }
+    }
+
     /// What was not won: whether to go on with this session.
     async fn not_won(&self, error: AcquireError, dice: &mut Dice) -> bool {
         self.log(|| format!("does not get it: {error}"));
@@ -343,11 +360,15 @@ pub fn candidate(name: &'static str, ttl: Duration, swift: bool) -> Script {
                             candidate = candidate.preempting();
                         }
                     }
-                    let won = match dice.below(5) {
-                        0 => candidate.try_campaign().await,
-                        1 => candidate.campaign_within(dice.duration(ms(0), ms(600))).await,
-                        _ => candidate.campaign().await,
+                    let limit = dice.duration(ms(0), ms(600));
+                    let won = async {
+                        match dice.below(5) {
+                            0 => candidate.try_campaign().await,
+                            1 => candidate.campaign_within(limit).await,
+                            _ => candidate.campaign().await,
+                        }
                     };
+                    let Some(won) = stage.unless_withdrawn(limit, won).await else { continue };
                     match won {
                         Ok(led) => {
                             stage.count("won");
@@ -389,7 +410,10 @@ pub fn locker(name: &'static str, kind: Kind, ttl: Duration) -> Script {
                     if stage.resting() {
                         break;
                     }
-                    let (taken, mode) = take(&session, name, kind, &mut dice).await;
+                    let limit = dice.duration(ms(0), ms(600));
+                    let taken = take(&session, name, kind, limit, &mut dice);
+                    let taken = stage.unless_withdrawn(limit, taken).await;
+                    let Some((taken, mode)) = taken else { continue };
                     match taken {
                         Ok(held) => {
                             stage.count("locked");
@@ -413,10 +437,10 @@ async fn take(
     session: &Session,
     name: &str,
     kind: Kind,
+    limit: Duration,
     dice: &mut Dice,
 ) -> (Result<Held, AcquireError>, Mode) {
     let how = dice.below(5);
-    let limit = dice.duration(ms(0), ms(600));
     match kind {
         Kind::Lock => {
             let lock = Lock::new(session, name).expect("a good name");

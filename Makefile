@@ -3,7 +3,7 @@
 CARGO ?= cargo
 TENURE = target/release/tenure
 
-.PHONY: run build test verify fix bench torture clean
+.PHONY: run build test verify fix bench torture fuzz clean
 
 ## Build and start one durable node on 127.0.0.1:2379.
 run: build
@@ -40,6 +40,12 @@ torture:
 	TENURE_SEEDS=2000 $(CARGO) nextest run --release -p tenure-lab
 	$(CARGO) build -p tenure-cli
 	TENURE_ROUNDS=300 $(CARGO) nextest run -p tenure-e2e --test run_torture
+
+## Damaged bytes against everything that reads bytes: each test until it has had its cases or its time.
+fuzz:
+	PROPTEST_CASES=$${PROPTEST_CASES:-200000} TENURE_FUZZ_SECONDS=$${TENURE_FUZZ_SECONDS:-60} \
+	  $(CARGO) nextest run -p tenure-api -p tenure-replica -p tenure-server -p tenure -p tenure-cli \
+	  -E 'binary(fuzz) | test(/\bfuzz::/) | test(/refused_or_read$$/)'
 
 clean:
 	$(CARGO) clean

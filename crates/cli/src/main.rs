@@ -19,6 +19,8 @@ use clap::FromArgMatches;
 
 use crate::exit::Exit;
 
+// Tests count what they take; see `tenure-damage`.
+#[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

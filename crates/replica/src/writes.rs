@@ -14,7 +14,7 @@ use tenure_api::{Failure, MemberId};
 
 use crate::{
     codec::Codec,
-    command::{Command, Lane, encode_batch_head},
+    command::{COMMANDS_MAX, Command, Lane, encode_batch_head},
     gather::Gather,
     input::RequestId,
     moment::Moment,
@@ -28,6 +28,8 @@ const PIPELINE_AFTER: Duration = Duration::from_millis(2);
 const BATCH_BYTES_MAX: usize = 512 << 10;
 /// A batch takes no more commands than this.
 const BATCH_COMMANDS_MAX: usize = 1024;
+const _: () =
+    assert!(4 * BATCH_COMMANDS_MAX <= COMMANDS_MAX, "a full batch of each lane can be read");
 /// Ordinary commands under way; more would only wait at the raft leader, in front of the sessions'.
 const SENT_COMMANDS_MAX: usize = 2 * BATCH_COMMANDS_MAX;
 /// Commands of a lane that may wait before more are turned away.

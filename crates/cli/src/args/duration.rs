@@ -39,8 +39,9 @@ pub(crate) fn whole_seconds(text: &str) -> Result<i64, String> {
         return Ok(seconds);
     }
     let duration = duration(text)?;
-    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    i64::try_from(seconds).map_err(|_| format!("{text:?} is too long"))
+    let seconds = duration.as_secs().checked_add(u64::from(duration.subsec_nanos() > 0));
+    let seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok());
+    seconds.ok_or_else(|| format!("{text:?} is too long"))
 }
 
 #[cfg(test)]

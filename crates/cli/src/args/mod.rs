@@ -3,6 +3,8 @@
 mod client;
 mod duration;
 mod examples;
+#[cfg(test)]
+mod fuzz;
 mod overview;
 mod span;
 

@@ -32,7 +32,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "move-leader",
         ],
     ),
-    ("Measure", &["bench"]),
+    ("Understand and measure", &["lab", "bench"]),
     ("Help", &["version", "completions", "man"]),
 ];
 

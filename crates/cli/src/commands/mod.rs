@@ -11,6 +11,7 @@ mod endpoint;
 mod fence;
 mod get;
 mod import;
+mod lab;
 mod lease;
 mod line;
 mod man;
@@ -114,6 +115,9 @@ pub(crate) enum Command {
     Defrag(defrag::Args),
     /// Make a member's data directory of an etcd snapshot
     Import(import::Args),
+    /// Run, break and check election algorithms in virtual time
+    #[command(subcommand)]
+    Lab(lab::Command),
     /// Load a cluster and measure it
     Bench(bench::Args),
     /// Write completions for a shell
@@ -163,6 +167,7 @@ impl Command {
             Command::MoveLeader(args) => block_on(move_leader::run(args, client.settings()?)),
             Command::Defrag(args) => block_on(defrag::run(args, client.settings()?)),
             Command::Import(args) => import::run(args),
+            Command::Lab(command) => lab::run(command, client),
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),

@@ -38,6 +38,8 @@
 mod alarm;
 mod cgroup;
 mod confirm;
+#[cfg(test)]
+mod fuzz;
 mod handle;
 mod inner;
 mod outer;

@@ -130,7 +130,7 @@ pub(super) fn encode(marks: &BTreeMap<Place, Marks>) -> Vec<u8> {
 
 const _: () = assert!(RESOURCE_BYTES_MAX == u8::MAX as usize, "a name's length is one byte");
 
-enum Damage {
+pub(super) enum Damage {
     Newer(u32),
     Other(String),
 }
@@ -141,7 +141,7 @@ impl From<&str> for Damage {
     }
 }
 
-fn decode(bytes: &[u8]) -> Result<BTreeMap<Place, Marks>, Damage> {
+pub(super) fn decode(bytes: &[u8]) -> Result<BTreeMap<Place, Marks>, Damage> {
     let Some((body, crc)) = bytes.split_last_chunk::<CRC_BYTES>() else {
         return Err(Damage::Other(format!("it has {} bytes", bytes.len())));
     };

@@ -13,7 +13,7 @@ use tenure_replica::{
     Entry, Frozen, HardState, LogIndex, Persist, Recovered, SnapshotMark, State, Thaw,
 };
 
-use crate::engine::{Dice, ms, us};
+use crate::engine::{Counts, Dice, ms, us};
 
 /// The log as a sequence of writes leaves it.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +79,10 @@ pub struct Disk {
     pub flush: (Duration, Duration),
     /// Flushes do not end while this is not zero.
     pub stalls: u32,
+    /// Nothing more can be written.
+    pub full: bool,
+    /// The next flush fails.
+    pub fails: bool,
 }
 
 pub const FAST: (Duration, Duration) = (us(60), us(600));
@@ -95,6 +99,8 @@ impl Default for Disk {
             writing: vec![],
             flush: FAST,
             stalls: 0,
+            full: false,
+            fails: false,
         }
     }
 }
@@ -128,8 +134,11 @@ impl Disk {
     }
 
     /// The process is gone. Some of what was being written may have got through.
-    pub fn crash(&mut self, dice: &mut Dice) {
+    pub fn crash(&mut self, dice: &mut Dice, counts: &mut Counts) {
         let through = dice.below(self.writing.len() as u64 + 1) as usize;
+        if through < self.writing.len() {
+            counts.count(if through == 0 { "unsynced_lost" } else { "torn_tail" });
+        }
         for persist in self.writing.drain(..).take(through) {
             self.durable.write(&persist);
         }

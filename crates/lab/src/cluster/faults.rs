@@ -1,18 +1,14 @@
-//! What goes wrong, by chance or on purpose. Every fault knows how it ends.
+//! The kinds of trouble that chance may pick, and how it makes blows of them.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
+use super::{World, happening::Happening, member::Number};
 use crate::{
-    cluster::{
-        World,
-        disk::{FAST, SLOW},
-        happening::Happening,
-        member::Number,
-    },
-    engine::{Weather, ms},
+    engine::{Dice, ms},
+    faults::{Action, Step, Who},
 };
 
-/// A kind of trouble that chance may pick.
+/// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Crash,
@@ -25,9 +21,14 @@ pub enum Fault {
     Isolate,
     /// The cluster in two.
     Split,
+    /// A link that comes and goes.
+    Flap,
     Pause,
+    Slow,
     SlowDisk,
     StalledDisk,
+    FullDisk,
+    FailingDisk,
     Reset,
     Loss,
     Duplicates,
@@ -35,20 +36,26 @@ pub enum Fault {
     SlowNet,
     SnapshotFailure,
     HandOver,
+    ClockDrift,
+    ClockJump,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 16] = [
+    pub const ALL: [Fault; 22] = [
         Fault::Crash,
         Fault::CrashAll,
         Fault::CutOneWay,
         Fault::CutPair,
         Fault::Isolate,
         Fault::Split,
+        Fault::Flap,
         Fault::Pause,
+        Fault::Slow,
         Fault::SlowDisk,
         Fault::StalledDisk,
+        Fault::FullDisk,
+        Fault::FailingDisk,
         Fault::Reset,
         Fault::Loss,
         Fault::Duplicates,
@@ -56,6 +63,8 @@ impl Fault {
         Fault::SlowNet,
         Fault::SnapshotFailure,
         Fault::HandOver,
+        Fault::ClockDrift,
+        Fault::ClockJump,
     ];
 
     /// What counts as its having struck.
@@ -64,198 +73,128 @@ impl Fault {
             Fault::Crash => "crash",
             Fault::CrashAll => "crash_all",
             Fault::CutOneWay => "cut_one_way",
-            Fault::CutPair => "cut_pair",
+            Fault::CutPair => "cut",
             Fault::Isolate => "isolate",
             Fault::Split => "split",
+            Fault::Flap => "flap",
             Fault::Pause => "pause",
-            Fault::SlowDisk => "slow_disk",
-            Fault::StalledDisk => "stalled_disk",
+            Fault::Slow => "slow",
+            Fault::SlowDisk => "disk_slows",
+            Fault::StalledDisk => "disk_stalls",
+            Fault::FullDisk => "disk_full",
+            Fault::FailingDisk => "disk_failed",
             Fault::Reset => "reset",
             Fault::Loss => "loss",
             Fault::Duplicates => "duplicate",
             Fault::Reordering => "reorder",
-            Fault::SlowNet => "slow_net",
+            Fault::SlowNet => "delay",
             Fault::SnapshotFailure => "snapshot_failure",
             Fault::HandOver => "hand_over",
+            Fault::ClockDrift => "clock_drift",
+            Fault::ClockJump => "clock_jump",
         }
+    }
+
+    /// What this kind of trouble is today: whom it hits, and for how long.
+    fn draw(self, at: Duration, members: &[Number], dice: &mut Dice) -> Vec<Step> {
+        let named = |member: Number| Who::Named(format!("m{member}"));
+        let pick = |dice: &mut Dice| *dice.pick(members).expect("a cluster has members");
+        let (one, other) = (pick(dice), pick(dice));
+        let lasts = dice.duration(ms(50), ms(2500));
+        let pair = || (named(one), named(other));
+        let action = match self {
+            Fault::Crash => Action::Crash(named(one)),
+            Fault::CrashAll => {
+                let mut crash = |member: &Number| {
+                    let lasts = Some(dice.duration(ms(1), ms(400)));
+                    Step { at, action: Action::Crash(named(*member)), lasts }
+                };
+                return members.iter().map(&mut crash).collect();
+            }
+            Fault::CutOneWay | Fault::CutPair | Fault::Flap | Fault::Reset if one == other => {
+                return vec![];
+            }
+            Fault::CutOneWay => Action::CutOneWay(pair().0, pair().1),
+            Fault::CutPair => Action::Cut(pair().0, pair().1),
+            Fault::Flap => Action::Flap(pair().0, pair().1),
+            Fault::Reset => {
+                let action = Action::Reset(pair().0, pair().1);
+                return vec![Step { at, action, lasts: None }];
+            }
+            Fault::Isolate => Action::Isolate(named(one)),
+            Fault::Split => {
+                let (mut left, mut right) = (vec![], vec![]);
+                for member in members {
+                    let side = if dice.chance(500) { &mut left } else { &mut right };
+                    side.push(format!("m{member}"));
+                }
+                if left.is_empty() || right.is_empty() {
+                    return vec![];
+                }
+                Action::Split(vec![left, right])
+            }
+            Fault::Pause => Action::Pause(named(one)),
+            Fault::Slow => Action::Slow(named(one), dice.duration(ms(1), ms(20))),
+            Fault::SlowDisk => Action::DiskSlows(named(one)),
+            Fault::StalledDisk => Action::DiskStalls(named(one)),
+            Fault::FullDisk => Action::DiskFills(named(one)),
+            Fault::FailingDisk => Action::DiskFails(named(one)),
+            Fault::Loss => Action::Lose(100),
+            Fault::Duplicates => Action::Duplicate(100),
+            Fault::Reordering => {
+                let slow = Action::Delay(ms(0), ms(20));
+                return vec![
+                    Step { at, action: slow, lasts: Some(lasts) },
+                    Step { at, action: Action::Reorder(500), lasts: Some(lasts) },
+                ];
+            }
+            Fault::SlowNet => Action::Delay(ms(5), ms(60)),
+            Fault::SnapshotFailure => Action::SnapshotsFail,
+            Fault::HandOver => Action::HandOver,
+            // Holders and members together may be wrong by as much as the margin covers.
+            Fault::ClockDrift => {
+                Action::ClockDrifts(named(one), dice.below(20_001) as i64 - 10_000)
+            }
+            Fault::ClockJump => {
+                let by = dice.below(7_200_000_000) as i64 - 3_600_000_000;
+                let action = Action::ClockJumps(named(one), by);
+                return vec![Step { at, action, lasts: None }];
+            }
+        };
+        vec![Step { at, action, lasts: Some(lasts) }]
     }
 }
 
-/// How a fault ends.
-#[derive(Clone, Debug)]
-pub enum Undo {
-    Mend(Vec<(Number, Number)>),
-    FastDisk(Number),
-    Unstall(Number),
-    FairWeather,
-    SnapshotsSucceed,
-}
-
 impl World {
-    /// From now on, chance picks among these.
+    /// From now on, chance picks among these, unless there is a script to follow.
     pub fn trouble(&mut self, faults: &[Fault]) {
         self.faults = faults.to_vec();
         self.rough = true;
-        self.agenda.after(ms(300), Happening::Nemesis);
+        super::strike::forget_blows();
+        match self.script.clone() {
+            Some(script) => {
+                for step in script.steps {
+                    let at = tenure_replica::Moment::after_start(step.at);
+                    self.agenda.at(at, Happening::Blow(Box::new(step)));
+                }
+            }
+            None => self.agenda.after(ms(300), Happening::Nemesis),
+        }
     }
 
     pub(super) fn nemesis(&mut self) {
         if !self.rough {
             return;
         }
-        if let Some(fault) = { self.dice.pick(&self.faults).copied() } {
-            self.strike(fault);
+        let (at, members) = (self.now().since_start(), self.numbers());
+        if let Some(fault) = { self.fate.pick(&self.faults).copied() } {
+            let blows = fault.draw(at, &members, &mut self.fate);
+            if fault == Fault::CrashAll {
+                self.counts.count("crash_all");
+            }
+            blows.into_iter().for_each(|step| self.blow(step));
         }
-        let next = self.dice.duration(ms(60), ms(900));
+        let next = self.fate.duration(ms(60), ms(900));
         self.agenda.after(next, Happening::Nemesis);
-    }
-
-    pub fn strike(&mut self, fault: Fault) {
-        let all = self.numbers();
-        let one = *self.dice.pick(&all).expect("a cluster has members");
-        let other = *self.dice.pick(&all).expect("a cluster has members");
-        let duration = self.dice.duration(ms(50), ms(2500));
-        self.log(|| format!("fault {fault:?} at m{one} (m{other}) for {duration:?}"));
-        match fault {
-            Fault::Crash => self.crash_and_restart(one, duration),
-            Fault::CrashAll => {
-                for member in all {
-                    let duration = self.dice.duration(ms(1), ms(400));
-                    self.crash_and_restart(member, duration);
-                }
-            }
-            Fault::CutOneWay if one != other => self.cut(vec![(one, other)], duration),
-            Fault::CutPair if one != other => {
-                self.cut(vec![(one, other), (other, one)], duration);
-            }
-            Fault::Isolate => {
-                let others = all.iter().filter(|member| **member != one);
-                self.cut(
-                    others.flat_map(|other| [(one, *other), (*other, one)]).collect(),
-                    duration,
-                );
-            }
-            Fault::Split => {
-                let side: BTreeMap<Number, bool> =
-                    all.iter().map(|member| (*member, self.dice.chance(500))).collect();
-                let across = |a: &Number, b: &Number| side[a] != side[b];
-                let pairs = all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b)));
-                self.cut(pairs.filter(|(a, b)| across(a, b)).collect(), duration);
-            }
-            Fault::Pause => {
-                self.pause(one, duration);
-            }
-            Fault::SlowDisk => {
-                self.member_mut(one).disk.flush = SLOW;
-                self.agenda.after(duration, Happening::Undo(Undo::FastDisk(one)));
-            }
-            Fault::StalledDisk => self.stall_disk(one, duration),
-            Fault::Reset if one != other => self.reset(one, other),
-            Fault::Loss => self.weather(Weather { loss: 100, ..self.net.links.weather }, duration),
-            Fault::Duplicates => {
-                self.weather(Weather { duplicates: 100, ..self.net.links.weather }, duration);
-            }
-            Fault::Reordering => {
-                let delay_max = ms(20);
-                self.weather(
-                    Weather { reordered: 500, delay_max, ..self.net.links.weather },
-                    duration,
-                );
-            }
-            Fault::SlowNet => {
-                let (delay_min, delay_max) = (ms(5), ms(60));
-                self.weather(Weather { delay_min, delay_max, ..self.net.links.weather }, duration);
-            }
-            Fault::SnapshotFailure => {
-                self.snapshot_failures = 500;
-                self.agenda.after(duration, Happening::Undo(Undo::SnapshotsSucceed));
-                return;
-            }
-            Fault::HandOver => {
-                let Some(leader) = self.leader() else { return };
-                self.hand_over(leader);
-                // It is stopping: what it does not manage until then is lost.
-                let life = self.members[&leader].life;
-                self.agenda.after(ms(300), Happening::Crash { member: leader, life });
-                self.agenda.after(ms(350) + duration / 4, Happening::Start(leader));
-            }
-            Fault::CutOneWay | Fault::CutPair | Fault::Reset => return,
-        }
-        if !matches!(fault, Fault::Loss | Fault::Duplicates | Fault::Reordering) {
-            self.counts.count(fault.name());
-        }
-    }
-
-    pub fn hand_over(&mut self, number: Number) {
-        self.hand_in(number, tenure_replica::Input::HandOver);
-    }
-
-    pub fn crash_and_restart(&mut self, number: Number, down_for: Duration) {
-        self.crash(number);
-        self.agenda.after(down_for, Happening::Start(number));
-    }
-
-    pub fn cut(&mut self, links: Vec<(Number, Number)>, duration: Duration) {
-        for (from, to) in &links {
-            self.net.links.cut(*from, *to);
-        }
-        self.agenda.after(duration, Happening::Undo(Undo::Mend(links)));
-    }
-
-    /// One member hears nobody and is heard by nobody; nobody is told.
-    pub fn isolate(&mut self, number: Number) {
-        for other in self.numbers().into_iter().filter(|other| *other != number) {
-            self.net.links.cut(number, other);
-            self.net.links.cut(other, number);
-        }
-    }
-
-    pub fn stall_disk(&mut self, number: Number, duration: Duration) {
-        self.member_mut(number).disk.stalls += 1;
-        self.agenda.after(duration, Happening::Undo(Undo::Unstall(number)));
-    }
-
-    fn weather(&mut self, weather: Weather, duration: Duration) {
-        self.net.links.weather = weather;
-        self.agenda.after(duration, Happening::Undo(Undo::FairWeather));
-    }
-
-    pub(super) fn undo(&mut self, undo: Undo) {
-        match undo {
-            Undo::Mend(links) => {
-                links.into_iter().for_each(|(from, to)| self.net.links.mend(from, to))
-            }
-            Undo::FastDisk(member) => self.member_mut(member).disk.flush = FAST,
-            Undo::Unstall(member) => {
-                let disk = &mut self.member_mut(member).disk;
-                disk.stalls = disk.stalls.saturating_sub(1);
-            }
-            Undo::FairWeather => self.net.links.weather = Weather::default(),
-            Undo::SnapshotsSucceed => self.snapshot_failures = 0,
-        }
-    }
-
-    /// Everything is well from now on, and everybody is there.
-    pub fn heal(&mut self) {
-        self.rough = false;
-        self.net.links.mend_all();
-        self.net.links.weather = Weather::default();
-        self.snapshot_failures = 0;
-        for number in self.numbers() {
-            let member = self.member_mut(number);
-            member.disk.flush = FAST;
-            member.disk.stalls = 0;
-            let life = member.life;
-            if let Some(process) = member.process.as_mut().filter(|process| process.pauses > 0) {
-                process.pauses = 1;
-                self.resume(number, life);
-            }
-            self.start(number);
-        }
-        self.log(|| "all is well".into());
-    }
-
-    pub fn member_mut(&mut self, number: Number) -> &mut super::member::Member {
-        self.members.get_mut(&number).expect("only members have faults")
     }
 }

@@ -2,7 +2,8 @@
 
 use tenure_replica::{Frozen, Input, RaftMessage};
 
-use super::{faults::Undo, member::Number};
+use super::{member::Number, strike::Undo};
+use crate::faults::Step;
 
 /// One thing that will happen.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub enum Happening {
     Client(usize),
     /// Chance picks a fault.
     Nemesis,
+    /// A blow of the script falls.
+    Blow(Box<Step>),
     /// A fault ends.
     Undo(Undo),
 }

@@ -27,11 +27,9 @@ impl World {
     pub(super) fn call(&mut self, number: Number, life: u64, ticket: u64) {
         let now = self.now();
         let member = self.members.get_mut(&number).expect("only members are called");
-        let mut clock_ppm = member.clock_ppm;
         if self.canary == Some(Canary::ClockRuns) {
-            clock_ppm = 1_000_000;
+            member.clock.drift(now, 1_000_000);
         }
-        member.clock_ppm = clock_ppm;
         let Some(started) = member.process.as_ref().map(|process| process.started) else { return };
         let local = member.local(now, started);
         let Some(process) = member.process.as_mut() else { return };
@@ -61,7 +59,7 @@ impl World {
         }
 
         let member = &self.members[&number];
-        let at = member.global(wake_at, started).max(now + us(20));
+        let at = member.global(wake_at, started, now).max(now + us(20));
         self.expect_call(number, at);
     }
 
@@ -89,13 +87,19 @@ impl World {
         let member = self.members.get_mut(&number).expect("only members are called");
         let life = member.life;
         let process = member.process.as_mut().expect("it was just called");
-        process.applied_before = status.applied;
+        let moved =
+            std::mem::replace(&mut process.applied_before, status.applied) != status.applied;
         self.invariants.one_leader.judge(number, &status, &mut self.counts);
-        one_roll::judge(number, &process.replica, &status, &self.truth, &mut self.counts);
+        one_roll::judge_leader(number, &status, &self.truth);
+        if moved {
+            one_roll::judge(number, &process.replica, &status, &mut self.counts);
+        }
         self.invariants.growth.judge_member((number, life), &status);
         agreement::judge_log(number, process, &status, &self.truth);
-        let (dice, counts) = (&mut self.dice, &mut self.counts);
-        agreement::judge_state(number, process, &status, &self.truth, dice, counts);
+        if moved {
+            let (dice, counts) = (&mut self.dice, &mut self.counts);
+            agreement::judge_state(number, process, &status, &self.truth, dice, counts);
+        }
     }
 
     fn carry_out(&mut self, number: Number, effects: Effects) {
@@ -291,6 +295,9 @@ impl World {
             self.agenda.after(ms(1), Happening::Flushed { member: number, life });
             return;
         }
+        if member.disk.full || member.disk.fails {
+            return self.flush_failed(number);
+        }
         let written = member.disk.flushed();
         let each = self.dice.chance(300);
         let last = written.last().copied();
@@ -300,6 +307,17 @@ impl World {
             }
         }
         self.write_on(number);
+    }
+
+    /// Nobody knows what is on the disk after a flush that failed: the process ends, and nothing of it is
+    /// ever acknowledged. It comes back when somebody has seen to the disk.
+    fn flush_failed(&mut self, number: Number) {
+        let disk = &mut self.member_mut(number).disk;
+        let what = if disk.full { "disk_full" } else { "disk_failed" };
+        disk.fails = false;
+        self.counts.count(what);
+        self.log(|| format!("m{number} cannot write and stops"));
+        self.crash(number);
     }
 
     pub(super) fn snapshot_written(

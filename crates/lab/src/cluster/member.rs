@@ -6,6 +6,7 @@ use tenure_api::MemberId;
 use tenure_replica::{Config, Input, LogIndex, Moment, Replica};
 
 use super::disk::{Disk, Log};
+use crate::engine::Clock;
 
 /// Members are numbered from 1; the number is also the raft id.
 pub type Number = u64;
@@ -20,8 +21,9 @@ pub struct Member {
     pub process: Option<Process>,
     /// Lives so far, the present one included.
     pub life: u64,
-    /// How much faster than true time its clock runs, in millionths.
-    pub clock_ppm: i64,
+    pub clock: Clock,
+    /// Every call takes it so much longer.
+    pub slow: Duration,
     pub standing: Standing,
 }
 
@@ -42,6 +44,7 @@ pub struct Process {
     /// The log as it will be when all writes are durable.
     pub log: Log,
     pub inbox: Vec<Input>,
+    /// What the member's clock said when it began.
     pub started: Moment,
     /// How many faults hold it still.
     pub pauses: u32,
@@ -59,16 +62,11 @@ pub struct Process {
 impl Member {
     /// What this member's clock says.
     pub fn local(&self, now: Moment, started: Moment) -> Moment {
-        let elapsed = now.since(started).as_micros() as i128;
-        let local = elapsed + elapsed * i128::from(self.clock_ppm) / 1_000_000;
-        Moment::after_start(Duration::from_micros(local as u64))
+        Moment::after_start(self.clock.monotonic(now).since(started))
     }
 
     /// When its clock will say so.
-    pub fn global(&self, local: Moment, started: Moment) -> Moment {
-        let local = local.since_start().as_micros() as i128;
-        let elapsed = local * 1_000_000 / (1_000_000 + i128::from(self.clock_ppm));
-        // Rounded up: a call that comes a moment early finds nothing to do.
-        started + Duration::from_micros(elapsed as u64 + 1)
+    pub fn global(&self, local: Moment, started: Moment, now: Moment) -> Moment {
+        self.clock.when(started + local.since_start(), now)
     }
 }

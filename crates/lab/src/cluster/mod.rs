@@ -12,6 +12,7 @@
 //! from outside.
 
 pub mod canary;
+pub mod catalogue;
 pub mod clients;
 pub mod disk;
 pub mod faults;
@@ -21,6 +22,7 @@ pub mod member;
 pub mod net;
 pub mod process;
 pub mod scenario;
+pub mod strike;
 pub mod truth;
 #[allow(clippy::module_inception)]
 pub mod world;

@@ -35,6 +35,7 @@ impl World {
         if self.canary == Some(Canary::VoteForgotten) {
             member.disk.durable.hard_state.vote = None;
         }
+        member.config.clock_start_ms = member.clock.wall(now).as_millis() as u64;
         let recovered = member.disk.recover();
         let boot = recovered.boot;
         let log = member.disk.durable.clone();
@@ -43,7 +44,7 @@ impl World {
             replica: Replica::new(Moment::ZERO, member.config.clone(), recovered),
             log,
             inbox: vec![],
-            started: now,
+            started: member.clock.monotonic(now),
             pauses: 0,
             ticket: 0,
             called_at: None,
@@ -68,7 +69,7 @@ impl World {
         if member.process.take().is_none() {
             return;
         }
-        member.disk.crash(&mut self.dice);
+        member.disk.crash(&mut self.dice, &mut self.counts);
         self.log(|| format!("m{number} crashes"));
         for other in self.numbers() {
             self.net.disbelieve(number, other);
@@ -202,9 +203,11 @@ impl World {
 
     /// The member's loop will run at that moment, if not earlier.
     pub(super) fn expect_call(&mut self, number: Number, at: Moment) {
+        let now = self.now();
         let member = self.members.get_mut(&number).expect("only members are called");
         let life = member.life;
         let Some(process) = member.process.as_mut() else { return };
+        let at = at.max(now + member.slow);
         if process.called_at.is_none_or(|expected| at < expected) {
             process.ticket += 1;
             process.called_at = Some(at);

@@ -13,13 +13,16 @@ use crate::{
         faults::Fault,
         member::{Number, Standing, id},
     },
-    engine::{Dice, ms},
+    engine::{Dice, Trace, ms},
+    faults::Script,
     invariants::agreement,
 };
 
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     pub name: &'static str,
+    /// What it shows.
+    pub about: &'static str,
     pub members: u64,
     pub faults: &'static [Fault],
     pub rough_for: Duration,
@@ -75,6 +78,18 @@ impl Scenario {
         world.canary = canary;
         self.play(&mut world);
         world
+    }
+
+    /// Plays it with blows of one's own, if there are any, and tells the story.
+    ///
+    /// # Errors
+    /// If the script names somebody unknown.
+    pub fn tell(&self, seed: u64, script: Option<&Script>, trace: Trace) -> Result<World, String> {
+        let mut world = self.world(seed);
+        world.trace = trace;
+        script.map_or(Ok(()), |script| world.follow(script))?;
+        self.play(&mut world);
+        Ok(world)
     }
 
     /// A cluster whose limits are chosen by chance, too.

@@ -22,9 +22,13 @@ use crate::{
         net::Net,
         truth::Truth,
     },
-    engine::{Agenda, Counts, Dice, Event, Trace, ms, us},
+    engine::{Agenda, Clock, Counts, Dice, Event, Trace, ms, us},
+    faults::Script,
     invariants::{Invariants, leases_end, one_answer::Open},
 };
+
+/// Sets the chance of faults apart from all other chance.
+const FATE: u64 = 0xfa7e;
 
 pub struct World {
     pub agenda: Agenda<Happening>,
@@ -35,6 +39,10 @@ pub struct World {
     /// Which client listens on a watch stream, at which member.
     pub streams: BTreeMap<WatchStream, (usize, Number)>,
     pub faults: Vec<Fault>,
+    /// Where faults get their chance, so that leaving one out does not change the others.
+    pub fate: Dice,
+    /// What to do instead of what chance says.
+    pub script: Option<Script>,
     /// Members whose memory is not what it should be.
     pub rotten: BTreeSet<Number>,
     /// Faults may still strike.
@@ -75,7 +83,7 @@ impl World {
             config.watch.progress_interval = ms(700);
             adjust(&mut config);
             let ppm = dice.below(401) as i64 - 200;
-            (number, member(config, ppm, Standing::In))
+            (number, member(config, Clock::new(ppm, Duration::ZERO), Standing::In))
         };
         let members = (1..=members).map(make).collect();
         World {
@@ -86,6 +94,8 @@ impl World {
             clients: vec![],
             streams: BTreeMap::new(),
             faults: vec![],
+            fate: Dice::new(seed ^ FATE),
+            script: None,
             rotten: BTreeSet::new(),
             rough: false,
             resting: false,
@@ -119,7 +129,8 @@ impl World {
         config.members = vec![];
         config.name = format!("m{number}");
         let ppm = self.dice.below(401) as i64 - 200;
-        self.members.insert(number, member(config, ppm, Standing::Asked));
+        let clock = Clock::new(ppm, Duration::ZERO);
+        self.members.insert(number, member(config, clock, Standing::Asked));
         number
     }
 
@@ -189,6 +200,7 @@ impl World {
                 client.turn(me, world);
             }),
             Happening::Nemesis => self.nemesis(),
+            Happening::Blow(step) => self.blow(*step),
             Happening::Undo(undo) => self.undo(undo),
         }
         true
@@ -278,8 +290,9 @@ impl World {
     }
 }
 
-fn member(config: Config, clock_ppm: i64, standing: Standing) -> Member {
-    Member { config, disk: Default::default(), process: None, life: 0, clock_ppm, standing }
+fn member(config: Config, clock: Clock, standing: Standing) -> Member {
+    let (disk, slow) = (Default::default(), Duration::ZERO);
+    Member { config, disk, process: None, life: 0, clock, slow, standing }
 }
 
 fn roll(number: Number) -> Roll {

@@ -1,6 +1,6 @@
 //! What will happen, and when. Time is the moment of the event that is being looked at.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 
 use tenure_replica::Moment;
 
@@ -9,12 +9,41 @@ use tenure_replica::Moment;
 pub struct Agenda<E> {
     now: Moment,
     counter: u64,
-    due: BTreeMap<(Moment, u64), E>,
+    due: BinaryHeap<Due<E>>,
 }
+
+/// One thing that is to come. Ordered by when, then by which was noted first; the earliest is the
+/// greatest, because that is what a heap gives out.
+#[derive(Debug)]
+struct Due<E> {
+    when: Moment,
+    number: u64,
+    what: E,
+}
+
+impl<E> Ord for Due<E> {
+    fn cmp(&self, other: &Due<E>) -> Ordering {
+        (other.when, other.number).cmp(&(self.when, self.number))
+    }
+}
+
+impl<E> PartialOrd for Due<E> {
+    fn partial_cmp(&self, other: &Due<E>) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> PartialEq for Due<E> {
+    fn eq(&self, other: &Due<E>) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<E> Eq for Due<E> {}
 
 impl<E> Default for Agenda<E> {
     fn default() -> Agenda<E> {
-        Agenda { now: Moment::ZERO, counter: 0, due: BTreeMap::new() }
+        Agenda { now: Moment::ZERO, counter: 0, due: BinaryHeap::new() }
     }
 }
 
@@ -30,14 +59,17 @@ impl<E> Agenda<E> {
     /// What falls on the same moment happens in the order in which it was noted.
     pub fn at(&mut self, when: Moment, what: E) {
         self.counter += 1;
-        self.due.insert((when.max(self.now), self.counter), what);
+        self.due.push(Due { when: when.max(self.now), number: self.counter, what });
     }
 
     /// Goes to the next event, if it comes not after `until`.
     pub fn next(&mut self, until: Moment) -> Option<E> {
-        let next = self.due.first_entry().filter(|next| next.key().0 <= until)?;
-        self.now = next.key().0;
-        Some(next.remove())
+        if self.due.peek()?.when > until {
+            return None;
+        }
+        let due = self.due.pop()?;
+        self.now = due.when;
+        Some(due.what)
     }
 
     /// Nothing happens up to this moment any more.

@@ -49,6 +49,11 @@ impl Clock {
         Duration::from_micros((LONG_AGO_US + monotonic + i128::from(self.ahead_us)).max(0) as u64)
     }
 
+    /// How much too fast it runs, in millionths.
+    pub fn ppm(&self) -> i64 {
+        self.ppm
+    }
+
     /// From now on it runs so much too fast.
     pub fn drift(&mut self, now: Moment, ppm: i64) {
         self.read = self.monotonic(now);

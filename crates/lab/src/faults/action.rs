@@ -4,6 +4,33 @@ use std::{fmt, time::Duration};
 
 use super::write_span;
 
+/// All blows as a script says them, and what they do. `leader` and `all` are names, too.
+pub const BLOWS: &[(&str, &str)] = &[
+    ("crash NAME", "its process ends; for TIME: it starts again after that"),
+    ("restart NAME", "it starts again"),
+    ("pause NAME", "it stands still and does not know it"),
+    ("slow NAME by TIME", "everything takes it so much longer"),
+    ("cut NAME NAME", "no message passes between the two"),
+    ("cut NAME -> NAME", "none passes from the first to the second"),
+    ("isolate NAME", "none passes between it and anybody else"),
+    ("split NAME… | NAME…", "none passes between the groups"),
+    ("flap NAME NAME", "the link between the two comes and goes"),
+    ("reset NAME NAME", "their connection breaks and is made again (replica)"),
+    ("lose SHARE%", "so many messages are lost"),
+    ("duplicate SHARE%", "so many come twice"),
+    ("reorder SHARE%", "so many may overtake others"),
+    ("delay TIME..TIME", "messages take so long"),
+    ("clock NAME jumps ±TIME", "its wall clock is set"),
+    ("clock NAME drifts ±SHARE%", "its clocks run fast or slow"),
+    ("disk NAME slows", "every flush takes long (replica)"),
+    ("disk NAME stalls", "no flush ends (replica)"),
+    ("disk NAME fills", "nothing more can be written (replica)"),
+    ("disk NAME fails", "the next flush fails, for good (replica)"),
+    ("snapshots fail", "snapshots cannot be written (replica)"),
+    ("hand over", "the raft leader hands over and stops (replica)"),
+    ("heal", "all is well"),
+];
+
 /// Whom a blow hits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
@@ -113,6 +140,37 @@ impl fmt::Display for Action {
             Action::SnapshotsFail => f.write_str("snapshots fail"),
             Action::HandOver => f.write_str("hand over"),
             Action::Heal => f.write_str("heal"),
+        }
+    }
+}
+
+impl Action {
+    /// Those whom it names.
+    pub fn whom(&self) -> Vec<Who> {
+        match self {
+            Action::Crash(who)
+            | Action::Restart(who)
+            | Action::Pause(who)
+            | Action::Slow(who, _)
+            | Action::Isolate(who)
+            | Action::ClockJumps(who, _)
+            | Action::ClockDrifts(who, _)
+            | Action::DiskSlows(who)
+            | Action::DiskStalls(who)
+            | Action::DiskFills(who)
+            | Action::DiskFails(who) => vec![who.clone()],
+            Action::Cut(a, b)
+            | Action::CutOneWay(a, b)
+            | Action::Flap(a, b)
+            | Action::Reset(a, b) => vec![a.clone(), b.clone()],
+            Action::Split(groups) => groups.iter().flatten().cloned().map(Who::Named).collect(),
+            Action::Lose(_)
+            | Action::Duplicate(_)
+            | Action::Reorder(_)
+            | Action::Delay(..)
+            | Action::SnapshotsFail
+            | Action::HandOver
+            | Action::Heal => vec![],
         }
     }
 }

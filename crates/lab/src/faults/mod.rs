@@ -18,7 +18,7 @@ mod script;
 mod shrink;
 mod span;
 
-pub use action::{Action, Who};
+pub use action::{Action, BLOWS, Who};
 pub use script::{Script, ScriptError, Step};
 pub use shrink::shrink;
 pub use span::{read_span, write_span};

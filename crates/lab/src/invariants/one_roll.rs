@@ -42,13 +42,7 @@ impl Voters {
     }
 }
 
-pub fn judge(
-    number: Number,
-    replica: &Replica,
-    status: &Status,
-    truth: &Truth,
-    counts: &mut Counts,
-) {
+pub fn judge(number: Number, replica: &Replica, status: &Status, counts: &mut Counts) {
     counts.count(NAME);
     let (state, mark) = (replica.state(), replica.mark());
     let expected = Voters::of(state);
@@ -70,6 +64,10 @@ pub fn judge(
         status.applied,
         expected.after
     );
+}
+
+/// Whoever was removed never leads again.
+pub fn judge_leader(number: Number, status: &Status, truth: &Truth) {
     if status.role == Role::Leader {
         let removed = truth.removed.get(&id(number));
         must!(

@@ -2,12 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::{
-    chance::{BAD_DISKS, BAD_NET, CALM, CRASHES, PARTITIONS, ROUGH},
-    members::CHANGING_CALM,
-};
 use tenure_lab::{
-    cluster::{Canary, World, scenario::Scenario},
+    cluster::{
+        Canary, World,
+        catalogue::{BAD_DISKS, BAD_NET, CALM, CHANGING_CALM, CRASHES, PARTITIONS, ROUGH},
+        scenario::Scenario,
+    },
     engine::ms,
 };
 

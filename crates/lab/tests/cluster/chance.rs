@@ -1,104 +1,17 @@
 //! Chance decides what goes wrong; at the end everything must be well.
 
-use crate::{
-    lines::{LINES, LINES_CALM},
-    members::{CHANGING, CHANGING_CALM},
-    seeds,
-};
+use crate::seeds;
 use tenure_lab::{
-    cluster::{faults::Fault, scenario::Scenario},
-    engine::{Counts, ms},
+    cluster::{
+        catalogue::{
+            BAD_DISKS, BAD_NET, CALM, CRASHES, PARTITIONS, ROUGH, ROUGH_ALONE, ROUGH_FIVE,
+            ROUGH_SEVEN, SCENARIOS,
+        },
+        scenario::Scenario,
+    },
+    engine::Counts,
     invariants,
 };
-
-pub const CALM: Scenario = Scenario {
-    name: "calm",
-    members: 3,
-    faults: &[],
-    rough_for: ms(2000),
-    registers: 4,
-    holders: 3,
-    watchers: 2,
-    movers: 0,
-    operators: 0,
-    candidates: 0,
-};
-
-pub const ROUGH: Scenario =
-    Scenario { name: "rough", faults: &Fault::ALL, rough_for: ms(6000), ..CALM };
-
-pub const ROUGH_ALONE: Scenario = Scenario {
-    name: "rough_alone",
-    members: 1,
-    faults: &[
-        Fault::Crash,
-        Fault::Pause,
-        Fault::SlowDisk,
-        Fault::StalledDisk,
-        Fault::SnapshotFailure,
-        Fault::HandOver,
-    ],
-    ..ROUGH
-};
-
-pub const ROUGH_FIVE: Scenario = Scenario { name: "rough_five", members: 5, ..ROUGH };
-
-pub const ROUGH_SEVEN: Scenario = Scenario { name: "rough_seven", members: 7, ..ROUGH };
-
-pub const CRASHES: Scenario = Scenario {
-    name: "crashes",
-    faults: &[Fault::Crash, Fault::CrashAll, Fault::SlowDisk, Fault::HandOver],
-    ..ROUGH
-};
-
-pub const PARTITIONS: Scenario = Scenario {
-    name: "partitions",
-    faults: &[Fault::CutOneWay, Fault::CutPair, Fault::Isolate, Fault::Split, Fault::Reset],
-    members: 5,
-    ..ROUGH
-};
-
-pub const BAD_NET: Scenario = Scenario {
-    name: "bad_net",
-    faults: &[
-        Fault::Loss,
-        Fault::Duplicates,
-        Fault::Reordering,
-        Fault::SlowNet,
-        Fault::Reset,
-        Fault::Crash,
-    ],
-    movers: 1,
-    ..ROUGH
-};
-
-pub const BAD_DISKS: Scenario = Scenario {
-    name: "bad_disks",
-    faults: &[
-        Fault::SlowDisk,
-        Fault::StalledDisk,
-        Fault::Pause,
-        Fault::Crash,
-        Fault::SnapshotFailure,
-    ],
-    ..ROUGH
-};
-
-const ALL: [Scenario; 13] = [
-    LINES_CALM,
-    LINES,
-    CALM,
-    ROUGH,
-    ROUGH_ALONE,
-    ROUGH_FIVE,
-    ROUGH_SEVEN,
-    CRASHES,
-    PARTITIONS,
-    BAD_NET,
-    BAD_DISKS,
-    CHANGING_CALM,
-    CHANGING,
-];
 
 /// Runs a scenario with several seeds. What was switched on must have struck, and every invariant must
 /// have been held against something.
@@ -193,7 +106,7 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
 #[test]
 fn replay() {
     let Ok(name) = std::env::var("TENURE_SCENARIO") else { return };
-    let scenario = ALL.iter().find(|scenario| scenario.name == name);
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name);
     let scenario = scenario.unwrap_or_else(|| panic!("there is no scenario {name}"));
     for seed in seeds(1) {
         scenario.run(seed, None);

@@ -1,27 +1,14 @@
 //! Elections while anything goes wrong: one believer, tokens that grow, nobody who waits for ever.
 
-use crate::{
-    chance::{CALM, ROUGH},
-    seeds,
-};
+use crate::seeds;
 use tenure_lab::{
-    cluster::scenario::Scenario,
-    engine::{Counts, ms},
+    cluster::{
+        catalogue::{LINES, LINES_CALM},
+        scenario::Scenario,
+    },
+    engine::Counts,
     invariants::one_believer,
 };
-
-pub const LINES_CALM: Scenario = Scenario {
-    name: "lines_calm",
-    registers: 1,
-    holders: 1,
-    watchers: 1,
-    candidates: 4,
-    rough_for: ms(4000),
-    ..CALM
-};
-
-pub const LINES: Scenario =
-    Scenario { name: "lines", faults: ROUGH.faults, rough_for: ms(8000), ..LINES_CALM };
 
 fn run(scenario: &Scenario, usual: u64) {
     let mut total = Counts::default();

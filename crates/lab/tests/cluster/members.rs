@@ -6,10 +6,11 @@ use tenure_replica::{
     command::{Command, MemberChange},
 };
 
-use crate::{chance::ROUGH, seeds, service::started};
+use crate::{seeds, service::started};
 use tenure_lab::{
     cluster::{
         World,
+        catalogue::{CHANGING, CHANGING_CALM},
         clients::Registers,
         member::{Number, Standing, id},
         scenario::Scenario,
@@ -18,11 +19,6 @@ use tenure_lab::{
     engine::{Counts, ms},
     invariants,
 };
-
-pub const CHANGING_CALM: Scenario =
-    Scenario { name: "changing_calm", faults: &[], operators: 2, ..ROUGH };
-
-pub const CHANGING: Scenario = Scenario { name: "changing", operators: 2, ..ROUGH };
 
 const KINDS: [&str; 7] = [
     "learner_added",

@@ -6,6 +6,11 @@ use tenure_api::MemberId;
 use super::{Command, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_u64};
 
+/// The most commands of a batch that is read. Members make batches of half as many at most; but the
+/// shortest command is one byte long and in memory as large as any, so that a peer's frame of such could
+/// become a hundred times its size before anybody looks at it.
+pub(crate) const COMMANDS_MAX: usize = 4096;
+
 /// A batch of commands from one member, applied at most once.
 ///
 /// Members number their batches. The state remembers the last number applied for each member, and
@@ -48,14 +53,13 @@ impl Codec for Batch {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Batch, DecodeError> {
-        Ok(Batch {
-            origin: MemberId(input.u64()?),
-            boot: input.u64()?,
-            sequence: input.u64()?,
-            commands: (0..input.count()?)
-                .map(|_| Command::decode(input))
-                .collect::<Result<_, _>>()?,
-        })
+        let (origin, boot, sequence) = (MemberId(input.u64()?), input.u64()?, input.u64()?);
+        let count = input.count()?;
+        if count > COMMANDS_MAX {
+            return Err(DecodeError::Overflow);
+        }
+        let commands = (0..count).map(|_| Command::decode(input)).collect::<Result<_, _>>()?;
+        Ok(Batch { origin, boot, sequence, commands })
     }
 }
 
@@ -110,3 +114,34 @@ pub(crate) fn decode_entry(data: &[u8]) -> Result<(u64, Vec<Batch>), DecodeError
 const ENTRY_FORMAT: u8 = 1;
 /// The first byte of those that carry a clock, from cluster version 3 on.
 const ENTRY_FORMAT_WITH_CLOCK: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tenure_api::LeaseId;
+    use tenure_damage::{damaged, frugally, hold};
+
+    use super::*;
+
+    /// Some batches in an entry, with a clock or without.
+    fn entry() -> impl Strategy<Value = Vec<u8>> {
+        let batch = (any::<(u64, u64, u64)>(), 0..4usize).prop_map(
+            |((origin, boot, sequence), renewals)| {
+                let commands = vec![Command::LeaseRenew(LeaseId(7)); renewals];
+                Batch { origin: MemberId(origin), boot, sequence, commands }.to_bytes().into()
+            },
+        );
+        (any::<Option<u64>>(), prop::collection::vec(batch, 0..4))
+            .prop_map(|(clock_ms, batches): (_, Vec<Bytes>)| encode_entry(clock_ms, &batches))
+    }
+
+    #[test]
+    fn a_damaged_entry_is_refused_or_read() {
+        hold(500, damaged(entry()), |bytes| {
+            let Ok(read) = frugally(bytes.len(), || decode_entry(&bytes)) else { return Ok(()) };
+            let batches: Vec<Bytes> = read.1.iter().map(|batch| batch.to_bytes().into()).collect();
+            prop_assert_eq!(decode_entry(&encode_entry(Some(read.0), &batches)), Ok(read));
+            Ok(())
+        });
+    }
+}

@@ -21,7 +21,7 @@ pub use self::{
     space::Lane,
 };
 pub(crate) use self::{
-    batch::{decode_entry, encode_batch_head, encode_entry},
+    batch::{COMMANDS_MAX, decode_entry, encode_batch_head, encode_entry},
     lines::{pairs, put_pairs},
 };
 use crate::log::LogIndex;

@@ -188,7 +188,10 @@ impl Listeners {
                         self.news.push((attached.listener, places.clone()));
                     }
                 }
-                None => self.tell(&Event::SessionEnded { session, why: SessionEnd::NotFound }),
+                None => {
+                    let ended = Event::SessionEnded { session, why: SessionEnd::NotFound };
+                    self.ended(session, &ended);
+                }
             }
         }
         let lines: Vec<(Listener, Bytes, Revision)> = self
@@ -297,12 +300,7 @@ impl Listeners {
                 let (revision, frozen) = (*revision, *frozen);
                 self.tell_observers(name, || Observed::Vacant { revision, frozen });
             }
-            Event::SessionEnded { session, .. } => {
-                self.tell_session(Some(*session), event);
-                for attached in self.attached.remove(session).into_iter().flatten() {
-                    self.subjects.remove(&attached.listener);
-                }
-            }
+            Event::SessionEnded { session, .. } => self.ended(*session, event),
             Event::Attached { session, by, .. } => self.attached(*session, *by, event),
             Event::Delayed { .. } | Event::DelayOver { .. } => {}
         }
@@ -319,6 +317,19 @@ impl Listeners {
         }
         for attached in listeners.iter_mut().filter(|known| known.by == by) {
             attached.stands = true;
+            self.news.push((attached.listener, LineNews::Session(event.clone())));
+        }
+        if listeners.is_empty() {
+            self.attached.remove(&session);
+        }
+    }
+
+    /// A session is over: whoever speaks for it hears so. One whose turn to attach has not come is left
+    /// alone: what it opens may come after, also after a snapshot that does not have it yet.
+    fn ended(&mut self, session: LeaseId, event: &Event) {
+        let Some(listeners) = self.attached.get_mut(&session) else { return };
+        for attached in listeners.extract_if(.., |known| known.stands) {
+            self.subjects.remove(&attached.listener);
             self.news.push((attached.listener, LineNews::Session(event.clone())));
         }
         if listeners.is_empty() {

@@ -9,6 +9,9 @@
 
 mod error;
 mod file;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod fuzz;
 mod note;
 mod restore;
 mod stream;

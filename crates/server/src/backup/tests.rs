@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tempfile::TempDir;
+pub(super) use tempfile::TempDir;
 use tenure_api::{ClusterId, LeaseId, Member, MemberId, Put, Revision, Term, op::PutLease};
 use tenure_replica::{
     At, Frozen, SnapshotMark, State, command::Command, refound::REVISION_JUMP_MIN, state::Traces,
@@ -28,7 +28,7 @@ fn put(key: String, lease: Option<LeaseId>) -> Command {
 }
 
 /// A cluster of one with so many keys, and one more on a lease.
-fn state(keys: usize) -> State {
+pub(super) fn state(keys: usize) -> State {
     let member = Member {
         id: MemberId(7),
         name: "old".into(),
@@ -47,7 +47,7 @@ fn state(keys: usize) -> State {
     state
 }
 
-fn mark() -> SnapshotMark {
+pub(super) fn mark() -> SnapshotMark {
     SnapshotMark { index: 40, term: Term(3), voters: vec![MemberId(7)], ..Default::default() }
 }
 
@@ -61,17 +61,17 @@ fn bytes(state: State) -> Vec<u8> {
     pieces(state).iter().flat_map(|piece| piece.blob.to_vec()).collect()
 }
 
-fn write(home: &TempDir, bytes: &[u8]) -> PathBuf {
+pub(super) fn write(home: &TempDir, bytes: &[u8]) -> PathBuf {
     let path = home.path().join("backup.db");
     fs::write(&path, bytes).unwrap();
     path
 }
 
-fn open(path: &Path, check: HashCheck) -> Result<Backup, BackupError> {
+pub(super) fn open(path: &Path, check: HashCheck) -> Result<Backup, BackupError> {
     Backup::open(path, check, &mut |_, _| {})
 }
 
-fn plan(home: &TempDir, name: &str, members: usize) -> Plan {
+pub(super) fn plan(home: &TempDir, name: &str, members: usize) -> Plan {
     let all: Vec<_> =
         (1..=members).map(|n| (format!("n{n}"), format!("http://127.0.0.1:{n}"))).collect();
     let url = all.iter().find(|(known, _)| known == name).unwrap().1.clone();

@@ -2,6 +2,8 @@
 
 mod cluster;
 mod compaction;
+#[cfg(test)]
+mod fuzz;
 mod rules;
 
 use std::{path::PathBuf, time::Duration};

@@ -151,7 +151,7 @@ impl Config {
         if self.heartbeat_interval < Duration::from_millis(1) {
             broken("heartbeat-interval", "must be at least 1 ms".into());
         }
-        if self.election_timeout < 5 * self.heartbeat_interval {
+        if self.election_timeout < self.heartbeat_interval.saturating_mul(5) {
             broken(
                 "election-timeout",
                 format!(

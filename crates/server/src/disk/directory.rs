@@ -272,7 +272,10 @@ fn count_boot(
         return Err(DiskError::Missing { file, why });
     }
     let known = known.unwrap_or_else(Boot::fresh);
-    let boot = Boot { count: known.count + 1, ..known };
+    let Some(count) = known.count.checked_add(1) else {
+        return Err(DiskError::corrupt(&file, 0, "nobody can have opened it so often"));
+    };
+    let boot = Boot { count, ..known };
     boot.write(&file)?;
     Ok(boot)
 }

@@ -30,12 +30,16 @@ pub(super) struct Fitted {
     pub(super) starts_anew: bool,
 }
 
+/// No log gets here by counting; and from here on there is room to count.
+const INDEX_MAX: LogIndex = 1 << 62;
+
 impl History {
     /// Adds one record; an error says why it cannot follow what came before.
     pub(super) fn apply(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Start { next_index, hard_state } => {
                 let next = next_index.checked_sub(1).ok_or("a segment starts before index 1")?;
+                check_index(next)?;
                 if !self.begun {
                     self.base = next;
                 } else if next != self.last_index() {
@@ -49,6 +53,7 @@ impl History {
             _ if !self.begun => return Err("a segment does not begin with a start record".into()),
             Record::HardState(hard_state) => self.hard_state = hard_state,
             Record::Snapshot(mark) => {
+                check_index(mark.index)?;
                 self.installed = mark.index;
                 self.base = mark.index;
                 self.base_term = Some(mark.term);
@@ -83,6 +88,7 @@ impl History {
     /// Joins log and snapshot; an error says what contradicts what.
     pub(super) fn fit(mut self, snapshot: Option<&SnapshotMark>) -> Result<Fitted, String> {
         let covered = snapshot.map_or(0, |mark| mark.index);
+        check_index(covered)?;
         if self.installed > covered || self.base > covered {
             return Err(format!(
                 "the log begins after index {}, but the newest snapshot ends at index {covered}",
@@ -123,4 +129,8 @@ impl History {
         }
         Ok(Fitted { hard_state: self.hard_state, entries: self.entries, starts_anew })
     }
+}
+
+fn check_index(index: LogIndex) -> Result<(), String> {
+    if index <= INDEX_MAX { Ok(()) } else { Err(format!("index {index} is beyond any log")) }
 }

@@ -22,6 +22,8 @@ use super::{
     segment::{SEGMENT_HEADER_BYTES, check_header},
 };
 
+/// No log gets here by counting; and from here on there is room to count.
+const BATCHES_MAX: u64 = 1 << 62;
 const READ_BYTES: usize = 256 << 10;
 static ZEROS: [u8; READ_BYTES] = [0; READ_BYTES];
 
@@ -166,6 +168,10 @@ impl Reading {
         offset: u64,
         before: Option<&KnownSegment>,
     ) -> Result<(), DiskError> {
+        if header.number > BATCHES_MAX {
+            let what = format!("no log has a batch {}", header.number);
+            return Err(DiskError::corrupt(path, offset, what));
+        }
         let Some(newest) = &self.newest else { return Ok(()) };
         if header.number == newest.number + 1 && header.previous == newest.crc {
             return Ok(());

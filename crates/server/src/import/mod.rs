@@ -14,6 +14,8 @@ mod error;
 mod etcd;
 mod file;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;

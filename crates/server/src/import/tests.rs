@@ -13,8 +13,8 @@ use tenure_api::Revision;
 use super::{ImportError, Source, Summary, import};
 use crate::{Config, disk::DataDir, node::files};
 
-const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
-const PAGE_BYTES: usize = 4096;
+pub(super) const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
+pub(super) const PAGE_BYTES: usize = 4096;
 
 fn import_bytes(bytes: &[u8], skip_hash_check: bool) -> Result<(Summary, TempDir), ImportError> {
     let home = TempDir::new().unwrap();
@@ -34,7 +34,7 @@ fn config(home: &Path) -> Config {
 }
 
 /// Reads the file only as far as the state, which is what damage can reach.
-fn read(bytes: &[u8], skip_hash_check: bool) -> Result<Vec<Vec<u8>>, ImportError> {
+pub(super) fn read(bytes: &[u8], skip_hash_check: bool) -> Result<Vec<Vec<u8>>, ImportError> {
     let home = TempDir::new().unwrap();
     let path = home.path().join("etcd.db");
     fs::write(&path, bytes).unwrap();

@@ -19,4 +19,6 @@ pub use request::{delete_range, put, range, range_request};
 pub use txn::{TXN_DEPTH_MAX, txn};
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod round_trip;

@@ -95,7 +95,7 @@ fn a_compare() -> impl Strategy<Value = Compare> {
     (span(), result, target).prop_map(|(span, result, target)| Compare { span, result, target })
 }
 
-fn a_txn() -> impl Strategy<Value = Txn> {
+pub(super) fn a_txn() -> impl Strategy<Value = Txn> {
     let step = prop_oneof![
         a_range().prop_map(Op::Range),
         a_put().prop_map(Op::Put),

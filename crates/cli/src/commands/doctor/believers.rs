@@ -112,7 +112,7 @@ fn read(json: &Value, is_file: bool) -> Belief {
         return Belief::Unsure { election, why };
     }
     let valid_ms = match json["valid_until_unix_ms"].as_i64() {
-        Some(until) if is_file => Some(until - now_unix_ms()),
+        Some(until) if is_file => Some(until.saturating_sub(now_unix_ms())),
         _ => json["expires_in_ms"].as_i64(),
     };
     let token = json["token"].as_i64();
@@ -200,5 +200,26 @@ mod tests {
         let says = json!({"election": "jobs", "error": "too old", "is_leader": false});
         let unsure = Belief::Unsure { election: Some("jobs".into()), why: "too old".into() };
         assert_eq!(read(&says, false), unsure);
+    }
+
+    #[test]
+    fn a_file_may_say_that_it_was_valid_before_there_was_time() {
+        let says = json!({"is_leader": true, "valid_until_unix_ms": i64::MIN});
+        assert!(matches!(read(&says, true), Belief::Leads { valid_ms: Some(i64::MIN), .. }));
+    }
+
+    #[test]
+    fn damaged_claims_are_refused_or_read() {
+        let sound = json!({
+            "election": "jobs", "identity": "a", "name": "b", "is_leader": true, "token": 7, "pid": 9,
+            "session": "1f", "valid_until_unix_ms": 1_700_000_000_000_i64, "expires_in_ms": 9000,
+        });
+        let text = tenure_damage::damaged_text(proptest::strategy::Just(sound.to_string()));
+        tenure_damage::hold(1000, text, |text| {
+            if let Ok(json) = serde_json::from_str(&text) {
+                let _ = (read(&json, true), read(&json, false));
+            }
+            Ok(())
+        });
     }
 }

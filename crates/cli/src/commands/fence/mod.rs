@@ -19,6 +19,8 @@ mod args;
 mod connection;
 mod door;
 mod exchange;
+#[cfg(test)]
+mod fuzz;
 mod head;
 mod inside;
 mod lane;

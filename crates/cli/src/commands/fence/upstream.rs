@@ -63,13 +63,13 @@ impl FromStr for Upstream {
             _ => return Err(FORM.to_owned()),
         }
         let authority = uri.authority().ok_or(FORM)?;
-        if authority.as_str().contains('@') || uri.query().is_some() || authority.host().is_empty()
-        {
+        // An IPv6 address stands in brackets there, and nowhere else.
+        let host = authority.host().trim_matches(['[', ']']);
+        if authority.as_str().contains('@') || uri.query().is_some() || host.is_empty() {
             return Err(FORM.to_owned());
         }
         Ok(Upstream {
-            // An IPv6 address stands in brackets there, and nowhere else.
-            host: authority.host().trim_matches(['[', ']']).to_owned(),
+            host: host.to_owned(),
             port: authority.port_u16().unwrap_or(80),
             authority: HeaderValue::from_str(authority.as_str()).map_err(|_| FORM)?,
             base: uri.path().trim_end_matches('/').to_owned(),
@@ -101,7 +101,16 @@ mod tests {
         assert_eq!(upstream.authority, "[::1]:81");
         let upstream: Upstream = "http://h".parse().unwrap();
         assert_eq!(upstream.address(), ("h", 80));
-        for bad in ["h:1", "https://h:1", "http://a@h:1", "http://h:1/?q", "ftp://h", "/x", ""] {
+        for bad in [
+            "h:1",
+            "https://h:1",
+            "http://a@h:1",
+            "http://h:1/?q",
+            "http://[]:1",
+            "ftp://h",
+            "/x",
+            "",
+        ] {
             assert!(bad.parse::<Upstream>().is_err(), "{bad:?}");
         }
     }

@@ -49,4 +49,13 @@ mod tests {
             assert!(size(text).is_err(), "{text}");
         }
     }
+
+    #[test]
+    fn damaged_sizes_are_refused_or_read() {
+        let sound = proptest::strategy::Just("1.5GiB".to_owned());
+        tenure_damage::hold(500, tenure_damage::damaged_text(sound), |text| {
+            let _ = size(&text);
+            Ok(())
+        });
+    }
 }

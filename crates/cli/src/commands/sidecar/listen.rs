@@ -70,4 +70,13 @@ mod tests {
             assert!(said.contains("is no address"), "{said}");
         }
     }
+
+    #[test]
+    fn damaged_addresses_are_refused_or_read() {
+        let sound = proptest::strategy::Just("[::1]:4040".to_owned());
+        tenure_damage::hold(500, tenure_damage::damaged_text(sound), |text| {
+            let _ = parse(&text);
+            Ok(())
+        });
+    }
 }

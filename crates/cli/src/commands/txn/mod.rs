@@ -13,6 +13,8 @@
 //! ```
 
 mod compare;
+#[cfg(test)]
+mod fuzz;
 mod words;
 
 use std::ffi::OsString;

@@ -88,4 +88,13 @@ mod tests {
         }
         assert!(read("k 2", 1).unwrap_err().contains("k 1"));
     }
+
+    #[test]
+    fn damaged_orders_are_refused_or_read() {
+        let sound = proptest::strategy::Just("kill 2".to_owned());
+        tenure_damage::hold(500, tenure_damage::damaged_text(sound), |text| {
+            let _ = read(&text, 3);
+            Ok(())
+        });
+    }
 }

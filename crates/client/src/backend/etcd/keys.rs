@@ -84,4 +84,16 @@ mod tests {
         }
         assert_eq!(Key::mode(b"job/", b"job/\xff.shared"), Mode::Exclusive);
     }
+
+    /// Keys are anybody's to write.
+    #[test]
+    fn damaged_keys_are_refused_or_read() {
+        let sound = b"job/694d77aa.permit.3".to_vec();
+        tenure_damage::hold(1000, tenure_damage::damaged(proptest::strategy::Just(sound)), |key| {
+            if let Mode::Permit { of } = Key::mode(b"job/", &key) {
+                proptest::prop_assert!(of > 0);
+            }
+            Ok(())
+        });
+    }
 }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod fuzz;
 mod model;
 mod simulated;
 mod story;

@@ -37,6 +37,7 @@ pub struct Candidate {
     /// The mark of its attachment, until the member has come to it. What a member that lags behind
     /// tells before that is old; what it tells after that comes after its answer.
     awaits: Option<u64>,
+    mark: u64,
     answered: bool,
     early: Vec<LineNews>,
     doing: Doing,
@@ -71,6 +72,7 @@ impl Candidate {
             attached: None,
             listener: 0,
             awaits: None,
+            mark: 0,
             answered: false,
             early: vec![],
             doing: Doing::Nothing,
@@ -111,6 +113,7 @@ impl Candidate {
         let Some(listener) = world.open_stream(me, member) else { return false };
         self.listener = listener;
         self.awaits = Some(by);
+        self.mark = by;
         self.answered = false;
         self.early.clear();
         world.listen(member, LineInput::Attach { listener, session: id, by });
@@ -134,9 +137,10 @@ impl Candidate {
             return Some(ask);
         }
         let ask = if let Some(token) = self.unconfirmed.take() {
+            self.given_up = self.given_up.max(Some(token));
             Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
         } else if let Some(token) = self.holds.filter(|_| world.dice.chance(60)) {
-            self.given_up = self.holds.take();
+            self.given_up = self.given_up.max(self.holds.take());
             world.invariants.one_believer.stops(&self.name, self.me);
             Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
         } else if self.request == 0 || world.dice.chance(50) {
@@ -222,13 +226,18 @@ impl Candidate {
                 world.counts.count("granted");
                 self.believe(me, world, place.created);
             }
-            Event::Gone { place, .. } if self.holds == Some(place.created) => self.stop(me, world),
-            Event::Moved { old, .. } if self.holds == Some(old.created) => self.stop(me, world),
+            Event::Gone { place, .. } | Event::Moved { old: place, .. } => {
+                if self.holds == Some(place.created) {
+                    self.stop(me, world);
+                }
+                // The answer to its join may still be on the way, and says that it holds this.
+                self.given_up = self.given_up.max(Some(place.created));
+            }
             Event::Drain { place, .. } if self.holds == Some(place.created) => {
                 world.counts.count("drained");
                 if self.again.is_none() {
                     world.invariants.one_believer.stops(&self.name, me);
-                    self.given_up = self.holds.take();
+                    self.given_up = self.given_up.max(self.holds.take());
                     self.request += 1;
                     let (name, token) = (self.name.clone(), place.created);
                     self.again = Some(Ask::Yield { name, token, stay: true });
@@ -325,9 +334,10 @@ impl Client for Candidate {
     fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
         let Request::Write(command) = &open.request else { return };
         // It has closed its session since, or turned to another member: this makes it lead no more.
-        let attaches =
-            matches!(command, Command::Line(LineCommand::Open { .. } | LineCommand::Attach { .. }));
-        if attaches && self.attached.is_none() {
+        if let Command::Line(LineCommand::Open { by, .. } | LineCommand::Attach { by, .. }) =
+            command
+            && (self.attached.is_none() || *by != self.mark)
+        {
             return self.next_turn(me, world, ms(20));
         }
         let delay = match (command, &answer.result) {
@@ -336,6 +346,7 @@ impl Client for Candidate {
                 Ok(Reply::Wrote(Outcome::Line(done))),
             ) => match done {
                 Ok(LineDone::Session { places, .. }) => {
+                    assert!(self.awaits.is_none(), "c{me} was attached and will hear nothing");
                     self.session = Some(*id);
                     self.renewed = open.sent;
                     self.doing = Doing::Standing;

@@ -4,6 +4,7 @@
 
 mod damage;
 mod directory;
+mod fuzz;
 mod log;
 mod snapshots;
 mod writer;

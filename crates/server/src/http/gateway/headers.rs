@@ -41,7 +41,7 @@ pub(super) fn timeout(headers: &HeaderMap) -> Result<Option<Duration>, Status> {
         .ok_or_else(|| Status::invalid_argument(format!("invalid grpc-timeout: {text}")))
 }
 
-fn parse(text: &str) -> Option<Duration> {
+pub(super) fn parse(text: &str) -> Option<Duration> {
     let (at, unit) = text.char_indices().next_back()?;
     let digits = &text[..at];
     if digits.len() > TIMEOUT_DIGITS_MAX || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -23,6 +23,8 @@
 
 mod bindings;
 mod body;
+#[cfg(test)]
+mod fuzz;
 mod headers;
 mod method;
 mod objects;

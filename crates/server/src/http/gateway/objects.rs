@@ -53,7 +53,7 @@ impl Objects {
 }
 
 /// Finds the ends of objects in bytes that come in pieces.
-struct Cutter {
+pub(super) struct Cutter {
     held: BytesMut,
     /// How much of what is held was looked at.
     seen: usize,
@@ -72,11 +72,11 @@ enum Place {
 }
 
 impl Cutter {
-    fn new(object_bytes_max: usize) -> Cutter {
+    pub(super) fn new(object_bytes_max: usize) -> Cutter {
         Cutter { held: BytesMut::new(), seen: 0, depth: 0, place: Place::Plain, object_bytes_max }
     }
 
-    fn add(&mut self, piece: &[u8]) {
+    pub(super) fn add(&mut self, piece: &[u8]) {
         self.held.extend_from_slice(piece);
     }
 
@@ -89,7 +89,7 @@ impl Cutter {
     }
 
     /// Cuts off the first object if it is whole.
-    fn cut(&mut self) -> Result<Option<Bytes>, Status> {
+    pub(super) fn cut(&mut self) -> Result<Option<Bytes>, Status> {
         if self.depth == 0 {
             let space = self.held.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
             self.held.advance(space);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod calls;
+mod fuzz;
 mod handshakes;
 mod snapshots;
 

@@ -11,6 +11,8 @@
 
 mod begun;
 mod body;
+#[cfg(test)]
+mod fuzz;
 mod request;
 mod response;
 mod upstream;

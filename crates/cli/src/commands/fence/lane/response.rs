@@ -50,6 +50,8 @@ pub(super) fn read(inbox: &mut Vec<u8>, head_only: bool) -> Result<Option<Answer
             Err(error) => return Err(format!("the answer's head cannot be read: {error}")),
         };
         match response.code {
+            // Without its zeros it would be another one, and with them the client may stumble.
+            Some(0..100) => return Err("the answer has no sound status".to_owned()),
             Some(101) => return Err("it wants to leave HTTP unasked".to_owned()),
             // Not the answer yet (RFC 9110, 15.2).
             Some(100..200) => drop(inbox.drain(..bytes)),
@@ -260,6 +262,7 @@ mod tests {
     fn what_has_no_certain_end_is_refused() {
         for bad in [
             "HTTP/1.1 101 Switching\r\n\r\n",
+            "HTTP/1.1 003 Early\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n",

@@ -45,7 +45,7 @@ fn flag_of(key: &str) -> String {
 }
 
 #[derive(Debug, PartialEq)]
-struct Item {
+pub(super) struct Item {
     line: usize,
     /// With its section in front, if it stands in one.
     key: String,
@@ -53,7 +53,7 @@ struct Item {
 }
 
 #[derive(Debug, PartialEq)]
-struct Unreadable {
+pub(super) struct Unreadable {
     line: usize,
     why: String,
 }
@@ -65,7 +65,7 @@ impl From<ScanError> for Unreadable {
 }
 
 /// The file as a flat list of keys and values, in order.
-fn items(text: &str) -> Result<Vec<Item>, Unreadable> {
+pub(super) fn items(text: &str) -> Result<Vec<Item>, Unreadable> {
     let mut events = Events(Parser::new_from_str(text));
     let mut items = Vec::new();
     loop {

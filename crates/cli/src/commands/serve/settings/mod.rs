@@ -122,6 +122,8 @@ fn all_names() -> impl Iterator<Item = &'static str> {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod tests;

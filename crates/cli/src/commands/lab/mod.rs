@@ -1,0 +1,109 @@
+//! Run, break and check every election algorithm, ours included, in virtual time.
+//!
+//! `list` says what there is, `run` plays one story, `compare` measures algorithms side by side, `soak`
+//! looks for trouble in the shipped replica for as long as it is told to, `replay` shows a run again.
+//! [`failure`] is what happens when an invariant breaks.
+
+mod failure;
+mod list;
+mod name;
+mod run;
+mod soak;
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+use tenure_lab::engine::Form;
+
+use self::name::RunName;
+use crate::args::ClientArgs;
+use crate::exit::Exit;
+
+/// What to do in the lab.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the algorithms, their stories, the scenarios of the shipped replica, and the blows of fault scripts
+    List,
+    /// Play a story or a scenario
+    #[command(after_long_help = RUN)]
+    Run(RunArgs),
+    /// Play scenarios of the shipped replica, seed after seed, for so long
+    #[command(after_long_help = SOAK)]
+    Soak(soak::Args),
+    /// Show a run again, every event of it
+    #[command(after_long_help = REPLAY)]
+    Replay {
+        /// Its name, as a failure printed it: COMMIT/SCENARIO/SEED, or SCENARIO/SEED
+        run: RunName,
+    },
+}
+
+/// What to play, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// A story or a scenario; `tenure lab list` names them
+    scenario: String,
+    /// All chance comes from this number
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Blows of your own instead of the scenario's; `-` reads them from stdin
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+    /// Write every event to stdout, in plain words or as JSON lines
+    #[arg(long, value_name = "FORM")]
+    trace: Option<TraceForm>,
+}
+
+/// How events are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TraceForm {
+    /// Plain words, one event a line
+    Text,
+    /// One JSON object a line, complete enough to draw from
+    Json,
+}
+
+impl From<TraceForm> for Form {
+    fn from(form: TraceForm) -> Form {
+        match form {
+            TraceForm::Text => Form::Text,
+            TraceForm::Json => Form::Json,
+        }
+    }
+}
+
+const RUN: &str = "\
+A story of an algorithm says which promises it breaks: exit code 0 if exactly those were broken, 1 if not.
+A scenario of the shipped replica fails (1) if an invariant breaks; the blows that led to it are cut down
+to those that matter. With blows of your own a story only says what was broken.
+
+Examples:
+  tenure lab run bully-partition --trace text       two leaders, event by event
+  tenure lab run rough --seed 17                    our own replica, and everything goes wrong
+  tenure lab run bully-crash --faults mine.txt      what if?
+  printf 'at 2s pause e for 3s\\n' | tenure lab run bully-crash --faults - --trace json
+";
+
+const SOAK: &str = "\
+Examples:
+  tenure lab soak --minutes 10                      one core, ten minutes
+  tenure lab soak --minutes 60 --scenario lines     elections only
+";
+
+const REPLAY: &str = "\
+A run is the same again only with the same commit: any change may change what happens.
+
+Example:
+  tenure lab replay rough/17 | less
+";
+
+/// Does it.
+pub(crate) fn run(command: Command, client: ClientArgs) -> anyhow::Result<Exit> {
+    let format = client.settings()?.format;
+    match command {
+        Command::List => list::run(format),
+        Command::Run(args) => run::run(&args, format),
+        Command::Soak(args) => soak::run(&args, format),
+        Command::Replay { run } => run::replay(&run),
+    }
+}

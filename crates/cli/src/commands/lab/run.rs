@@ -1,0 +1,192 @@
+//! One run: a story of an algorithm, or a scenario of the shipped replica.
+
+use std::io::{BufWriter, Read, Write, stdout};
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::json;
+use tenure_lab::algorithms::{self, Outcome};
+use tenure_lab::cluster::{catalogue, scenario::Scenario};
+use tenure_lab::engine::{Counts, Trace};
+use tenure_lab::faults::{Script, write_span};
+
+use super::failure;
+use super::name::{COMMIT, RunName};
+use super::{RunArgs, TraceForm};
+use crate::exit::{Exit, usage};
+use crate::output::Format;
+
+pub(super) fn run(args: &RunArgs, format: Format) -> anyhow::Result<Exit> {
+    let script = args.faults.as_deref().map(read).transpose()?;
+    play(&args.scenario, args.seed, script.as_ref(), args.trace, format)
+}
+
+pub(super) fn replay(run: &RunName) -> anyhow::Result<Exit> {
+    if let Some(commit) = run.commit.as_deref().filter(|commit| *commit != COMMIT) {
+        eprintln!("this is commit {COMMIT}, that was {commit}: it may be another run");
+    }
+    play(&run.scenario, run.seed, None, Some(TraceForm::Text), Format::Simple)
+}
+
+/// The scenario of the shipped replica that has this name.
+pub(super) fn scenario(name: &str) -> Option<&'static Scenario> {
+    catalogue::SCENARIOS.into_iter().find(|scenario| scenario.name == name)
+}
+
+fn play(
+    name: &str,
+    seed: u64,
+    script: Option<&Script>,
+    form: Option<TraceForm>,
+    format: Format,
+) -> anyhow::Result<Exit> {
+    let run = RunName::here(name, seed);
+    if let Some(story) = algorithms::scenario(name) {
+        let outcome = story.play(seed, script, trace(form)).map_err(usage)?;
+        return tell_story(&run, &outcome, script.is_none(), form, format);
+    }
+    if let Some(scenario) = scenario(name) {
+        failure::when_it_fails(&run, script);
+        let world = scenario.tell(seed, script, trace(form)).map_err(usage)?;
+        let virtual_s = world.now().since_start().as_secs_f64();
+        return tell_scenario(&run, virtual_s, &world.counts, form, format);
+    }
+    let names: Vec<&str> = algorithms::SCENARIOS
+        .iter()
+        .copied()
+        .flatten()
+        .map(|story| story.name)
+        .chain(catalogue::SCENARIOS.iter().map(|scenario| scenario.name))
+        .collect();
+    let nearest = names
+        .iter()
+        .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
+    let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest}?"));
+    Err(usage(format!(
+        "there is no story or scenario {name}{hint} `tenure lab list` names them all"
+    )))
+}
+
+fn read(path: &Path) -> anyhow::Result<Script> {
+    let mut text = String::new();
+    if path == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).context("cannot read stdin")?;
+    } else {
+        text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    text.parse().map_err(|error| usage(format!("{}: {error}", path.display())))
+}
+
+/// Writes lines to stdout as they come. Who does not want to read on closes the pipe.
+fn trace(form: Option<TraceForm>) -> Trace {
+    let Some(form) = form else { return Trace::default() };
+    let mut out = BufWriter::new(stdout());
+    Trace::told_to(form.into(), move |line| {
+        if writeln!(out, "{line}").is_err() {
+            std::process::exit(i32::from(Exit::Done.code()));
+        }
+    })
+}
+
+fn tell_story(
+    run: &RunName,
+    outcome: &Outcome,
+    as_written: bool,
+    form: Option<TraceForm>,
+    format: Format,
+) -> anyhow::Result<Exit> {
+    let ledger = &outcome.ledger;
+    if format == Format::Json || form == Some(TraceForm::Json) {
+        let verdicts: Vec<_> = outcome
+            .verdicts
+            .iter()
+            .map(|verdict| {
+                let breach = verdict.breach.as_ref();
+                json!({
+                    "promise": verdict.promise.to_string(),
+                    "kept": verdict.is_kept(),
+                    "judged": verdict.judged,
+                    "broken_at_us": breach.map(|(at, _)| at.since_start().as_micros() as u64),
+                    "how": breach.map(|(_, how)| how),
+                })
+            })
+            .collect();
+        let line = json!({
+            "event": "result",
+            "run": run.to_string(),
+            "promises": verdicts,
+            "surprises": outcome.surprises,
+            "tenures": ledger.tenures.len(),
+            "vacant_us": ledger.vacant.as_micros() as u64,
+            "double_us": ledger.double.as_micros() as u64,
+            "writes_taken": ledger.writes_taken,
+            "writes_refused": ledger.writes_refused,
+            "stale_writes_taken": ledger.stale_writes_taken,
+            "messages": ledger.sent(),
+            "routine_messages": ledger.routine_sent(),
+        });
+        writeln!(stdout(), "{line}")?;
+    } else {
+        let mut out = stdout().lock();
+        writeln!(out, "run {run}")?;
+        for verdict in &outcome.verdicts {
+            match &verdict.breach {
+                None => writeln!(out, "  kept    {}", verdict.promise)?,
+                Some((at, how)) => {
+                    let at = write_span(at.since_start());
+                    writeln!(out, "  broken  {}: {how} (at {at})", verdict.promise)?;
+                }
+            }
+        }
+        let (vacant, double) = (write_span(ledger.vacant), write_span(ledger.double));
+        writeln!(
+            out,
+            "  {} tenures; nobody led for {vacant}, two at once for {double}",
+            ledger.tenures.len()
+        )?;
+        writeln!(
+            out,
+            "  writes: {} taken, {} of them of a leader that had been replaced; {} refused",
+            ledger.writes_taken, ledger.stale_writes_taken, ledger.writes_refused
+        )?;
+        writeln!(
+            out,
+            "  messages: {} for elections, {} of the routine",
+            ledger.sent(),
+            ledger.routine_sent()
+        )?;
+        for surprise in outcome.surprises.iter().filter(|_| as_written) {
+            writeln!(out, "  NOT AS EXPECTED: {surprise}")?;
+        }
+    }
+    Ok(if outcome.surprises.is_empty() { Exit::Done } else { Exit::Error })
+}
+
+fn tell_scenario(
+    run: &RunName,
+    virtual_s: f64,
+    counts: &Counts,
+    form: Option<TraceForm>,
+    format: Format,
+) -> anyhow::Result<Exit> {
+    if format == Format::Json || form == Some(TraceForm::Json) {
+        let counts: serde_json::Map<String, serde_json::Value> =
+            counts.iter().map(|(what, count)| (what.to_owned(), json!(count))).collect();
+        let line = json!({
+            "event": "result",
+            "run": run.to_string(),
+            "virtual_s": virtual_s,
+            "failed": false,
+            "counts": counts,
+        });
+        writeln!(stdout(), "{line}")?;
+    } else {
+        let mut out = stdout().lock();
+        writeln!(out, "run {run}: {virtual_s:.1} virtual seconds, nothing broke")?;
+        for (what, count) in counts.iter() {
+            writeln!(out, "  {what:<22} {count}")?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,179 @@
+//! Seed after seed, for so long.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tenure_lab::cluster::catalogue;
+use tenure_lab::cluster::scenario::Scenario;
+use tenure_lab::engine::{Counts, Trace};
+use tenure_lab::invariants;
+
+use super::failure;
+use super::name::{COMMIT, RunName};
+use super::run::scenario;
+use crate::exit::{Exit, usage};
+use crate::output::Format;
+
+/// How often it says how far it is.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
+/// So many seeds in a row are enough for every fault to have struck and every invariant to have been asked.
+const SEEDS_ENOUGH: u64 = 20;
+
+/// For how long, and what.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How long
+    #[arg(long, default_value_t = 10.0, value_parser = minutes)]
+    minutes: f64,
+    /// What to play; may be repeated, and they take turns
+    #[arg(long, default_value = "soak")]
+    scenario: Vec<String>,
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+    if minutes > 0.0 && minutes <= 100_000.0 {
+        Ok(minutes)
+    } else {
+        Err("too few or too many".into())
+    }
+}
+
+/// What was done so far.
+struct Tally {
+    started: Instant,
+    told: Instant,
+    seeds: u64,
+    virtual_time: Duration,
+    operations: u64,
+    counts: Counts,
+}
+
+pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
+    let scenarios = args
+        .scenario
+        .iter()
+        .map(|name| {
+            let known: Vec<&str> = catalogue::SCENARIOS.iter().map(|known| known.name).collect();
+            let unknown =
+                || usage(format!("there is no scenario {name}, only {}", known.join(", ")));
+            scenario(name).ok_or_else(unknown)
+        })
+        .collect::<anyhow::Result<Vec<&Scenario>>>()?;
+    let now = Instant::now();
+    let mut tally = Tally {
+        started: now,
+        told: now,
+        seeds: 0,
+        virtual_time: Duration::ZERO,
+        operations: 0,
+        counts: Counts::default(),
+    };
+    let limit = Duration::from_secs_f64(args.minutes * 60.0);
+    let mut seed = args.seed;
+    while tally.started.elapsed() < limit {
+        for scenario in &scenarios {
+            failure::when_it_fails(&RunName::here(scenario.name, seed), None);
+            let world = scenario.tell(seed, None, Trace::default()).map_err(usage)?;
+            tally.add(&world);
+        }
+        seed += 1;
+        tally.tell(seed);
+    }
+    let _ = std::panic::take_hook();
+    tally.report(&scenarios, args.seed..seed, format)
+}
+
+impl Tally {
+    fn add(&mut self, world: &tenure_lab::cluster::World) {
+        self.seeds += 1;
+        self.virtual_time += world.now().since_start();
+        self.operations += world.counts.of(invariants::one_answer::NAME);
+        self.counts.add(&world.counts);
+    }
+
+    fn pace(&self) -> f64 {
+        self.virtual_time.as_secs_f64() / self.started.elapsed().as_secs_f64()
+    }
+
+    fn tell(&mut self, seed: u64) {
+        if self.told.elapsed() < TELL_INTERVAL {
+            return;
+        }
+        self.told = Instant::now();
+        let virtual_s = self.virtual_time.as_secs();
+        let line = format!("seed {seed}: {virtual_s} virtual seconds, {:.0} a second", self.pace());
+        // One line that moves for people, many for logs.
+        if std::io::stderr().is_terminal() {
+            eprint!("\r{line}   ");
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    fn report(
+        &self,
+        scenarios: &[&Scenario],
+        seeds: std::ops::Range<u64>,
+        format: Format,
+    ) -> anyhow::Result<Exit> {
+        let expected: Vec<&'static str> = scenarios
+            .iter()
+            .flat_map(|scenario| scenario.faults.iter().map(|fault| fault.name()))
+            .chain(invariants::ALL)
+            .collect();
+        let never = if self.seeds >= SEEDS_ENOUGH { self.counts.missing(expected) } else { vec![] };
+        let virtual_s = self.virtual_time.as_secs_f64();
+        let rate = self.operations as f64 / virtual_s.max(1.0);
+        let names: Vec<&str> = scenarios.iter().map(|scenario| scenario.name).collect();
+        if format == Format::Json {
+            let counts: serde_json::Map<String, serde_json::Value> =
+                self.counts.iter().map(|(what, count)| (what.to_owned(), json!(count))).collect();
+            let line = json!({
+                "commit": COMMIT,
+                "scenarios": names,
+                "first_seed": seeds.start,
+                "last_seed": seeds.end - 1,
+                "virtual_s": virtual_s,
+                "real_s": self.started.elapsed().as_secs_f64(),
+                "virtual_s_per_s": self.pace(),
+                "operations": self.operations,
+                "never_happened": never,
+                "counts": counts,
+            });
+            writeln!(stdout(), "{line}")?;
+        } else {
+            let mut out = stdout().lock();
+            writeln!(
+                out,
+                "\ncommit {COMMIT}, {}, seeds {} to {}",
+                names.join(" and "),
+                seeds.start,
+                seeds.end - 1
+            )?;
+            writeln!(
+                out,
+                "{virtual_s:.0} virtual seconds in {:.0} s: {:.0} a second; {} client operations, {rate:.0} a virtual second",
+                self.started.elapsed().as_secs_f64(),
+                self.pace(),
+                self.operations
+            )?;
+            for (what, count) in self.counts.iter() {
+                writeln!(out, "  {what:<22} {count}")?;
+            }
+            match never.is_empty() {
+                true => writeln!(out, "nothing broke")?,
+                false => writeln!(
+                    out,
+                    "NEVER HAPPENED, so nothing is proved of it: {}",
+                    never.join(", ")
+                )?,
+            }
+        }
+        Ok(if never.is_empty() { Exit::Done } else { Exit::Error })
+    }
+}

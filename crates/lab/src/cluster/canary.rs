@@ -25,4 +25,12 @@ pub enum Canary {
     AnsweredTwice,
     /// An answer never leaves the house.
     AnswerSwallowed,
+    /// The clocks of programs run at half the speed: they believe for too long.
+    SlowPrograms,
+    /// An observer misses a sight now and then.
+    BlindObservers,
+    /// Programs write without the guard of their tokens.
+    UnguardedWrites,
+    /// Programs that lose something go on until their deadline.
+    StubbornHolders,
 }

@@ -16,6 +16,7 @@ use crate::{
     engine::{Dice, Trace, ms},
     faults::Script,
     invariants::agreement,
+    recipes::cast::Cast,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,8 @@ pub struct Scenario {
     pub operators: usize,
     /// So many stand in line for each of two names, and somebody rules over one of them.
     pub candidates: usize,
+    /// Programs that use the shipped recipes.
+    pub programs: Option<Cast>,
 }
 
 /// From the moment everything is well, the cluster serves within this time.
@@ -127,6 +130,12 @@ impl Scenario {
             // Places show nothing, and who moves keeps its value.
             world.invariants.written_once.values_repeat = true;
             world.add_client_after(ms(500), Ruler { name: "ruled" });
+        }
+        if let Some(cast) = &self.programs {
+            // They proclaim what they like, more than once.
+            world.invariants.written_once.values_repeat = true;
+            let town = cast.town(world.now(), world.canary, &mut world.dice);
+            world.add_client_after(ms(400), town);
         }
         for _ in 0..self.operators {
             world.add_client_after(ms(1500), Operator::default());

@@ -8,11 +8,11 @@ use tokio::sync::watch;
 
 use super::{
     post::{Post, ProgramId},
-    script::{Canary, Notebook, Script, Stage},
+    script::{Notebook, Script, Stage},
     wire::Phone,
 };
 use crate::{
-    cluster::member::Number,
+    cluster::{Canary, member::Number},
     engine::{Clock, Executor, ms},
 };
 

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 
 use super::{post::ProgramId, wire::Phone};
 use crate::{
+    cluster::Canary,
     engine::{Dice, ms},
     invariants::{
         one_holder::{Belief, OneHolder},
@@ -49,19 +50,6 @@ impl Notebook {
     pub fn open(&self) -> MutexGuard<'_, Notes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Planted bugs. They live in the programs and around them, never in the library; each must be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Canary {
-    /// A program's clock runs at half the speed: it believes for too long.
-    SlowClock,
-    /// An observer misses a sight now and then.
-    Blind,
-    /// Writes are not guarded by their token.
-    Unguarded,
-    /// Who loses something goes on until its deadline.
-    Stubborn,
 }
 
 /// What a script is given.
@@ -215,7 +203,8 @@ impl Stage {
             lease: PutLease::Set(None),
             prev_kv: false,
         };
-        let compare = if self.canary == Some(Canary::Unguarded) { vec![] } else { vec![leads] };
+        let compare =
+            if self.canary == Some(Canary::UnguardedWrites) { vec![] } else { vec![leads] };
         let txn = Txn { compare, success: vec![Op::Put(put)], failure: vec![] };
         let line = self.phone.line(self.phone.members.clone(), ms(300));
         match line.write(Command::Txn(txn)).await {
@@ -245,7 +234,7 @@ impl Stage {
                 loss = guard.lost() => {
                     self.count("lost");
                     self.log(|| format!("loses {:?}: {loss}", guard.tokens()));
-                    if self.canary == Some(Canary::Stubborn) {
+                    if self.canary == Some(Canary::StubbornHolders) {
                         self.host.sleep_until(guard.deadline()).await;
                     }
                     return drop(believing);
@@ -511,7 +500,9 @@ pub fn observer(name: &'static str) -> Script {
                 };
                 let Ok((revision, sight)) = sight else { break };
                 stage.log(|| format!("sees {sight:?} at {revision}"));
-                if stage.canary == Some(Canary::Blind) && stage.host.seed().is_multiple_of(8) {
+                if stage.canary == Some(Canary::BlindObservers)
+                    && stage.host.seed().is_multiple_of(8)
+                {
                     continue;
                 }
                 stage.notes.open().seen.sees(observer, revision, sight);

@@ -17,7 +17,7 @@ use super::{
     door::Door,
     post::{Call, CallId, Down, Parcel, Post, ProgramId, Up},
     program::Program,
-    script::{Canary, Notebook, Script, THRONE},
+    script::{Notebook, Script, THRONE},
 };
 use crate::{
     cluster::{World, clients::Client, happening::Happening, member::Number},
@@ -49,7 +49,6 @@ pub struct Town {
     /// When somebody rules over the throne next.
     next_rule: Option<Moment>,
     ruled_until: Option<Moment>,
-    pub canary: Option<Canary>,
 }
 
 impl Town {
@@ -69,7 +68,6 @@ impl Town {
             healed: false,
             next_rule: None,
             ruled_until: None,
-            canary: None,
         }
     }
 
@@ -122,7 +120,7 @@ impl Town {
             if program.restarts_at.is_some_and(|at| at <= now) {
                 let (seed, members) = (world.dice.roll(), world.numbers());
                 world.log(|| format!("p{id} starts"));
-                program.start(seed, members, &self.post, &self.notes, &self.rest, self.canary);
+                program.start(seed, members, &self.post, &self.notes, &self.rest, world.canary);
             }
         }
         if self.next_trouble.is_some_and(|at| at <= now) && world.rough {

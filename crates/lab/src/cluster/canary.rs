@@ -31,6 +31,6 @@ pub enum Canary {
     BlindObservers,
     /// Programs write without the guard of their tokens.
     UnguardedWrites,
-    /// Programs that lose something go on until their deadline.
+    /// Programs that lose something go on for a while, past their deadline.
     StubbornHolders,
 }

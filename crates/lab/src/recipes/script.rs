@@ -182,7 +182,8 @@ impl Stage {
         for (name, token, slot) in guard.tokens() {
             self.log(|| format!("holds {name} with token {token}"));
             let guard = Arc::downgrade(guard);
-            let until = move || guard.upgrade().map(|guard| guard.deadline());
+            let stubborn = self.canary == Some(Canary::StubbornHolders);
+            let until = move || guard.upgrade().filter(|_| !stubborn).map(|guard| guard.deadline());
             let (program, session, until) = (self.program, Some(session), Box::new(until));
             let belief = Belief { program, name, mode, token, slot, session, strict, until };
             beliefs.push(self.notes.open().holders.believes(belief));
@@ -235,7 +236,7 @@ impl Stage {
                     self.count("lost");
                     self.log(|| format!("loses {:?}: {loss}", guard.tokens()));
                     if self.canary == Some(Canary::StubbornHolders) {
-                        self.host.sleep_until(guard.deadline()).await;
+                        self.host.pause(ms(1500)).await;
                     }
                     return drop(believing);
                 }

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 TENURE = target/release/tenure
 
-.PHONY: run build test verify fix bench torture fuzz clean
+.PHONY: run build test verify fix bench torture soak fuzz clean
 
 ## Build and start one durable node on 127.0.0.1:2379.
 run: build
@@ -35,11 +35,19 @@ fix:
 bench: build
 	scripts/bench
 
-## Thousands of seeds of the deterministic scheduler; hundreds of blows against commands under a lease.
+## Thousands of seeds of the deterministic scheduler; hundreds of blows against commands under a lease; then clusters
+## of real processes for MINUTES, with a page on what came of it in target/torture.md.
+MINUTES ?= 10
 torture:
+	scripts/setup-tests
 	TENURE_SEEDS=2000 $(CARGO) nextest run --release -p tenure-lab
 	$(CARGO) build -p tenure-cli
 	TENURE_ROUNDS=300 $(CARGO) nextest run -p tenure-e2e --test run_torture
+	TENURE_MINUTES=$(MINUTES) $(CARGO) nextest run -p tenure-e2e --test torture --no-capture
+
+## The shipped replica in virtual time, seed after seed, on one core for MINUTES.
+soak: build
+	$(TENURE) lab soak --minutes $(MINUTES)
 
 ## Damaged bytes against everything that reads bytes: each test until it has had its cases or its time.
 fuzz:

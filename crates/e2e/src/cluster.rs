@@ -1,6 +1,6 @@
 //! Several members that belong together.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use tempfile::TempDir;
 use tenure::grpc::{Client, ClientError, Endpoint, Options};
@@ -63,6 +63,16 @@ impl Cluster {
             member
         });
         Cluster { members: members.collect(), home }
+    }
+
+    /// Where the members' data and logs are.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Leaves data and logs where they are when the cluster is gone.
+    pub fn keep(&mut self) {
+        self.home.disable_cleanup(true);
     }
 
     /// Adds a member with a tool and prepares it as the tool says. It is not started.

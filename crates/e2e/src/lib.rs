@@ -8,7 +8,8 @@
 //! [`Caller`] campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd,
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
 //! [`Register`] looks for stale reads. [`Network`] puts members into network namespaces and cuts the
-//! links between them, a [`Relay`] is a path that can be cut.
+//! links between them, a [`Relay`] is a path that can be cut, a [`Volume`] a disk that can be full. [`torture`] does
+//! all of that at once, and judges what came of it.
 //!
 //! [`Supervised`] is `tenure run` with its command, and [`Trail`] what that leaves; a [`Sidecar`] is asked who
 //! leads; [`Fence`] is the fencing proxy and [`Upstream`] what it stands before. A [`Desk`] has terminals in which
@@ -42,7 +43,9 @@ pub mod sidecar;
 mod supervised;
 mod terminal;
 pub mod tools;
+pub mod torture;
 mod upstream;
+mod volume;
 mod wait;
 mod watcher;
 
@@ -66,6 +69,7 @@ pub use sidecar::Sidecar;
 pub use supervised::{Supervised, Trail, children_of, lives, send};
 pub use terminal::Desk;
 pub use upstream::Upstream;
+pub use volume::Volume;
 pub use wait::{eventually, eventually_within};
 pub use watcher::Watcher;
 

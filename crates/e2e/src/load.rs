@@ -115,21 +115,37 @@ async fn write(
 impl Record {
     /// Checks the record against what a linearizable read of the whole prefix finds.
     pub async fn check(&self, client: &Client, prefix: &str) {
+        let wrong = self.wrong(client, prefix).await;
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    /// What does not fit to what a linearizable read of the whole prefix finds.
+    pub async fn wrong(&self, client: &Client, prefix: &str) -> Vec<String> {
         let found = everything(client, prefix).await;
-        assert!(!self.acknowledged.is_empty(), "a load that wrote nothing proves nothing");
+        let mut wrong = Vec::new();
+        if self.acknowledged.is_empty() {
+            wrong.push("a load that wrote nothing proves nothing".to_owned());
+        }
         for (key, revision) in &self.acknowledged {
-            let kv = found.get(key).unwrap_or_else(|| {
-                panic!("{key} was acknowledged at revision {revision} and is not there")
-            });
-            assert_eq!(kv.mod_revision, *revision, "{key}: another revision than acknowledged");
+            match found.get(key).map(|kv| kv.mod_revision) {
+                Some(found) if found == *revision => {}
+                Some(found) => wrong.push(format!("{key}: at {found}, acknowledged at {revision}")),
+                None => {
+                    wrong.push(format!("{key} was acknowledged at {revision} and is not there"))
+                }
+            }
         }
         for (key, kv) in &found {
-            assert_eq!(kv.version, 1, "{key} was applied more than once");
-            let refused = self.refused.get(key);
-            assert_eq!(refused, None, "{key} was refused and is there");
-            let known = self.acknowledged.contains_key(key) || self.unknown.contains_key(key);
-            assert!(known, "{key} is there and nobody wrote it");
+            if kv.version != 1 {
+                wrong.push(format!("{key} was applied {} times", kv.version));
+            }
+            if let Some(refused) = self.refused.get(key) {
+                wrong.push(format!("{key} was refused and is there: {refused}"));
+            } else if !self.acknowledged.contains_key(key) && !self.unknown.contains_key(key) {
+                wrong.push(format!("{key} is there and nobody wrote it"));
+            }
         }
+        wrong
     }
 
     /// Fails if any write failed.

@@ -2,7 +2,10 @@
 //!
 //! Links are cut by dropping packets at the receiver, so that a cut can be one-way and nobody is told.
 
-use std::net::Ipv4Addr;
+use std::{
+    net::Ipv4Addr,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use crate::{Address, Cluster, Plan, tools};
 
@@ -15,6 +18,7 @@ pub struct Network {
     tag: String,
     subnet: [u8; 2],
     count: usize,
+    slowed: AtomicBool,
 }
 
 impl Network {
@@ -24,8 +28,12 @@ impl Network {
         tools::system("iptables", "iptables");
         let [.., middle, low] = std::process::id().to_be_bytes();
         // Interface names have 15 characters at the most.
-        let network =
-            Network { tag: format!("te{:x}", std::process::id()), subnet: [middle, low], count };
+        let network = Network {
+            tag: format!("te{:x}", std::process::id()),
+            subnet: [middle, low],
+            count,
+            slowed: AtomicBool::new(false),
+        };
         let bridge = network.bridge();
         ip(&["link", "add", &bridge, "type", "bridge"]);
         ip(&["addr", "add", &format!("{}/24", network.host_ip()), "dev", &bridge]);
@@ -38,7 +46,7 @@ impl Network {
 
     fn add(&self, at: usize) {
         let (space, outside, inside) =
-            (self.space(at), format!("{}o{at}", self.tag), format!("{}i{at}", self.tag));
+            (self.space(at), format!("{}o{at}", self.tag), self.inner_link(at));
         ip(&["netns", "add", &space]);
         ip(&["link", "add", &outside, "type", "veth", "peer", "name", &inside, "netns", &space]);
         ip(&["link", "set", &outside, "master", &self.bridge(), "up"]);
@@ -54,10 +62,7 @@ impl Network {
 
     /// A cluster with a member in each of the first namespaces; the others are for clients.
     pub async fn cluster_of(&self, count: usize, flags: &[&str]) -> Cluster {
-        let at = |ip, port| Address { ip, port };
-        let addresses =
-            (0..count).map(|n| (at(self.ip(n), CLIENT_PORT), at(self.ip(n), PEER_PORT)));
-        let plan = Plan { addresses: Some(addresses.collect()), ..Plan::flags(flags) };
+        let plan = Plan { addresses: Some(self.addresses(count)), ..Plan::flags(flags) };
         let mut cluster = Cluster::prepare(count, plan);
         for (n, member) in cluster.members.iter_mut().enumerate() {
             member.spawn.before = self.inside(n);
@@ -65,6 +70,12 @@ impl Network {
         }
         cluster.ready().await;
         cluster
+    }
+
+    /// Where members in the first namespaces listen, for clients and for each other.
+    pub fn addresses(&self, count: usize) -> Vec<(Address, Address)> {
+        let at = |ip, port| Address { ip, port };
+        (0..count).map(|n| (at(self.ip(n), CLIENT_PORT), at(self.ip(n), PEER_PORT))).collect()
     }
 
     /// The command that runs another one in a member's namespace.
@@ -101,11 +112,32 @@ impl Network {
         }
     }
 
+    /// What a member sends leaves it no faster than `rate`, as tc writes it, and waits before that.
+    pub fn slow(&self, at: usize, rate: &str) {
+        self.slowed.store(true, Ordering::Relaxed);
+        let shape = ["root", "tbf", "rate", rate, "burst", "16kb", "latency", "400ms"];
+        self.tc(at, &[&["qdisc", "replace", "dev", &self.inner_link(at)], &shape[..]].concat());
+    }
+
     /// Mends everything.
     pub fn heal(&self) {
         for at in 0..self.count {
             self.iptables(at, &["-F", "INPUT"]);
         }
+        if self.slowed.swap(false, Ordering::Relaxed) {
+            for at in 0..self.count {
+                let link = self.inner_link(at);
+                self.tc(at, &["qdisc", "replace", "dev", &link, "root", "pfifo"]);
+            }
+        }
+    }
+
+    fn tc(&self, at: usize, rule: &[&str]) {
+        let tc = tools::system("tc", "iproute2");
+        let space = self.space(at);
+        let mut args = vec!["netns", "exec", &space, tc.to_str().expect("a path of ours")];
+        args.extend(rule);
+        ip(&args);
     }
 
     fn iptables(&self, at: usize, rule: &[&str]) {
@@ -115,6 +147,10 @@ impl Network {
             vec!["netns", "exec", &space, iptables.to_str().expect("a path of ours"), "-w"];
         args.extend(rule);
         ip(&args);
+    }
+
+    fn inner_link(&self, at: usize) -> String {
+        format!("{}i{at}", self.tag)
     }
 
     fn bridge(&self) -> String {

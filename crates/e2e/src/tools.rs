@@ -59,9 +59,25 @@ pub fn system(name: &str, package: &str) -> PathBuf {
     })
 }
 
+/// The library that shows a process another wall clock.
+pub fn libfaketime() -> &'static str {
+    let places = [
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+        "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+    ];
+    places.into_iter().find(|path| Path::new(path).exists()).expect(
+        "libfaketime is missing: install the package faketime (scripts/setup-tests does, as root)",
+    )
+}
+
+/// Whether this is root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Fails unless this is root, who alone may do `what`.
 pub fn must_be_root(what: &str) {
-    assert!(rustix::process::geteuid().is_root(), "this test must be run as root: {what}");
+    assert!(is_root(), "this test must be run as root: {what}");
 }
 
 /// Runs a program to its end; fails if that was not a good one.

@@ -8,9 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tempfile::TempDir;
 use tenure::grpc::{Client, ClientError};
-use tenure_e2e::{Cluster, Member, Plan, eventually, pb, tools};
+use tenure_e2e::{Cluster, Member, Plan, Volume, eventually, pb, tools};
 
 fn key(n: usize) -> String {
     format!("key/{n:05}")
@@ -203,45 +202,12 @@ async fn it_goes_on_without_a_leader_whose_disk_failed() {
     cluster.same_everywhere().await;
 }
 
-/// A small volume, unmounted when dropped.
-struct Volume(TempDir);
-
-impl Volume {
-    fn new(options: &str) -> Volume {
-        tools::must_be_root("it mounts a small volume");
-        let volume = Volume(TempDir::with_prefix("tenure-e2e-volume-").unwrap());
-        volume.mount(options);
-        volume
-    }
-
-    fn mount(&self, options: &str) {
-        let mount = tools::system("mount", "mount");
-        tools::run(
-            &mount,
-            &["-t", "tmpfs", "-o", options, "tenure-e2e", self.0.path().to_str().unwrap()],
-        );
-    }
-
-    fn remount(&self, options: &str) {
-        let mount = tools::system("mount", "mount");
-        let options = format!("remount,{options}");
-        tools::run(&mount, &["-o", &options, self.0.path().to_str().unwrap()]);
-    }
-}
-
-impl Drop for Volume {
-    fn drop(&mut self) {
-        let umount = tools::system("umount", "mount");
-        let _ = std::process::Command::new(umount).arg("-l").arg(self.0.path()).output();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn it_loses_nothing_when_the_disk_fills_up() {
     let volume = Volume::new("size=24m");
     let mut cluster = Cluster::prepare(1, Plan::default());
     let member = &mut cluster.members[0];
-    member.data_dir = volume.0.path().join("data");
+    member.data_dir = volume.path().join("data");
     member.start();
     member.ready().await;
     let acknowledged = put_until_refused(&member.client(), &[b'x'; 256 << 10], 200).await;
@@ -261,13 +227,13 @@ async fn it_says_what_is_wrong_with_a_data_directory_it_cannot_write() {
     volume.remount("ro,size=1m");
     let mut cluster = Cluster::prepare(1, Plan::default());
     let member = &mut cluster.members[0];
-    member.data_dir = volume.0.path().join("data");
+    member.data_dir = volume.path().join("data");
     member.start();
     assert!(!member.wait_for_end().await.success());
     let log = member.log();
     assert!(log.contains("mount the volume writable"), "{log}");
 
-    let file = volume.0.path().with_extension("file");
+    let file = volume.path().with_extension("file");
     fs::write(&file, "not a directory").unwrap();
     member.data_dir = file.join("data");
     member.start();

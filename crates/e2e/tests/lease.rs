@@ -213,16 +213,7 @@ async fn it_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_does_not_care_what_the_wall_clock_says() {
-    let library = [
-        "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
-        "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
-    ]
-    .into_iter()
-    .find(|path| std::path::Path::new(path).exists())
-    .expect(
-        "libfaketime is missing: install the package faketime (scripts/setup-tests does, as root)",
-    );
-    tools::system("faketime", "faketime");
+    let library = tools::libfaketime();
     let home = tempfile::tempdir().unwrap();
     let clock = home.path().join("clock");
     std::fs::write(&clock, "+0").unwrap();

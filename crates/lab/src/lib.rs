@@ -5,6 +5,7 @@
 
 pub mod algorithms;
 pub mod cluster;
+pub mod compare;
 pub mod engine;
 pub mod faults;
 pub mod invariants;

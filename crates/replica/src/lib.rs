@@ -5,6 +5,8 @@
 //! leases and the watchers. It never does anything itself: no file, socket, clock or chance lives
 //! here, which is why the server and the lab can both be its house.
 
+#[doc(hidden)]
+pub mod canary;
 pub mod codec;
 pub mod command;
 mod digest;

@@ -24,8 +24,9 @@ impl<'a> Sessions<'a> {
         Sessions { client }
     }
 
-    /// Opens a stream whose first message opens a session or comes back to one. Repeated like a
-    /// read: a session that was opened in vain runs out, and coming back twice is coming back.
+    /// Opens a stream whose first message opens a session or comes back to one. Opening is repeated like a
+    /// read: a session that was opened in vain runs out. Coming back is not: one that was sent and not
+    /// answered may be done later, and then takes the place of whoever has come back meanwhile.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -41,7 +42,8 @@ impl<'a> Sessions<'a> {
             let answers = SessionsClient::new(channel).session(stream).await?;
             Ok(answers.map(|answers| (ask, answers)))
         };
-        self.client.call(Kind::Repeatable, open, attach).await
+        let kind = if open.session == 0 { Kind::Repeatable } else { Kind::Mutation };
+        self.client.call(kind, open, attach).await
     }
 
     /// All sessions.

@@ -99,17 +99,8 @@ pub async fn elect_with(endpoints: &str, name: &str, identity: &str, flags: &[&s
 
 /// The environment of a process whose wall clock is wrong, and no other clock.
 pub fn clock_ahead(by: &str) -> Vec<(OsString, OsString)> {
-    let library = [
-        "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
-        "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
-    ]
-    .into_iter()
-    .find(|path| std::path::Path::new(path).exists())
-    .expect(
-        "libfaketime is missing: install the package faketime (scripts/setup-tests does, as root)",
-    );
     [
-        ("LD_PRELOAD", library),
+        ("LD_PRELOAD", tools::libfaketime()),
         ("FAKETIME", by),
         ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
         ("DONT_FAKE_MONOTONIC", "1"),

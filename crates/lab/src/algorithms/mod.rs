@@ -6,7 +6,13 @@
 //! the same experiments for all ([`compare`](crate::compare)); nothing of that is written down here.
 
 mod bully;
+mod flp;
+mod heartbeat;
+mod paxos;
+mod ping;
+mod ring;
 mod scenario;
+mod singleton;
 
 use std::time::Duration;
 
@@ -41,10 +47,29 @@ pub struct Algorithm {
 }
 
 /// All of them, in the order in which one would explain them.
-pub const ALGORITHMS: &[&Algorithm] = &[&bully::BULLY];
+pub const ALGORITHMS: &[&Algorithm] = &[
+    &singleton::SINGLETON,
+    &bully::BULLY,
+    &ring::RING,
+    &heartbeat::HEARTBEAT,
+    &heartbeat::LEASED_HEARTBEAT,
+    &paxos::PAXOS,
+    &paxos::EAGER_PAXOS,
+    &flp::FLP,
+    &flp::BEN_OR,
+    &ping::PING,
+];
 
 /// All stories, by algorithm.
-pub const SCENARIOS: &[&[Scenario]] = &[bully::SCENARIOS];
+pub const SCENARIOS: &[&[Scenario]] = &[
+    singleton::SCENARIOS,
+    bully::SCENARIOS,
+    ring::SCENARIOS,
+    heartbeat::SCENARIOS,
+    paxos::SCENARIOS,
+    flp::SCENARIOS,
+    ping::SCENARIOS,
+];
 
 /// The algorithm of that name.
 pub fn algorithm(name: &str) -> Option<&'static Algorithm> {

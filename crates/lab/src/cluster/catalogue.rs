@@ -16,6 +16,7 @@ pub const CALM: Scenario = Scenario {
     operators: 0,
     candidates: 0,
     programs: None,
+    leisure: 1,
 };
 
 pub const ROUGH: Scenario = Scenario {
@@ -190,6 +191,7 @@ pub const SOAK: Scenario = Scenario {
     holders: 2,
     watchers: 1,
     candidates: 2,
+    leisure: 8,
     ..CALM
 };
 

@@ -19,8 +19,11 @@ use crate::{
         member::{Number, id},
     },
     engine::{ms, us},
-    invariants::{agreement, durable_commit, no_spin, one_answer::Open, one_roll},
+    invariants::{agreement, durable_commit, log_matching, no_spin, one_answer::Open, one_roll},
 };
+
+/// Comparing whole logs is slow; one call in so many does.
+const LOGS_COMPARED_PER_MILLE: u64 = 10;
 
 impl World {
     /// One round of a member's loop.
@@ -53,6 +56,7 @@ impl World {
         let wake_at = effects.wake_at;
         self.write(number, &mut effects);
         self.learn(number);
+        self.tell_state(number);
         self.carry_out(number, effects);
         if removed {
             return self.retire(number);
@@ -75,7 +79,10 @@ impl World {
             let rolls = self.truth.states_since(process.applied_before);
             durable_commit::judge(&entry, rolls, &self.members, &mut self.counts);
             let changes_before = self.truth.changes.len();
-            let values = self.truth.learn(now, &entry, status.term);
+            let values = self.truth.learn(now, &entry, status.term, &mut self.counts);
+            for (name, token) in self.truth.take_began() {
+                self.invariants.tokens_grow.began(&name, token, &mut self.counts);
+            }
             self.invariants.written_once.judge_entry(&values, &self.truth);
             for change in &self.truth.changes[changes_before..] {
                 self.invariants.growth.judge_change(change, &mut self.counts);
@@ -83,6 +90,7 @@ impl World {
             let ended = self.truth.take_ended();
             self.invariants.leases_kept.judge(&ended, &self.truth, &mut self.counts);
             self.welcome();
+            self.tell_lines();
         }
         let member = self.members.get_mut(&number).expect("only members are called");
         let life = member.life;
@@ -90,6 +98,8 @@ impl World {
         let moved =
             std::mem::replace(&mut process.applied_before, status.applied) != status.applied;
         self.invariants.one_leader.judge(number, &status, &mut self.counts);
+        let (truth, counts) = (&self.truth, &mut self.counts);
+        self.invariants.leader_completeness.judge(number, process, &status, truth, counts);
         one_roll::judge_leader(number, &status, &self.truth);
         if moved {
             one_roll::judge(number, &process.replica, &status, &mut self.counts);
@@ -99,6 +109,21 @@ impl World {
         if moved {
             let (dice, counts) = (&mut self.dice, &mut self.counts);
             agreement::judge_state(number, process, &status, &self.truth, dice, counts);
+            self.compare_logs(number);
+        }
+    }
+
+    /// Now and then, with another member's.
+    fn compare_logs(&mut self, number: Number) {
+        if !self.dice.chance(LOGS_COMPARED_PER_MILLE) {
+            return;
+        }
+        let log = |member: Number| self.members[&member].process.as_ref().map(|p| &p.log);
+        let others = self.members.keys().copied().filter(|other| *other != number);
+        for other in others {
+            if let (Some(one), Some(two)) = (log(number), log(other)) {
+                log_matching::judge((number, one), (other, two), &mut self.counts);
+            }
         }
     }
 
@@ -163,7 +188,7 @@ impl World {
         let now = self.now();
         let (dice, counts) = (&mut self.dice, &mut self.counts);
         let arrivals = self.net.arrivals(now, from, to, dice, counts);
-        self.log(|| format!("m{from} -> m{to} {} x{}", describe(&message), arrivals.len()));
+        self.tell_send(from, to, &message, &arrivals);
         let lives = (self.members[&from].life, self.members[&to].life);
         if !self.net.carries((from, lives.0), (to, lives.1)) {
             return;
@@ -399,22 +424,5 @@ impl World {
             }
             request => request,
         }
-    }
-}
-
-fn describe(message: &Message) -> String {
-    match message {
-        Message::Audited(index, digest) => format!("Audited {index}: {digest:x}"),
-        Message::Forward(batch) => format!("Forward {} bytes", batch.len()),
-        Message::Raft(m) => format!(
-            "{:?} term {} log {}/{} commit {} entries {}{}",
-            m.kind,
-            m.term,
-            m.index,
-            m.log_term,
-            m.commit,
-            m.entries.len(),
-            if m.reject { " reject" } else { "" }
-        ),
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use tenure_api::MemberId;
 use tenure_replica::{Config, Input, LogIndex, Moment, Replica};
 
-use super::disk::{Disk, Log};
+use super::{
+    disk::{Disk, Log},
+    story::Shown,
+};
 use crate::engine::Clock;
 
 /// Members are numbered from 1; the number is also the raft id.
@@ -25,6 +28,8 @@ pub struct Member {
     /// Every call takes it so much longer.
     pub slow: Duration,
     pub standing: Standing,
+    /// What was last told of it.
+    pub(super) shown: Shown,
 }
 
 /// Whether it belongs to the cluster.

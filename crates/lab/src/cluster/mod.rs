@@ -22,6 +22,7 @@ pub mod member;
 pub mod net;
 pub mod process;
 pub mod scenario;
+mod story;
 pub mod strike;
 pub mod truth;
 #[allow(clippy::module_inception)]

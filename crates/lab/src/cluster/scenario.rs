@@ -9,7 +9,7 @@ use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
 use crate::{
     cluster::{
         Canary, World,
-        clients::{Candidate, Holder, Mover, Operator, Probe, Registers, Ruler, Watcher},
+        clients::{Candidate, Holder, Mover, Operator, Probe, Registers, Ruler, Stock, Watcher},
         faults::Fault,
         member::{Number, Standing, id},
     },
@@ -36,6 +36,8 @@ pub struct Scenario {
     pub candidates: usize,
     /// Programs that use the shipped recipes.
     pub programs: Option<Cast>,
+    /// Clients think for so many times as long as they might.
+    pub leisure: u32,
 }
 
 /// From the moment everything is well, the cluster serves within this time.
@@ -109,6 +111,7 @@ impl Scenario {
     }
 
     pub fn play(&self, world: &mut World) {
+        world.leisure = self.leisure;
         world.start_all();
         for _ in 0..self.registers {
             world.add_client(Registers::default());
@@ -130,6 +133,9 @@ impl Scenario {
             // Places show nothing, and who moves keeps its value.
             world.invariants.written_once.values_repeat = true;
             world.add_client_after(ms(500), Ruler { name: "ruled" });
+            for _ in 0..2 {
+                world.add_client_after(ms(400), Stock::new("stock"));
+            }
         }
         if let Some(cast) = &self.programs {
             // They proclaim what they like, more than once.

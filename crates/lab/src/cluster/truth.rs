@@ -17,7 +17,13 @@ use tenure_replica::{
     codec::{Codec, DecodeError, Reader},
     command::{Batch, Command},
     mvcc::Change,
+    queue::Event,
     state::Traces,
+};
+
+use crate::{
+    engine::Counts,
+    invariants::{acts_once::ActsOnce, fifo, freed_by_its_token, queue_advances},
 };
 
 /// States of so many past entries are kept, for members that lag.
@@ -37,6 +43,9 @@ pub struct Truth {
     pub removed: BTreeMap<MemberId, Term>,
     /// Leases that ended since somebody looked.
     ended: Vec<LeaseId>,
+    /// Tenures that began since somebody looked: of which name, with which token.
+    began: Vec<(Bytes, Revision)>,
+    acts_once: ActsOnce,
 }
 
 /// A lease's life, as the log tells it.
@@ -67,6 +76,8 @@ impl Truth {
             leases: BTreeMap::new(),
             removed: BTreeMap::new(),
             ended: vec![],
+            began: vec![],
+            acts_once: ActsOnce::default(),
         }
     }
 
@@ -121,15 +132,25 @@ impl Truth {
         std::mem::take(&mut self.ended)
     }
 
+    pub fn take_began(&mut self) -> Vec<(Bytes, Revision)> {
+        std::mem::take(&mut self.began)
+    }
+
     /// The next entry has been agreed on, in this term. Answers the values that it wrote.
-    pub fn learn(&mut self, now: Moment, entry: &Entry, in_term: Term) -> Vec<Bytes> {
+    pub fn learn(
+        &mut self,
+        now: Moment,
+        entry: &Entry,
+        in_term: Term,
+        counts: &mut Counts,
+    ) -> Vec<Bytes> {
         assert_eq!(entry.index, self.last() + 1);
         self.entries.push(print(entry));
         let first_change = self.changes.len();
         if !entry.data.is_empty() {
             let (ms, batches) = decode(&entry.data).expect("what was agreed on can be read");
             for batch in batches {
-                self.apply((now, ms), entry, &batch);
+                self.apply((now, ms), entry, &batch, counts);
                 for command in &batch.commands {
                     if let Command::LetGo(gone) = command {
                         self.removed.entry(*gone).or_insert(in_term);
@@ -151,7 +172,13 @@ impl Truth {
             .collect()
     }
 
-    fn apply(&mut self, (now, ms): (Moment, u64), entry: &Entry, batch: &Batch) {
+    fn apply(
+        &mut self,
+        (now, ms): (Moment, u64),
+        entry: &Entry,
+        batch: &Batch,
+        counts: &mut Counts,
+    ) {
         if !self.state.admits(batch) {
             return;
         }
@@ -162,7 +189,21 @@ impl Truth {
                 continue;
             }
             let at = At { index: entry.index, term: entry.term, ms };
+            let before = matches!(command, Command::Line(_)).then(|| self.state.clone());
             let _ = self.state.apply(at, command, &mut traces);
+            if let Some(before) = before {
+                fifo::judge(command, &before, &self.state, counts);
+                freed_by_its_token::judge(command, &traces.lines, counts);
+                self.acts_once.judge(command, &traces, counts);
+            }
+            if !traces.lines.is_empty() {
+                queue_advances::judge(&self.state, counts);
+            }
+            for event in &traces.lines {
+                if let Event::Began { name, tenure, .. } = event {
+                    self.began.push((name.clone(), tenure.token));
+                }
+            }
             for id in &traces.restarted {
                 let Some(lease) = self.state.leases.get(*id) else { continue };
                 let session = self.state.queues.session(*id);

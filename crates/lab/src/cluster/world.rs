@@ -20,6 +20,7 @@ use crate::{
         happening::Happening,
         member::{Member, Number, Standing, id},
         net::Net,
+        story::Shown,
         truth::Truth,
     },
     engine::{Agenda, Clock, Counts, Dice, Event, Trace, ms, us},
@@ -47,6 +48,8 @@ pub struct World {
     pub rotten: BTreeSet<Number>,
     /// Faults may still strike.
     pub rough: bool,
+    /// Clients think for so many times as long as they might.
+    pub leisure: u32,
     /// Clients start nothing new.
     pub resting: bool,
     pub truth: Truth,
@@ -58,6 +61,8 @@ pub struct World {
     pub notices: Vec<(Moment, Number, Notice)>,
     pub snapshot_failures: u64,
     next_value: u64,
+    pub(super) messages: u64,
+    pub(super) lines_shown: Shown,
     next_stream: WatchStream,
 }
 
@@ -98,6 +103,7 @@ impl World {
             script: None,
             rotten: BTreeSet::new(),
             rough: false,
+            leisure: 1,
             resting: false,
             truth: Truth::new(roll),
             invariants: Invariants::default(),
@@ -107,6 +113,8 @@ impl World {
             notices: vec![],
             snapshot_failures: 0,
             next_value: 0,
+            messages: 0,
+            lines_shown: Shown::default(),
             next_stream: 0,
         }
     }
@@ -292,7 +300,8 @@ impl World {
 
 fn member(config: Config, clock: Clock, standing: Standing) -> Member {
     let (disk, slow) = (Default::default(), Duration::ZERO);
-    Member { config, disk, process: None, life: 0, clock, slow, standing }
+    let shown = Shown::default();
+    Member { config, disk, process: None, life: 0, clock, slow, standing, shown }
 }
 
 fn roll(number: Number) -> Roll {

@@ -14,7 +14,7 @@ use crate::{
 pub const NAME: &str = "agreement";
 
 /// Comparing whole states is slow; one call in so many does.
-const COMPARED_PER_MILLE: u64 = 30;
+const COMPARED_PER_MILLE: u64 = 10;
 
 /// Holds the entries that this member has come to commit against those agreed on.
 pub fn judge_log(member: Number, process: &mut Process, status: &Status, truth: &Truth) {

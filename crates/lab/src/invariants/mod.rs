@@ -3,6 +3,8 @@
 //! | invariant | where it comes from |
 //! |---|---|
 //! | [`one_leader`] | Raft §5.2, election safety |
+//! | [`log_matching`] | Raft §5.3 |
+//! | [`leader_completeness`] | Raft §5.4 |
 //! | [`one_roll`] | the member list lives in one place only; a removed member never leads |
 //! | [`agreement`] | Raft §5.4, state machine safety; invariant 1 of the design |
 //! | [`durable_commit`] | invariant 3: the leader's own count waits for the disk, too |
@@ -13,43 +15,88 @@
 //! | [`written_once`] | an acknowledged write is there, once; a refused one is not |
 //! | [`linearizable`] | what was acknowledged before I asked, I see |
 //! | [`growth`] | invariant 5: revisions, terms and tokens only grow |
+//! | [`tokens_grow`] | invariant 5, of the log and of what clients are told |
+//! | [`queue_advances`] | invariant 10: the first in line leads, and is told at that revision |
+//! | [`acts_once`] | section 6: retries are told apart by request id |
+//! | [`fifo`] | section 6: order by create revision, priority apart |
+//! | [`held_is_true`] | section 6: campaign never reports victory for a key that is gone |
+//! | [`freed_by_its_token`] | section 6: resign and unlock are guarded by create revision |
 //! | [`leases_kept`] | invariant 6: no lease ends before its holder stops believing |
+//! | [`leases_survive`] | section 5: a leader change does not cut a live lease |
 //! | [`leases_end`] | a dead holder's lease ends, soon |
 //! | [`watch_story`] | every event once, in order, whole revisions, no gap |
 //! | [`no_spin`] | the machine asks to be called when it has something to do, not before |
 //!
 //! They are judged after every call of every machine. None of them changes anything.
 
+pub mod acts_once;
 pub mod agreement;
 pub mod durable_commit;
+pub mod fifo;
+pub mod freed_by_its_token;
 pub mod growth;
+pub mod held_is_true;
+pub mod leader_completeness;
 pub mod leases_end;
 pub mod leases_kept;
+pub mod leases_survive;
 pub mod linearizable;
+pub mod log_matching;
 pub mod no_spin;
 pub mod one_answer;
 pub mod one_believer;
 pub mod one_holder;
 pub mod one_leader;
 pub mod one_roll;
+pub mod queue_advances;
 pub mod tenures_seen;
+pub mod tokens_grow;
 pub mod watch_story;
 pub mod written_once;
 
+use crate::cluster::scenario::Scenario;
+
 /// What each is called in counts and failures.
-pub const ALL: [&str; 12] = [
+pub const ALL: [&str; 14] = [
     agreement::NAME,
     durable_commit::NAME,
     growth::NAME,
+    leader_completeness::NAME,
     leases_end::NAME,
     leases_kept::NAME,
     linearizable::NAME,
+    log_matching::NAME,
     no_spin::NAME,
     one_answer::NAME,
     one_leader::NAME,
     one_roll::NAME,
     watch_story::NAME,
     written_once::NAME,
+];
+
+/// Those that can be held against a scenario.
+pub fn expected(scenario: &Scenario) -> Vec<&'static str> {
+    // One log has nothing to be compared with.
+    let lonely = scenario.members == 1;
+    let of_lines: &[&str] = if scenario.candidates > 0 { &OF_LINES } else { &[] };
+    let mut expected: Vec<&str> = ALL.iter().chain(of_lines).copied().collect();
+    // Without trouble nobody has to ask again.
+    expected.retain(|name| !(scenario.faults.is_empty() && *name == acts_once::NAME));
+    expected.retain(|name| !(lonely && *name == log_matching::NAME));
+    // Places show nothing, and who moves keeps its value: values prove nothing there.
+    expected.retain(|name| !(scenario.candidates > 0 && *name == written_once::NAME));
+    expected
+}
+
+/// Those of elections, where there are any.
+pub const OF_LINES: [&str; 7] = [
+    acts_once::NAME,
+    fifo::NAME,
+    freed_by_its_token::NAME,
+    held_is_true::NAME,
+    one_believer::NAME,
+    queue_advances::NAME,
+    tokens_grow::NAME,
 ];
 
 /// Everything the invariants remember.
@@ -62,6 +109,8 @@ pub struct Invariants {
     pub linearizable: linearizable::Linearizable,
     pub growth: growth::Growth,
     pub leases_kept: leases_kept::LeasesKept,
+    pub leader_completeness: leader_completeness::LeaderCompleteness,
+    pub tokens_grow: tokens_grow::TokensGrow,
 }
 
 /// Fails the run in the name of an invariant.

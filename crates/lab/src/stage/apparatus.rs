@@ -7,6 +7,7 @@ use tenure_replica::Moment;
 
 use super::{
     Gate, Ledger, NodeId, Part, Program, Promise, STORAGE, Scene, Tenure, Verdict, View, Word,
+    adversary::Adversary,
     node::{Delivery, Happening, Node},
     program::Wish,
     storage::{Storage, Write},
@@ -28,6 +29,9 @@ pub struct Stage<M: Word> {
     pub counts: Counts,
     /// How often a leader writes.
     pub work_interval: Duration,
+    /// Processes hear of each other's beginning and end, as those do that keep connections.
+    pub connections: bool,
+    pub(super) adversary: Option<Adversary<M>>,
     pub(super) agenda: Agenda<Happening<M>>,
     pub(super) nodes: Vec<Node<M>>,
     pub(super) names: Vec<String>,
@@ -54,6 +58,8 @@ impl<M: Word> Stage<M> {
             ledger: Ledger::default(),
             counts: Counts::default(),
             work_interval: WORK_INTERVAL,
+            connections: false,
+            adversary: None,
             agenda: Agenda::default(),
             nodes: vec![],
             names: vec![],
@@ -222,6 +228,12 @@ impl<M: Word> Stage<M> {
             Delivery::Written(taken) => {
                 self.act(to, 0, |program, scene| program.written(taken, scene));
             }
+            Delivery::Opened(peer) => {
+                self.act(to, 0, |program, scene| program.opened(peer, scene));
+            }
+            Delivery::Closed(peer) => {
+                self.act(to, 0, |program, scene| program.closed(peer, scene));
+            }
             Delivery::Write(_) => unreachable!("only the storage is written to"),
         }
     }
@@ -360,6 +372,7 @@ impl<M: Word> Stage<M> {
                 let name = self.names[node as usize].clone();
                 self.tell(|| Event::new("say", text).of(name));
             }
+            Wish::Restart(who) => self.start(who),
             Wish::Take { writer, tenure } => self.take(writer, tenure),
             Wish::Refuse => self.ledger.writes_refused += 1,
             Wish::Kept(promise) => *self.judged.entry(promise).or_default() += 1,
@@ -376,7 +389,9 @@ impl<M: Word> Stage<M> {
         let kinds =
             if word.is_routine() { &mut self.ledger.routine } else { &mut self.ledger.words };
         *kinds.entry(word.kind()).or_default() += 1;
-        let arrivals = self.travel(from, to);
+        let held_up = self.hold_up(from, to, word);
+        let arrivals = self.travel(from, to).into_iter().map(|at| at + held_up);
+        let arrivals: Vec<Moment> = arrivals.collect();
         self.ledger.lost += u64::from(arrivals.is_empty());
         self.trace.number(from << 32 | to << 8 | arrivals.len() as u64);
         let (name, other) = (self.names[from as usize].clone(), self.names[to as usize].clone());
@@ -531,6 +546,7 @@ impl<M: Word> Stage<M> {
         let (name, contends) = (slot.name.clone(), (node as usize) < self.contenders);
         self.tell(|| Event::new("start", "starts").of(name).with("contends", contends));
         self.act(node, 0, |program, scene| program.start(scene));
+        self.open_connections(node);
     }
 
     pub(super) fn crash(&mut self, node: NodeId) {
@@ -543,6 +559,7 @@ impl<M: Word> Stage<M> {
         slot.waiting.clear();
         let name = slot.name.clone();
         self.tell(|| Event::new("crash", "is dead").of(name));
+        self.close_connections(node);
         self.count_believers();
     }
 

@@ -13,7 +13,9 @@
 //! handled in the order in which it came, one after the other, when it goes on. That is how a leader
 //! that was sure a moment ago comes to write as if nothing had happened.
 
+mod adversary;
 mod apparatus;
+mod connections;
 mod ledger;
 mod node;
 mod play;
@@ -23,6 +25,7 @@ mod storage;
 mod strike;
 mod view;
 
+pub use adversary::Meddler;
 pub use apparatus::Stage;
 pub use ledger::{Ledger, Tenure};
 pub use play::Play;

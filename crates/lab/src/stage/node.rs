@@ -28,6 +28,9 @@ pub(super) enum Delivery<M> {
     },
     Write(Write),
     Written(bool),
+    /// A connection stands, or has ended.
+    Opened(NodeId),
+    Closed(NodeId),
 }
 
 pub(super) struct Node<M: Word> {

@@ -39,6 +39,12 @@ pub trait Program<M: Word> {
     /// A write was taken or refused.
     fn written(&mut self, _taken: bool, _scene: &mut Scene<'_, M>) {}
 
+    /// A connection to another process stands, on a stage with connections.
+    fn opened(&mut self, _to: NodeId, _scene: &mut Scene<'_, M>) {}
+
+    /// The other process has ended, and its kernel has closed the connection.
+    fn closed(&mut self, _by: NodeId, _scene: &mut Scene<'_, M>) {}
+
     /// What it looks like.
     fn view(&self) -> View;
 }
@@ -53,6 +59,7 @@ pub(super) enum Wish<M> {
     StepDown,
     Detect,
     Say(String),
+    Restart(NodeId),
     Take { writer: NodeId, tenure: u64 },
     Refuse,
     Kept(&'static str),
@@ -144,6 +151,11 @@ impl<M: Word> Scene<'_, M> {
     /// It has noticed that the leader is gone.
     pub fn detect(&mut self) {
         self.wishes.push(Wish::Detect);
+    }
+
+    /// It starts another process that has ended.
+    pub fn restart(&mut self, who: NodeId) {
+        self.wishes.push(Wish::Restart(who));
     }
 
     /// For people who follow the story.

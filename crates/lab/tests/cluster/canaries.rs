@@ -1,15 +1,28 @@
-//! Planted bugs that the invariants must find. One that survives says that an invariant sleeps.
+//! Planted bugs that the invariants must find, in the house and in the shipped replica. One that survives
+//! says that an invariant sleeps.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bytes::Bytes;
+use tenure_api::LeaseId;
 use tenure_lab::{
     cluster::{
         Canary, World,
-        catalogue::{BAD_DISKS, BAD_NET, CALM, CHANGING_CALM, CRASHES, PARTITIONS, ROUGH},
+        catalogue::{
+            BAD_DISKS, BAD_NET, CALM, CHANGING_CALM, CRASHES, LINES, LINES_CALM, PARTITIONS, ROUGH,
+        },
         scenario::Scenario,
     },
     engine::ms,
 };
+use tenure_replica::{
+    Request,
+    canary::{Canary as Shipped, plant},
+    command::{Ask, Command, Join, LineCommand, Rule},
+    queue::Mode,
+};
+
+use crate::leases::{leader_goes_silent, leader_pauses, renewal_under_way};
 
 /// So many seeds may pass before the bug shows.
 const SEEDS_MAX: u64 = 40;
@@ -22,6 +35,10 @@ fn finds(canary: Canary, scenario: &Scenario, expected: &[&str]) {
 }
 
 fn finds_by(canary: Canary, expected: &[&str], run: impl Fn(u64)) {
+    finds_any(&format!("{canary:?}"), expected, run);
+}
+
+fn finds_any(canary: &str, expected: &[&str], run: impl Fn(u64)) {
     std::panic::set_hook(Box::new(|_| {}));
     let found = (1..=SEEDS_MAX).find_map(|seed| {
         let cause = catch_unwind(AssertUnwindSafe(|| run(seed))).err()?;
@@ -29,10 +46,10 @@ fn finds_by(canary: Canary, expected: &[&str], run: impl Fn(u64)) {
         Some(text.or(cause.downcast_ref::<&str>().map(|text| text.to_string())).unwrap_or_default())
     });
     let _ = std::panic::take_hook();
-    let found = found.unwrap_or_else(|| panic!("{canary:?} was not found in {SEEDS_MAX} seeds"));
+    let found = found.unwrap_or_else(|| panic!("{canary} was not found in {SEEDS_MAX} seeds"));
     assert!(
         expected.iter().any(|expected| found.contains(expected)),
-        "{canary:?} was found by something else: {found}"
+        "{canary} was found by something else: {found}"
     );
 }
 
@@ -87,7 +104,7 @@ fn a_stale_read_is_found() {
 
 #[test]
 fn a_batch_that_is_done_twice_is_found() {
-    finds(Canary::ForwardedTwice, &CALM, &["written_once"]);
+    finds(Canary::ForwardedTwice, &CALM, &["written_once", "one_answer", "does not serve"]);
 }
 
 #[test]
@@ -118,4 +135,138 @@ fn an_answer_that_never_comes_is_found() {
 #[test]
 fn a_change_that_a_snapshot_forgets_is_found() {
     finds(Canary::MarkForgetsChange, &CHANGING_CALM, &["one_roll"]);
+}
+
+/// The same, with a mistake in the shipped replica itself.
+fn finds_shipped(canary: Shipped, scenario: &Scenario, expected: &[&str]) {
+    finds_shipped_by(canary, expected, |seed| {
+        scenario.run(seed, None);
+    });
+}
+
+fn finds_shipped_by(canary: Shipped, expected: &[&str], run: impl Fn(u64)) {
+    let _planted = plant(canary);
+    finds_any(&format!("{canary:?}"), expected, run);
+}
+
+#[test]
+fn a_skipped_flush_is_found() {
+    finds_shipped(Shipped::SkippedFlush, &CRASHES, &["durable_commit", "agreement", "one_leader"]);
+}
+
+#[test]
+fn a_leader_that_counts_itself_too_early_is_found() {
+    finds_shipped(Shipped::EarlyPersist, &BAD_DISKS, &["durable_commit"]);
+}
+
+#[test]
+fn a_vote_that_is_not_written_is_found() {
+    finds_shipped_by(Shipped::VoteNotPersisted, &["one_leader"], |seed| {
+        two_ask_for_one_vote(seed, None);
+    });
+}
+
+#[test]
+fn a_read_that_asked_nobody_is_found() {
+    finds_shipped(Shipped::ReadUnasked, &PARTITIONS, &["linearizable"]);
+}
+
+#[test]
+fn a_batch_that_was_done_before_is_found() {
+    finds_shipped(Shipped::BatchTwice, &BAD_NET, &["written_once"]);
+}
+
+#[test]
+fn an_expiry_that_comes_too_late_is_found() {
+    finds_shipped_by(Shipped::StaleExpiry, &["leases_kept"], renewal_under_way);
+}
+
+#[test]
+fn a_lease_that_begins_anew_with_every_leader_is_found() {
+    finds_shipped_by(Shipped::TtlReset, &["leases_end"], |seed| {
+        let mut world = World::new(seed, 3);
+        world.start_all();
+        world.must_lead_within(ms(1500));
+        world.run(ms(2500));
+        let leader = world.leader().unwrap();
+        let grant = Command::LeaseGrant { id: LeaseId(7), ttl_secs: 2 };
+        world.probe(leader, Request::Write(grant)).unwrap();
+        world.run(ms(500));
+        world.crash(leader);
+        world.run(ms(2500));
+        world.judge_leases_end(ms(600));
+    });
+}
+
+#[test]
+fn time_without_a_leader_that_counts_is_found() {
+    finds_shipped_by(Shipped::LeaderlessTimeCounts, &["leases_survive"], leader_goes_silent);
+}
+
+#[test]
+fn a_pause_that_counts_is_found() {
+    finds_shipped_by(Shipped::PauseCounts, &["leases_survive"], leader_pauses);
+}
+
+#[test]
+fn an_unguarded_unlock_is_found() {
+    finds_shipped(Shipped::UnguardedUnlock, &LINES_CALM, &["freed_by_its_token", "one_believer"]);
+}
+
+#[test]
+fn a_token_that_is_used_again_is_found() {
+    finds_shipped(Shipped::TokenReused, &LINES_CALM, &["tokens_grow"]);
+}
+
+#[test]
+fn a_lock_delay_that_is_forgotten_is_found() {
+    finds_shipped(Shipped::DelayForgotten, &LINES, &["one_believer"]);
+}
+
+#[test]
+fn a_waiter_that_does_not_look_at_its_own_key_is_found() {
+    finds_shipped(Shipped::OwnKeyNotReread, &LINES, &["held_is_true"]);
+}
+
+#[test]
+fn a_request_that_acts_twice_is_found() {
+    // It was taken away between the two: the second must not take it again.
+    finds_shipped_by(Shipped::RequestTwice, &["acts_once"], |seed| {
+        let mut world = World::new(seed, 3);
+        world.start_all();
+        world.must_lead_within(ms(1500));
+        world.run(ms(300));
+        let leader = world.leader().unwrap();
+        let mut say = |command| {
+            let said = Request::Write(Command::Line(command));
+            world.probe(leader, said).unwrap();
+        };
+        let (id, name) = (LeaseId(7), Bytes::from_static(b"n"));
+        let identity = "somebody".to_owned();
+        say(LineCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 1 });
+        let join = Ask::Join(Join {
+            names: vec![name.clone()],
+            value: Bytes::new(),
+            mode: Mode::Exclusive,
+            priority: 0,
+            preempts: false,
+            no_overlap: false,
+            try_only: false,
+            unhealthy: false,
+            metadata: vec![],
+        });
+        say(LineCommand::Ask { session: id, request: 1, ask: join.clone() });
+        say(LineCommand::Rule(Rule::Evict { name, token: None }));
+        say(LineCommand::Ask { session: id, request: 1, ask: join });
+    });
+}
+
+#[test]
+fn a_watch_with_a_gap_is_found() {
+    finds_shipped(Shipped::WatchGap, &ROUGH, &["watch_story"]);
+}
+
+#[test]
+fn a_queue_that_stands_still_is_found() {
+    finds_shipped(Shipped::QueueStuck, &LINES_CALM, &["queue_advances"]);
 }

@@ -22,7 +22,7 @@ fn run(scenario: &Scenario, usual: u64) {
     }
     if *seeds(usual).end() >= usual {
         total.assert_all(scenario.faults.iter().map(|fault| fault.name()));
-        total.assert_all(invariants::ALL);
+        total.assert_all(invariants::expected(scenario));
         total.assert_all(["snapshot_taken", "watch_compacted", "watch_progress"]);
     }
     println!("{}: {total:?}", scenario.name);

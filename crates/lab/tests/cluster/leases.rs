@@ -7,6 +7,7 @@ use crate::seeds;
 use tenure_lab::{
     cluster::{World, clients::Registers, member::Number, scenario::Replay},
     engine::ms,
+    invariants::leases_survive,
 };
 
 const LEASE: LeaseId = LeaseId(7);
@@ -162,10 +163,58 @@ fn thousands_of_leases_that_end_together_end_soon() {
 #[test]
 fn a_paused_leader_cuts_no_lease() {
     for seed in seeds(6) {
-        let (mut world, leader, _replay) = granted(seed, 1);
-        // Shorter than an election timeout: it leads on.
-        world.pause(leader, ms(300));
-        let took = time_to_end(&mut world);
-        assert!(took >= ms(1000) && took < ms(1400), "it took {took:?}");
+        leader_pauses(seed);
     }
+}
+
+/// The raft leader stands still for less than an election timeout, and leads on.
+pub fn leader_pauses(seed: u64) {
+    let (mut world, leader, _replay) = granted(seed, 1);
+    world.run(ms(100));
+    let pause = ms(170);
+    world.pause(leader, pause);
+    let took = time_to_end(&mut world);
+    assert!(took < ms(1400), "it took {took:?}");
+    leases_survive::judge(took, ms(1000), pause, &mut world.counts);
+}
+
+#[test]
+fn time_without_a_leader_is_given_back() {
+    for seed in seeds(6) {
+        leader_goes_silent(seed);
+    }
+}
+
+/// Nobody hears from the raft leader any more, and nobody is told: it takes an election timeout until there
+/// is another one.
+pub fn leader_goes_silent(seed: u64) {
+    let (mut world, leader, _replay) = granted(seed, 1);
+    world.run(ms(100));
+    world.isolate(leader);
+    let other = |world: &mut World| world.leader().is_some_and(|new| new != leader);
+    let leaderless = world.run_until(ms(2000), other).expect("the others choose another");
+    let took = time_to_end(&mut world);
+    leases_survive::judge(took, ms(1000), leaderless, &mut world.counts);
+}
+
+#[test]
+fn a_renewal_that_was_under_way_counts_more_than_the_expiry_behind_it() {
+    for seed in seeds(6) {
+        renewal_under_way(seed);
+    }
+}
+
+/// The followers' disks stand still while a renewal is on its way; when the lease is over by the raft
+/// leader's count, its expiry stands behind that renewal in the log.
+pub fn renewal_under_way(seed: u64) {
+    let (mut world, leader, _replay) = granted(seed, 1);
+    world.run(ms(700));
+    for other in world.numbers().into_iter().filter(|other| *other != leader) {
+        world.stall_disk(other, ms(600));
+    }
+    let (took, renewed) = world.timed_probe(leader, Request::Write(Command::LeaseRenew(LEASE)));
+    renewed.expect("the lease lives");
+    assert!(took >= ms(400), "nothing stood still: {took:?}");
+    world.run(ms(200));
+    assert!(world.truth.leases[&LEASE].ended.is_none(), "leases_kept: it was renewed");
 }

@@ -7,7 +7,7 @@ use tenure_lab::{
         scenario::Scenario,
     },
     engine::Counts,
-    invariants::one_believer,
+    invariants,
 };
 
 fn run(scenario: &Scenario, usual: u64) {
@@ -17,7 +17,8 @@ fn run(scenario: &Scenario, usual: u64) {
     }
     if *seeds(usual).end() >= usual {
         total.assert_all(scenario.faults.iter().map(|fault| fault.name()));
-        total.assert_all([one_believer::NAME, "granted", "left", "ruled", "guarded_write"]);
+        total.assert_all(invariants::expected(scenario));
+        total.assert_all(["granted", "left", "ruled", "guarded_write"]);
     }
     println!("{}: {total:?}", scenario.name);
 }

@@ -37,7 +37,7 @@ fn run(scenario: &Scenario, usual: u64) {
     }
     if *seeds(usual).end() >= usual {
         total.assert_all(scenario.faults.iter().map(|fault| fault.name()));
-        total.assert_all(invariants::ALL);
+        total.assert_all(invariants::expected(scenario));
         total.assert_all(KINDS);
     }
     println!("{}: {total:?}", scenario.name);

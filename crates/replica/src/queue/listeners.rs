@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tenure_api::{KeyValue, LeaseId, Revision};
 
 use super::{Event, Queues, SessionEnd, Tenure, TenureEnd};
+use crate::canary::Canary;
 use crate::state::{PlaceInfo, State};
 
 /// A listener, numbered by the house.
@@ -217,6 +218,7 @@ impl Listeners {
         let (name, key, created) = place;
         let known = queues.line(&name).and_then(|line| line.place(created, &key));
         match known {
+            None if Canary::OwnKeyNotReread.sings() => self.news.push((listener, LineNews::Held)),
             None => self.news.push((listener, LineNews::Gone(None))),
             Some(place) if place.told => self.news.push((listener, LineNews::Held)),
             Some(_) => {

@@ -9,6 +9,7 @@ use tenure_api::{KeyValue, LeaseId, Revision};
 use super::{
     Line, Place, Refusal, Session, SessionEnd, Tenure, TenureEnd, Transfer, line::is_frost,
 };
+use crate::canary::Canary;
 
 /// Lines in which nobody stands that are kept for their history; the longest idle go first.
 const IDLE_LINES_MAX: usize = 1000;
@@ -279,7 +280,7 @@ impl Queues {
             if let Some(known) = self.session_mut(session) {
                 known.places.remove(name);
             }
-            if unsure {
+            if unsure && !Canary::DelayForgotten.sings() {
                 self.begin_delay(name, &place, ending.at, events);
             }
         }
@@ -414,6 +415,9 @@ impl Queues {
     /// Tells those who hold and have not been told, unless they must wait.
     fn tell_holders(&mut self, name: &Bytes, events: &mut Vec<Event>) {
         let Some(line) = self.lines.get(name) else { return };
+        if Canary::QueueStuck.sings() && !line.predecessor().is_empty() {
+            return;
+        }
         // Who holds stands before who does not.
         let holders = line.places.iter().take_while(|place| place.holds());
         let waiting: Vec<_> = holders.filter(|place| !place.told).cloned().collect();
@@ -440,7 +444,12 @@ impl Queues {
                 else {
                     continue;
                 };
-                let place = Arc::new(told);
+                let mut place = Arc::new(told);
+                if Canary::TokenReused.sings()
+                    && let Some(before) = line.tenures().filter(|tenure| tenure.end.is_some()).last()
+                {
+                    Arc::make_mut(&mut place).created = before.token;
+                }
                 events.push(Event::Granted { name: name.clone(), place, predecessor });
             }
         }

@@ -28,6 +28,7 @@ use self::{
     translate::{entry_in, entry_out, hard_state_in, hard_state_out, mark_of, message_in},
 };
 use crate::{
+    canary::Canary,
     log::{Entry, HardState, LogIndex, Persist, SnapshotMark},
     message::{RaftKind, RaftMessage},
 };
@@ -240,7 +241,7 @@ impl Consensus {
         let entries = ready.take_entries();
         let persist = Persist {
             number,
-            hard_state: ready.must_sync().then_some(hard_state),
+            hard_state: ready.must_sync().then_some(self.written(hard_state)),
             snapshot: progress.installed.clone(),
             entries: entries.iter().map(entry_out).collect(),
         };
@@ -256,6 +257,9 @@ impl Consensus {
         self.node.advance_append_async(ready);
 
         let vote_waits = changes_vote || self.writes_vote();
+        if Canary::SkippedFlush.sings() {
+            progress.messages.append(&mut after);
+        }
         if !vote_waits {
             let (urgent, rest) = after.into_iter().partition(|message| needs_no_disk(message.kind));
             progress.messages.extend::<Vec<_>>(urgent);
@@ -270,9 +274,17 @@ impl Consensus {
         if needs_disk {
             progress.persist = Some(persist);
         }
-        progress.messages.extend(self.settle(0));
+        let durable =
+            if Canary::EarlyPersist.sings() && self.role() == Role::Leader { number } else { 0 };
+        progress.messages.extend(self.settle(durable));
         self.set_timeout();
         Some(progress)
+    }
+
+    /// What is written of the term and the vote.
+    fn written(&self, hard_state: HardState) -> HardState {
+        let vote = hard_state.vote.filter(|_| !Canary::VoteNotPersisted.sings());
+        HardState { vote, ..hard_state }
     }
 
     /// The disk has everything up to write `number`. Answers the messages that waited for it.

@@ -11,6 +11,7 @@ use tenure_api::{Failure, MemberId};
 
 use super::Replica;
 use crate::{
+    canary::Canary,
     input::{Notice, Reply, RequestId},
     moment::Moment,
 };
@@ -20,6 +21,9 @@ use crate::{
 const CAMPAIGN_STAGGER: Duration = Duration::from_millis(30);
 /// How often an early campaign is repeated before raft's own timeout is left to do it.
 const CAMPAIGN_TRIES_MAX: u32 = 10;
+
+/// By how much [`Canary::TtlReset`] prolongs every lease.
+const TTL_RESET: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(super) struct Leadership {
@@ -213,6 +217,12 @@ impl Replica {
             return;
         }
         if let Some(since) = self.leadership.unrenewable_since.take() {
+            if Canary::LeaderlessTimeCounts.sings() {
+                return;
+            }
+            if Canary::TtlReset.sings() {
+                self.deadlines.hold_back(now.since(Moment::ZERO).min(TTL_RESET));
+            }
             self.deadlines.hold_back(now.since(since));
             self.lines.hold_back(now.since(since));
         }

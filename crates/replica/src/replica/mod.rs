@@ -33,6 +33,7 @@ pub use self::{
     views::{LineSummary, LineView, Seat, SessionView},
 };
 use crate::{
+    canary::Canary,
     input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
     log::{Entry, HardState, LogIndex, SnapshotMark},
@@ -290,7 +291,7 @@ impl Replica {
     fn notice_pause(&mut self, now: Moment) {
         let pause = now.since(self.last_call);
         self.last_call = now;
-        if pause > PAUSE_MIN {
+        if pause > PAUSE_MIN && !Canary::PauseCounts.sings() {
             self.deadlines.hold_back(pause);
             self.lines.hold_back(pause);
             self.leadership.paused(pause);

@@ -10,6 +10,7 @@ use super::{
     lines::{Arriving, Cause},
 };
 use crate::{
+    canary::Canary,
     command::{Ask, Ended, Join},
     queue::{
         self, Candidate, Event, IDENTITY_BYTES_MAX, METADATA_BYTES_MAX, Mode, NAMES_MAX,
@@ -128,7 +129,8 @@ impl State {
         traces: &mut Traces,
     ) -> Result<LineDone, Refusal> {
         let session = self.queues.session(id).ok_or(Refusal::SessionGone)?;
-        let answer = match session.answered(request) {
+        let answered = session.answered(request).filter(|_| !Canary::RequestTwice.sings());
+        let answer = match answered {
             Some(answer) => answer,
             None => {
                 let answer = match ask {
@@ -291,6 +293,7 @@ impl State {
         traces: &mut Traces,
     ) -> Result<Vec<Revision>, Refusal> {
         let place = self.queues.line(name).and_then(|line| line.place_of(id));
+        let token = token.filter(|_| !Canary::UnguardedUnlock.sings());
         let place = place.filter(|place| token.is_none_or(|token| place.created == token)).cloned();
         if stopped && place.is_none() {
             // It was taken away before, and now the work has ended.

@@ -123,8 +123,10 @@ impl Tally {
     ) -> anyhow::Result<Exit> {
         let expected: Vec<&'static str> = scenarios
             .iter()
-            .flat_map(|scenario| scenario.faults.iter().map(|fault| fault.name()))
-            .chain(invariants::ALL)
+            .flat_map(|scenario| {
+                let faults = scenario.faults.iter().map(|fault| fault.name());
+                faults.chain(invariants::expected(scenario))
+            })
             .collect();
         let never = if self.seeds >= SEEDS_ENOUGH { self.counts.missing(expected) } else { vec![] };
         let virtual_s = self.virtual_time.as_secs_f64();

@@ -13,6 +13,7 @@ use super::exchange::Exchange;
 use super::wire::{Attached, Heard, Wire};
 use crate::backend::{Link, Opening};
 use crate::chance::{Backoff, Chance};
+use crate::clock::Moment;
 use crate::grpc::{ClientError, Code};
 use crate::host::Host;
 use crate::{EngineError, Loss};
@@ -37,10 +38,19 @@ pub(super) struct Shared {
     /// Why the session is over, once the server has said so.
     pub(super) ended: watch::Sender<Option<Loss>>,
     pub(super) link: watch::Sender<Link>,
-    /// The streams are counted; 0 while there is none.
-    pub(super) stream: watch::Sender<u64>,
+    /// The stream that is spoken on, if there is one.
+    pub(super) stream: watch::Sender<Option<Spoken>>,
     /// The stream to give up, and all before it.
     abandoned: watch::Sender<u64>,
+}
+
+/// A stream that is spoken on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spoken {
+    /// Streams are counted from 1 on.
+    pub(super) number: u64,
+    /// When it was asked for. Who comes back to a session renews it.
+    pub(super) sent: Moment,
 }
 
 /// The conversation, and where it goes. One lock for both, so that requests leave in the order of
@@ -49,6 +59,28 @@ pub(super) struct Shared {
 pub(super) struct Talk {
     pub(super) exchange: Exchange,
     out: Option<mpsc::UnboundedSender<pb::SessionRequest>>,
+    comebacks: Comebacks,
+}
+
+/// Our attempts to come back to the session, as far as they may still come about.
+///
+/// One that got no answer may be done by the server later, after the next one: then it is we who take the
+/// place of the stream that is spoken on. Whoever is told "replaced" comes back once more, if it may have been so.
+/// The server counts attachments, so the next one tells how many of ours have come about meanwhile.
+#[derive(Debug, Default)]
+struct Comebacks {
+    /// The number of our last attachment.
+    attachment: u64,
+    /// Attempts without an answer.
+    open: u64,
+}
+
+impl Comebacks {
+    fn opened(&mut self, attachment: u64) {
+        let between = attachment.saturating_sub(self.attachment + 1);
+        self.open = self.open.saturating_sub(between);
+        self.attachment = attachment;
+    }
 }
 
 impl Talk {
@@ -79,6 +111,8 @@ pub(super) struct Stream {
     pub(super) opened: pb::SessionOpened,
     /// When that was said.
     revision: i64,
+    /// When it was asked for.
+    sent: Moment,
 }
 
 /// Why there is no stream.
@@ -98,13 +132,17 @@ impl Shared {
             talk: Mutex::default(),
             ended: watch::Sender::new(None),
             link: watch::Sender::new(Link::Attached),
-            stream: watch::Sender::new(0),
+            stream: watch::Sender::new(None),
             abandoned: watch::Sender::new(0),
         }
     }
 
     pub(super) fn host(&self) -> &Arc<dyn Host> {
         &self.opening.host
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.host().now()
     }
 
     pub(super) fn members(&self) -> usize {
@@ -144,6 +182,11 @@ impl Shared {
             }
         };
         let member = &self.members[turn % self.members.len()];
+        let comes_back = open.session != 0;
+        if comes_back {
+            self.talk().comebacks.open += 1;
+        }
+        let sent = self.now();
         let attached = async {
             let Attached { ask: out, mut answers } =
                 member.attach(open).await.map_err(NotAttached::Failed)?;
@@ -155,7 +198,7 @@ impl Shared {
                 };
                 match said {
                     Some(Says::Opened(opened)) => {
-                        return Ok(Stream { turn, out, answers, opened, revision });
+                        return Ok(Stream { turn, out, answers, opened, revision, sent });
                     }
                     Some(Says::Ended(ended)) => {
                         return Err(match super::words::session_end(ended.reason) {
@@ -168,10 +211,30 @@ impl Shared {
                 }
             }
         };
-        match self.host().within(self.patience, attached).await {
+        let attached = match self.host().within(self.patience, attached).await {
             Some(attached) => attached,
             None => Err(NotAttached::Failed(broken("no answer in time"))),
+        };
+        // This one has come about, or it never will.
+        let settled = match &attached {
+            Ok(_) | Err(NotAttached::Over(_)) => true,
+            Err(NotAttached::Failed(error)) => {
+                matches!(error, ClientError::Unreachable { .. } | ClientError::Refused { .. })
+            }
+        };
+        let mut talk = self.talk();
+        if comes_back && settled {
+            talk.comebacks.open = talk.comebacks.open.saturating_sub(1);
         }
+        if let Ok(stream) = &attached {
+            talk.comebacks.opened(stream.opened.attachment);
+        }
+        attached
+    }
+
+    /// Whether a stream that was told so may have been replaced by one of ours.
+    fn replaced_ourselves(&self, loss: Loss) -> bool {
+        loss == Loss::Replaced && self.talk().comebacks.open > 0
     }
 
     /// Says that all work of a session has ended, which has itself ended before.
@@ -194,7 +257,7 @@ impl Shared {
         talk.flush();
         drop(talk);
         self.link.send_replace(Link::Attached);
-        self.stream.send_replace(number);
+        self.stream.send_replace(Some(Spoken { number, sent: stream.sent }));
     }
 
     /// How long to wait before coming back. Who loses the session by waiting does not.
@@ -211,9 +274,9 @@ impl Shared {
 
     fn break_off(&self) {
         self.talk().out = None;
-        self.stream.send_replace(0);
+        self.stream.send_replace(None);
         if self.opening.fast_release {
-            let until = self.host().now() + REATTACH_WINDOW / 2;
+            let until = self.now() + REATTACH_WINDOW / 2;
             self.link.send_replace(Link::Detached(until));
         }
     }
@@ -234,7 +297,9 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
             let over = pump(&shared, stream, number).await;
             shared.break_off();
             number += 1;
-            if let Some(loss) = over {
+            if let Some(loss) = over
+                && !shared.replaced_ourselves(loss)
+            {
                 return shared.end(loss);
             }
             // A member that dies leaves all its sessions at once; they do not all go to the same one, nor at
@@ -248,9 +313,10 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
                 backoff.reset();
                 next = Some(stream);
             }
-            Err(NotAttached::Over(loss)) => {
+            Err(NotAttached::Over(loss)) if !shared.replaced_ourselves(loss) => {
                 return shared.end(loss);
             }
+            Err(NotAttached::Over(_)) => host.pause(backoff.pause()).await,
             Err(NotAttached::Failed(error)) => {
                 tracing::debug!(%error, "cannot attach the session");
                 host.pause(backoff.pause()).await;
@@ -299,3 +365,6 @@ fn broken(text: &str) -> ClientError {
 pub(super) fn unanswered() -> EngineError {
     EngineError::Unknown { text: "the session ended before the answer came".to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

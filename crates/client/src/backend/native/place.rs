@@ -25,8 +25,17 @@ pub(super) struct NativePlace {
 struct State {
     /// One for each name, from entering on.
     spots: Vec<watch::Receiver<Spot>>,
-    /// The answers to the requests to leave, from forsaking on.
-    leaving: Option<Vec<oneshot::Receiver<pb::Answer>>>,
+    /// The requests to leave that are not confirmed, from forsaking on.
+    leaving: Option<Vec<Leaving>>,
+}
+
+/// One request to leave.
+#[derive(Debug)]
+struct Leaving {
+    /// Which of the names it is about.
+    at: usize,
+    stopped: bool,
+    answer: oneshot::Receiver<pb::Answer>,
 }
 
 impl NativePlace {
@@ -183,7 +192,7 @@ impl Place for NativePlace {
         let mut talk = self.shared.talk();
         let mut leaving = Vec::new();
         if !state.spots.is_empty() {
-            for (name, spot) in self.join.names.iter().zip(&state.spots) {
+            for (at, (name, spot)) in self.join.names.iter().zip(&state.spots).enumerate() {
                 // What was held is named by its token, also if it is gone: that its work has stopped is
                 // worth knowing then. Who only waited leaves whatever place it has.
                 let token = {
@@ -191,7 +200,7 @@ impl Place for NativePlace {
                     spot.token.filter(|_| spot.held).unwrap_or_default()
                 };
                 let (_, answer) = talk.exchange.request(leave_line(name.as_str(), token, stopped));
-                leaving.push(answer);
+                leaving.push(Leaving { at, stopped, answer });
             }
             talk.flush();
         }
@@ -202,18 +211,35 @@ impl Place for NativePlace {
     fn leave(&self) -> Boxed<'_, Result<(), EngineError>> {
         self.forsake(false);
         Box::pin(async move {
-            let leaving = self.state().leaving.replace(vec![]).unwrap_or_default();
-            for answer in leaving {
-                match answer.await.map_err(|_| unanswered())?.refusal {
+            let mut leaving = self.state().leaving.replace(vec![]).unwrap_or_default();
+            let mut failed = None;
+            for one in &mut leaving {
+                let error = match (&mut one.answer).await.map(|answer| answer.refusal) {
+                    Ok(None) => continue,
                     // It was gone already: refused with the join, or lost.
-                    Some(refusal) if !words::is_not_ours(&refusal) => {
-                        return Err(words::engine(refusal));
-                    }
-                    _ => {}
+                    Ok(Some(refusal)) if words::is_not_ours(&refusal) => continue,
+                    Ok(Some(refusal)) => words::engine(refusal),
+                    Err(_) => unanswered(),
+                };
+                if let Some(answer) = self.ask_again(one) {
+                    failed = Some(error);
+                    self.state().leaving.get_or_insert_default().push(answer);
                 }
             }
-            Ok(())
+            failed.map_or(Ok(()), Err)
         })
+    }
+}
+
+impl NativePlace {
+    /// Asks once more to leave, whoever asks for the answer; by token, because this session may stand in
+    /// the same line again by now. None if there was never a place to leave.
+    fn ask_again(&self, refused: &Leaving) -> Option<Leaving> {
+        let (at, stopped) = (refused.at, refused.stopped);
+        let token = self.spots().get(at)?.borrow().token?;
+        let name = self.join.names[at].as_str();
+        let answer = self.shared.ask(leave_line(name, token, stopped));
+        Some(Leaving { at, stopped, answer })
     }
 }
 
@@ -222,3 +248,6 @@ impl Drop for NativePlace {
         self.forsake(false);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,11 +87,19 @@ impl BackendSession for NativeSession {
 
     fn renew(&self) -> Boxed<'_, Result<(), RenewError>> {
         Box::pin(async move {
+            let asked = self.shared.now();
             let mut streams = self.shared.stream.subscribe();
-            let stream = match streams.wait_for(|stream| *stream > 0).await {
-                Ok(stream) => *stream,
+            let waited = streams.borrow().is_none();
+            let stream = match streams.wait_for(Option::is_some).await {
+                Ok(stream) => stream.expect("it was waited for"),
                 Err(_) => return Err(RenewError::Missed(unanswered())),
             };
+            // Coming back renews, too.
+            if stream.sent >= asked {
+                return Ok(());
+            }
+            // A stream that has only just come about is not given up for what is left of our patience.
+            let stream = if waited { 0 } else { stream.number };
             let patience = Patience { shared: &self.shared, stream };
             let acknowledged = self.shared.talk().renew();
             match acknowledged.await {
@@ -192,3 +200,6 @@ impl Drop for NativeSession {
         self.shared.talk().exchange.end();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,6 +143,9 @@ impl Candidate {
             self.given_up = self.given_up.max(self.holds.take());
             world.invariants.one_believer.stops(&self.name, self.me);
             Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
+        } else if let Some(old) = self.given_up.filter(|_| world.dice.chance(40)) {
+            // It was left before; somebody says so again.
+            Ask::Leave { name: self.name.clone(), token: Some(old), stopped: true }
         } else if self.request == 0 || world.dice.chance(50) {
             Ask::Join(Join {
                 names: vec![self.name.clone()],
@@ -195,6 +198,8 @@ impl Candidate {
             return;
         }
         self.holds = Some(token);
+        world.invariants.tokens_grow.told(&self.name, me, token);
+        world.tell_belief(me, &self.name, Some((token, until)));
         let counts = &mut world.counts;
         world.invariants.one_believer.believes(&self.name, me, token, (now, until), counts);
     }
@@ -202,6 +207,7 @@ impl Candidate {
     fn stop(&mut self, me: usize, world: &mut World) {
         if let Some(token) = self.holds.take() {
             self.unconfirmed = Some(token);
+            world.tell_belief(me, &self.name, None);
         }
         world.invariants.one_believer.stops(&self.name, me);
     }
@@ -400,7 +406,8 @@ impl Client for Candidate {
             }
             _ => ms(10),
         };
-        self.next_turn(me, world, delay);
+        let leisurely = (delay * world.leisure).min(self.ttl / 6).max(delay);
+        self.next_turn(me, world, leisurely);
     }
 
     fn lost(&mut self, me: usize, world: &mut World, _open: &Open) {

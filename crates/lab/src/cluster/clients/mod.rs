@@ -10,6 +10,7 @@ mod operator;
 mod probe;
 mod registers;
 mod ruler;
+mod stock;
 mod watcher;
 
 pub use candidate::Candidate;
@@ -19,6 +20,7 @@ pub use operator::Operator;
 pub use probe::Probe;
 pub use registers::Registers;
 pub use ruler::Ruler;
+pub use stock::Stock;
 pub use watcher::Watcher;
 
 use tenure_replica::{

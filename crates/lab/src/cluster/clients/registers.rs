@@ -124,7 +124,7 @@ impl Client for Registers {
             Ok(_) => world.dice.duration(us(200), ms(25)),
             Err(_) => world.dice.duration(ms(5), ms(60)),
         };
-        world.agenda.after(pause, Happening::Client(me));
+        world.agenda.after(pause * world.leisure, Happening::Client(me));
     }
 
     fn lost(&mut self, me: usize, world: &mut World, _open: &Open) {

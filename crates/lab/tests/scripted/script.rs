@@ -27,12 +27,14 @@ use tenure_replica::{
     watch::{Interest, WatchCreate, WatchInput, WatchNews, WatchStream},
 };
 
-use crate::world::{
-    World,
-    clients::Client,
-    member::{Number, Standing},
-    ms, us,
-    world::peer_url,
+use tenure_lab::{
+    cluster::{
+        World,
+        clients::Client,
+        member::{Number, Standing},
+        world::peer_url,
+    },
+    engine::{ms, us},
 };
 
 type Answer<T> = Result<T, Box<dyn Error>>;
@@ -63,11 +65,11 @@ impl Script {
     fn cluster(&mut self, members: u64) -> String {
         let mut world = World::with(1, members, |config| config.watch.stream_bytes_max = 150);
         world.invariants.written_once.values_repeat = true;
-        world.net.weather.delay_min = us(200);
-        world.net.weather.delay_max = us(200);
+        world.net.links.weather.delay_min = us(200);
+        world.net.links.weather.delay_max = us(200);
         for number in world.numbers() {
             world.member_mut(number).disk.flush = (us(300), us(300));
-            world.member_mut(number).clock_ppm = 0;
+            world.member_mut(number).clock = tenure_lab::engine::Clock::default();
             world.start(number);
         }
         world.must_lead_within(ms(2000));
@@ -282,11 +284,11 @@ impl Runner for Script {
             "isolate" => self.world.isolate(member(&args[0])?),
             "cut" => {
                 let (a, b) = (member(&args[0])?, member(&args[1])?);
-                self.world.net.cut(a, b);
-                self.world.net.cut(b, a);
+                self.world.net.links.cut(a, b);
+                self.world.net.links.cut(b, a);
             }
             "heal" => {
-                self.world.net.mend_all();
+                self.world.net.links.mend_all();
                 self.world.run(ms(300));
             }
             "pause" => {

@@ -3,9 +3,8 @@
 
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, dead_code)]
 
-#[path = "replica/script.rs"]
+#[path = "scripted/script.rs"]
 mod script;
-mod world;
 
 use script::Script;
 

@@ -1,0 +1,71 @@
+//! Leaving, when it is refused or never answered.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::*;
+use crate::LineName;
+use crate::backend::{Mode, Opening};
+use crate::clock::Boottime;
+
+use pb::session_response::Says;
+
+fn shared() -> Arc<Shared> {
+    let opening = Opening {
+        ttl: Duration::from_secs(2),
+        identity: "test".to_owned(),
+        fast_release: false,
+        clock: Arc::new(Boottime),
+    };
+    Arc::new(Shared::new(vec![], opening, Duration::from_secs(1)))
+}
+
+/// A place in the line `job`, held with token 5.
+async fn holder(shared: &Arc<Shared>) -> NativePlace {
+    let name: LineName = "job".parse().unwrap();
+    let place = NativePlace::new(Arc::clone(shared), Join::one(name, Mode::Exclusive));
+    let mut entering = place.enter();
+    assert!((&mut entering).now_or_never().is_none());
+    let held = pb::Place { name: "job".to_owned(), token: 5, held: true, ..Default::default() };
+    answer(shared, 1, None, vec![held]);
+    assert!(entering.await.unwrap().is_some());
+    place
+}
+
+fn answer(shared: &Shared, request: u64, refusal: Option<pb::Refusal>, places: Vec<pb::Place>) {
+    let says = Says::Answer(pb::Answer { request, refusal, places });
+    shared.talk().exchange.hear(says, 100);
+}
+
+fn timed_out() -> Option<pb::Refusal> {
+    Some(pb::Refusal { kind: 0, text: "request timed out".to_owned() })
+}
+
+#[tokio::test]
+async fn what_was_refused_is_asked_for_again_and_only_then_confirmed() {
+    let shared = shared();
+    let place = holder(&shared).await;
+    place.forsake(true);
+    answer(&shared, 2, timed_out(), vec![]);
+    place.leave().await.unwrap_err();
+    let due = shared.talk().exchange.due();
+    let again = due.last().unwrap();
+    assert_eq!((again.request, again.does.clone()), (3, Some(leave_line("job", 5, true))));
+    let mut leaving = place.leave();
+    assert!((&mut leaving).now_or_never().is_none(), "nobody has confirmed it");
+    answer(&shared, 3, None, vec![]);
+    leaving.await.unwrap();
+    place.leave().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_never_answered_is_never_confirmed() {
+    let shared = shared();
+    let place = holder(&shared).await;
+    place.forsake(true);
+    shared.talk().exchange.end();
+    for _ in 0..3 {
+        place.leave().await.unwrap_err();
+    }
+}

@@ -1,0 +1,130 @@
+//! One page on all rounds.
+
+use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
+
+use super::{nemesis::Fault, round::Outcome};
+
+/// The page.
+pub fn page(outcomes: &[Outcome]) -> String {
+    let mut page = String::from("# Torture\n\n");
+    let good = outcomes.iter().filter(|outcome| outcome.good()).count();
+    let took: u64 = outcomes.iter().map(|outcome| outcome.took.as_secs()).sum();
+    let operations: usize = outcomes.iter().map(|outcome| outcome.operations).sum();
+    let changes: usize = outcomes.iter().map(|outcome| outcome.leader_changes).sum();
+    let totals = format!(
+        "{} rounds in {} minutes, {good} of them good: {operations} operations, {changes} changes of the raft leader, \
+         {} faults.",
+        outcomes.len(),
+        took.div_ceil(60),
+        struck(outcomes).values().sum::<usize>(),
+    );
+    let _ = writeln!(page, "{totals}\n");
+    let _ = writeln!(
+        page,
+        "| seed | members | on | seconds | operations | leaders | faults | result |"
+    );
+    let _ = writeln!(page, "|---|---|---|---|---|---|---|---|");
+    for outcome in outcomes {
+        let wrong: Vec<_> =
+            outcome.checks.iter().filter(|check| !check.wrong.is_empty()).map(|c| c.name).collect();
+        let result = if wrong.is_empty() { "good".to_owned() } else { wrong.join(", ") };
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {} | {} | {} | {} | {result} |",
+            outcome.round.seed,
+            outcome.round.members,
+            outcome.wiring,
+            outcome.took.as_secs(),
+            outcome.operations,
+            outcome.leader_changes,
+            outcome.struck.values().sum::<usize>(),
+        );
+    }
+    faults(&mut page, outcomes);
+    checks(&mut page, outcomes);
+    failures(&mut page, outcomes);
+    page
+}
+
+/// How often each fault struck in all rounds.
+pub fn struck(outcomes: &[Outcome]) -> BTreeMap<Fault, usize> {
+    let mut all = BTreeMap::new();
+    for (fault, count) in outcomes.iter().flat_map(|outcome| &outcome.struck) {
+        *all.entry(*fault).or_default() += count;
+    }
+    all
+}
+
+fn faults(page: &mut String, outcomes: &[Outcome]) {
+    let seeds: Vec<_> = outcomes.iter().map(|outcome| outcome.round.seed.to_string()).collect();
+    let _ = writeln!(page, "\n## Faults that struck\n\n| fault | {} | all |", seeds.join(" | "));
+    let _ = writeln!(page, "|---|{}---|", "---|".repeat(seeds.len()));
+    for (fault, all) in struck(outcomes) {
+        let each = outcomes.iter().map(|outcome| outcome.struck.get(&fault).copied().unwrap_or(0));
+        let each: Vec<_> = each.map(|count| count.to_string()).collect();
+        let _ = writeln!(page, "| {fault} | {} | {all} |", each.join(" | "));
+    }
+}
+
+/// Every check of every round, and what all of them were held against.
+fn checks(page: &mut String, outcomes: &[Outcome]) {
+    let seeds: Vec<_> = outcomes.iter().map(|outcome| outcome.round.seed.to_string()).collect();
+    let _ = writeln!(
+        page,
+        "\n## What was judged\n\n| it must hold | {} | against |",
+        seeds.join(" | ")
+    );
+    let _ = writeln!(page, "|---|{}---|", "---|".repeat(seeds.len()));
+    let mut names: Vec<&str> = Vec::new();
+    for check in outcomes.iter().flat_map(|outcome| &outcome.checks) {
+        if !names.contains(&check.name) {
+            names.push(check.name);
+        }
+    }
+    for name in names {
+        let mut against: Vec<(&str, usize)> = Vec::new();
+        let verdicts = outcomes.iter().map(|outcome| {
+            let Some(check) = outcome.checks.iter().find(|check| check.name == name) else {
+                return "";
+            };
+            for (what, count) in &check.against {
+                match against.iter_mut().find(|(known, _)| known == what) {
+                    Some((_, sum)) => *sum += count,
+                    None => against.push((what, *count)),
+                }
+            }
+            if check.wrong.is_empty() { "yes" } else { "**no**" }
+        });
+        let verdicts: Vec<_> = verdicts.collect();
+        let against: Vec<_> = against.iter().map(|(what, sum)| format!("{sum} {what}")).collect();
+        let _ = writeln!(page, "| {name} | {} | {} |", verdicts.join(" | "), against.join(", "));
+    }
+    let _ = writeln!(page);
+}
+
+fn failures(page: &mut String, outcomes: &[Outcome]) {
+    for outcome in outcomes.iter().filter(|outcome| !outcome.good()) {
+        let _ = writeln!(
+            page,
+            "## Seed {} again\n\n```sh\n{}\n```\n",
+            outcome.round.seed,
+            outcome.round.command()
+        );
+        if let Some(kept) = &outcome.kept {
+            let _ = writeln!(page, "Data and logs: `{}`\n", kept.display());
+        }
+        for check in &outcome.checks {
+            for wrong in &check.wrong {
+                let _ = writeln!(page, "- {}: {wrong}", check.name);
+            }
+        }
+    }
+}
+
+/// Writes the page, with the folder it is to be in.
+pub fn write(path: &Path, page: &str) {
+    if let Some(folder) = path.parent() {
+        let _ = fs::create_dir_all(folder);
+    }
+    fs::write(path, page).unwrap_or_else(|cause| panic!("{}: {cause}", path.display()));
+}

@@ -1,0 +1,175 @@
+//! What is told of a cluster's run, for people and for whoever draws it.
+//!
+//! Nothing here is done unless somebody reads. `docs/LAB.md` lists the events and their fields.
+
+use serde_json::{Value, json};
+use tenure_replica::{Message, Moment, Role, State};
+
+use super::{World, member::Number};
+use crate::engine::Event;
+
+/// What was last told of a member, so that it is told again only when it has changed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Shown(Value);
+
+impl World {
+    /// A message leaves; it arrives then, or never.
+    pub(super) fn tell_send(
+        &mut self,
+        from: Number,
+        to: Number,
+        message: &Message,
+        arrivals: &[Moment],
+    ) {
+        self.messages += 1;
+        let number = self.messages;
+        self.trace.event(self.agenda.now(), || {
+            let lost = if arrivals.is_empty() { " (lost)" } else { "" };
+            let (kind, text) = describe(message);
+            let arriving: Vec<u64> = arrivals.iter().map(|at| micros(*at)).collect();
+            Event::new("send", format!("-> m{to} {text}{lost}"))
+                .of(format!("m{from}"))
+                .with("to", format!("m{to}"))
+                .with("message", number)
+                .with("kind", kind)
+                .with("arrives", arriving)
+        });
+    }
+
+    /// What a member is now, if that is something else than before.
+    pub(super) fn tell_state(&mut self, number: Number) {
+        if !self.trace.is_read() {
+            return;
+        }
+        let Some(process) = self.members[&number].process.as_ref() else { return };
+        let status = process.replica.status();
+        let (role, leader) =
+            (role(status.role), status.leader.map(|leader| format!("m{}", leader.0)));
+        let shown = Shown(json!({
+            "role": role,
+            "term": status.term.0,
+            "leader": leader,
+            "committed": status.committed,
+            "applied": status.applied,
+        }));
+        if self.members[&number].shown == shown {
+            return;
+        }
+        let before = std::mem::replace(&mut self.member_mut(number).shown, shown.clone());
+        let differs = |field: &str| before.0.get(field) != shown.0.get(field);
+        let loud = differs("role") || differs("term") || differs("leader");
+        self.trace.event(self.agenda.now(), || {
+            let follows = leader.map_or(String::new(), |leader| format!(", leader {leader}"));
+            let text = match loud {
+                true => format!("is {role} in term {}{follows}", status.term),
+                false => format!("has applied {} of {}", status.applied, status.committed),
+            };
+            Event::new("state", text).of(format!("m{number}")).with("state", shown.0)
+        });
+    }
+
+    /// The lines and leases as the log has them now, if an entry has changed them.
+    pub(super) fn tell_lines(&mut self) {
+        if !self.trace.is_read() {
+            return;
+        }
+        let shown = Shown(lines(self.truth.state()));
+        if self.lines_shown == shown {
+            return;
+        }
+        self.lines_shown = shown.clone();
+        self.trace.event(self.agenda.now(), || {
+            Event::new("lines", "lines and leases changed").with("state", shown.0)
+        });
+    }
+
+    /// A client believes from now on that it leads, until then at the latest; or no longer.
+    pub(super) fn tell_belief(
+        &mut self,
+        client: usize,
+        name: &[u8],
+        belief: Option<(tenure_api::Revision, Moment)>,
+    ) {
+        self.trace.event(self.agenda.now(), || {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let event = match belief {
+                Some((token, until)) => {
+                    Event::new("believe", format!("believes to lead {name} with token {token}"))
+                        .with("token", token.0)
+                        .with("until", micros(until))
+                }
+                None => Event::new("disbelieve", format!("does not believe to lead {name}")),
+            };
+            event.of(format!("c{client}")).with("name", name)
+        });
+    }
+}
+
+fn micros(at: Moment) -> u64 {
+    at.since_start().as_micros() as u64
+}
+
+fn role(role: Role) -> &'static str {
+    match role {
+        Role::Leader => "leader",
+        Role::Follower => "follower",
+        Role::Candidate => "candidate",
+    }
+}
+
+fn lines(state: &State) -> Value {
+    let lines: Vec<Value> = state
+        .queues
+        .lines()
+        .map(|(name, line)| {
+            let places: Vec<Value> = line
+                .places()
+                .iter()
+                .map(|place| {
+                    let session = place.session();
+                    let known = session.and_then(|id| state.queues.session(id));
+                    json!({
+                        "session": session.map(|id| id.0),
+                        "identity": known.map(|session| session.identity.clone()),
+                        "token": place.created.0,
+                        "holds": place.told && place.holds(),
+                    })
+                })
+                .collect();
+            json!({
+                "name": String::from_utf8_lossy(name),
+                "frozen": line.is_frozen(),
+                "delayed": line.is_delayed(),
+                "places": places,
+            })
+        })
+        .collect();
+    let leases: Vec<Value> = state
+        .leases
+        .iter()
+        .map(|(id, lease)| json!({ "id": id.0, "ttl_s": lease.ttl_secs }))
+        .collect();
+    json!({ "lines": lines, "leases": leases })
+}
+
+/// A message in one word, and in a few.
+fn describe(message: &Message) -> (String, String) {
+    match message {
+        Message::Audited(index, digest) => {
+            ("Audited".into(), format!("Audited {index}: {digest:x}"))
+        }
+        Message::Forward(batch) => ("Forward".into(), format!("Forward {} bytes", batch.len())),
+        Message::Raft(m) => {
+            let refused = if m.reject { " reject" } else { "" };
+            let (kind, term) = (m.kind, m.term);
+            let text = format!(
+                "{kind:?} term {term} log {}/{} commit {} entries {}{refused}",
+                m.index,
+                m.log_term,
+                m.commit,
+                m.entries.len(),
+            );
+            (format!("{kind:?}"), text)
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What is said of these algorithms, held against what was measured.
+//!
+//! The claims are those of the documents that this project began with; `from` names the document. A claim
+//! that the measurement does not bear out is reported with the reason, as far as it is known.
+
+use std::time::Duration;
+
+use super::{Row, Sides};
+
+/// A claim that was not borne out.
+#[derive(Clone, Debug)]
+pub struct Disagreement {
+    pub claim: &'static str,
+    pub from: &'static str,
+    /// What was measured.
+    pub found: String,
+    pub why: &'static str,
+}
+
+struct Claim {
+    algorithm: &'static str,
+    claim: &'static str,
+    from: &'static str,
+    /// What contradicts it, if anything does.
+    contradicted: fn(&Row) -> Option<String>,
+    why: &'static str,
+}
+
+fn within(found: Option<Duration>, low_ms: u64, high_ms: u64) -> Option<String> {
+    let found = found?;
+    let range = Duration::from_millis(low_ms)..=Duration::from_millis(high_ms);
+    (!range.contains(&found)).then(|| format!("{:.2} s", found.as_secs_f64()))
+}
+
+fn grows(row: &Row, low: f64, high: f64) -> Option<String> {
+    let growth = row.growth?;
+    (!(low..=high).contains(&growth)).then(|| format!("messages grow as n^{growth:.1}"))
+}
+
+fn leads(row: &Row, sides: Sides) -> Option<String> {
+    (row.sides != sides).then(|| format!("leads in a partition: {}", row.sides.name()))
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim {
+        algorithm: "bully",
+        claim: "the worst case is O(n²) messages",
+        from: "004 (leader election)",
+        contradicted: |row| grows(row, 1.5, 2.5),
+        why: "the worst case needs the lowest to notice first; here all notice at about the same time, and \
+              those who hear the winner early ask nobody",
+    },
+    Claim {
+        algorithm: "bully",
+        claim: "detection takes 2 × RTT",
+        from: "002 (comparison of protocols)",
+        contradicted: |row| within(row.detection, 0, 10),
+        why: "that is the time to get an answer, not to notice that one is missing: somebody must first have \
+              heard nothing for a while, and that while is chosen, not given",
+    },
+    Claim {
+        algorithm: "bully",
+        claim: "in a partition both sides elect",
+        from: "002 (comparison of protocols)",
+        contradicted: |row| leads(row, Sides::Both),
+        why: "",
+    },
+    Claim {
+        algorithm: "ring",
+        claim: "O(n) messages",
+        from: "002 (ring)",
+        contradicted: |row| grows(row, 0.7, 1.3),
+        why: "one token round the ring is O(n); but several notice at once and each sends its own, and dead \
+              neighbours are tried first",
+    },
+    Claim {
+        algorithm: "heartbeat",
+        claim: "3 × 2 s + 5 s = 11 s",
+        from: "002 (bounded unavailability)",
+        contradicted: |row| within(row.failover, 9_000, 11_500),
+        why: "the third heartbeat may have been due at any time within its interval",
+    },
+    Claim {
+        algorithm: "heartbeat-lease",
+        claim: "TTL + election = 10.2 s",
+        from: "002 (bounded unavailability)",
+        contradicted: |row| within(row.failover, 6_500, 10_400),
+        why: "10.2 s is the worst case: a leader dies on average in the middle between two renewals",
+    },
+    Claim {
+        algorithm: "raft-paper",
+        claim: "about 600 ms from the leader's death to the next leader, with timeouts of 150–300 ms",
+        from: "004 (practical numbers)",
+        contradicted: |row| within(row.failover, 450, 750),
+        why: "the first timeout of several is shorter than any one of them on average, and one round of \
+              votes takes a round trip, not a timeout; 600 ms is two timeouts in a row",
+    },
+    Claim {
+        algorithm: "etcd-recipe",
+        claim: "the revision in the header of a lease's grant is a fencing token",
+        from: "002 (fencing values of ZooKeeper and etcd)",
+        contradicted: |_| Some("see the story etcd-recipe-grant-revision".into()),
+        why: "a grant takes no revision, so two leases can have the same; and who was granted first need not \
+              be first in line. The create revision of the candidate's key is one",
+    },
+    Claim {
+        algorithm: "raft",
+        claim: "etcd's election timeout is 100–500 ms with a heartbeat of 100 ms by default",
+        from: "000 (split vote and randomised timeouts)",
+        contradicted: |_| {
+            Some("etcd 3.5: --election-timeout 1000 ms, --heartbeat-interval 100 ms".into())
+        },
+        why: "its defaults are ten heartbeats; a timeout of one heartbeat would end a leader's term with \
+              every message that is late",
+    },
+    Claim {
+        algorithm: "kubernetes",
+        claim: "failover in 10–15 s with 15/10/2",
+        from: "004 (practical numbers)",
+        contradicted: |row| within(row.failover, 10_000, 15_000),
+        why: "the lease is 15 s from its last renewal as others saw it, and they look every 2 s, jittered",
+    },
+    Claim {
+        algorithm: "zookeeper",
+        claim: "failover under 1 s after the session has expired",
+        from: "004 (practical numbers)",
+        contradicted: |row| within(row.failover, 20_000, 31_000),
+        why: "",
+    },
+    Claim {
+        algorithm: "redis",
+        claim: "a lock can be taken in the minority: AP",
+        from: "000 (CAP position)",
+        contradicted: |row| {
+            (row.sides == Sides::OnlyMajority).then(|| "the minority takes none".into())
+        },
+        why: "only whoever reaches a primary can take it; there are two holders when a replica is promoted",
+    },
+];
+
+/// Every claim about these algorithms that the measurement does not bear out.
+pub fn disagreements(rows: &[Row]) -> Vec<Disagreement> {
+    CLAIMS
+        .iter()
+        .filter_map(|claim| {
+            let row = rows.iter().find(|row| row.algorithm == claim.algorithm)?;
+            let found = (claim.contradicted)(row)?;
+            Some(Disagreement { claim: claim.claim, from: claim.from, found, why: claim.why })
+        })
+        .collect()
+}

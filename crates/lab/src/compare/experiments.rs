@@ -1,0 +1,323 @@
+//! The experiments.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::{
+    algorithms::{Algorithm, Setup},
+    faults::{Action, Who},
+    stage::{NodeId, Play},
+};
+
+/// Cluster sizes of the growth experiment.
+const SIZES: [usize; 4] = [3, 5, 9, 17];
+/// How often the leader dies in the churn experiment.
+const DEATHS: usize = 24;
+/// Who may never come to a decision is watched for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who leads on which side of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sides {
+    Both,
+    OnlyMajority,
+    OnlyMinority,
+    Neither,
+}
+
+impl Sides {
+    pub fn name(self) -> &'static str {
+        match self {
+            Sides::Both => "both",
+            Sides::OnlyMajority => "majority",
+            Sides::OnlyMinority => "minority",
+            Sides::Neither => "neither",
+        }
+    }
+}
+
+/// What was measured of one algorithm.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub algorithm: &'static str,
+    /// Messages from a leader's death until all know the next, by the number of contenders.
+    pub messages: Vec<(usize, Option<f64>)>,
+    pub rounds: Option<u32>,
+    /// The power of n with which messages grow.
+    pub growth: Option<f64>,
+    pub detection: Option<Duration>,
+    pub failover: Option<Duration>,
+    pub failover_max: Option<Duration>,
+    /// The share of time without a leader while leaders died again and again.
+    pub vacancy: f64,
+    /// The share of tenures that the most successful had; and how many ever led.
+    pub top_share: f64,
+    pub winners: usize,
+    pub sides: Sides,
+    pub double_in_partition: Duration,
+    pub stale_in_partition: u64,
+    pub double_in_pause: Duration,
+    pub stale_in_pause: u64,
+    pub double_in_skew: Duration,
+    pub stale_in_skew: u64,
+    /// Messages a second when nothing happens.
+    pub routine_per_s: f64,
+}
+
+/// Runs all experiments with so many seeds each.
+pub fn measure(algorithm: &'static Algorithm, seeds: u64) -> Row {
+    let messages: Vec<(usize, Option<f64>)> =
+        SIZES.iter().map(|size| (*size, election_cost(algorithm, *size, seeds))).collect();
+    let failovers: Vec<Failover> =
+        (1..=seeds).filter_map(|seed| failover(algorithm, algorithm.contenders, seed)).collect();
+    let mut times: Vec<Duration> = failovers.iter().map(|one| one.led).collect();
+    times.sort_unstable();
+    let mut detections: Vec<Duration> = failovers.iter().filter_map(|one| one.noticed).collect();
+    detections.sort_unstable();
+    let churn = churn(algorithm, seeds);
+    let partition = partition(algorithm, seeds);
+    let pause = pause(algorithm, seeds);
+    let skew = skew(algorithm, seeds);
+    Row {
+        algorithm: algorithm.name,
+        growth: growth(&messages),
+        messages,
+        rounds: failovers.iter().map(|one| one.rounds).max(),
+        detection: median(&detections),
+        failover: median(&times),
+        failover_max: times.last().copied(),
+        vacancy: churn.vacancy,
+        top_share: churn.top_share,
+        winners: churn.winners,
+        sides: partition.sides,
+        double_in_partition: partition.double,
+        stale_in_partition: partition.stale,
+        double_in_pause: pause.0,
+        stale_in_pause: pause.1,
+        double_in_skew: skew.0,
+        stale_in_skew: skew.1,
+        routine_per_s: routine(algorithm),
+    }
+}
+
+fn patience(algorithm: &Algorithm) -> Duration {
+    algorithm.patience.unwrap_or(PATIENCE)
+}
+
+/// Somebody leads; none if nobody ever does.
+fn led(algorithm: &Algorithm, contenders: usize, seed: u64) -> Option<Box<dyn Play>> {
+    let mut play = (algorithm.cast)(&Setup { seed, contenders });
+    if !play.run_until_led(patience(algorithm)) {
+        return None;
+    }
+    // Until it has settled.
+    play.run_until_known(patience(algorithm));
+    Some(play)
+}
+
+struct Failover {
+    noticed: Option<Duration>,
+    led: Duration,
+    rounds: u32,
+    words: u64,
+}
+
+fn failover(algorithm: &Algorithm, contenders: usize, seed: u64) -> Option<Failover> {
+    let mut play = led(algorithm, contenders, seed)?;
+    // Not always at the same point of its heartbeat.
+    play.run(patience(algorithm) / 7 * (seed as u32 % 7) + Duration::from_millis(seed * 37 % 400));
+    let died = play.now();
+    play.mark();
+    play.strike(&Action::Crash(Who::Leader), None).ok()?;
+    if !play.run_until_led(3 * patience(algorithm)) {
+        return None;
+    }
+    let next = play.ledger().recent().next()?.clone();
+    play.run_until_known(patience(algorithm));
+    let ledger = play.ledger();
+    Some(Failover {
+        noticed: ledger.detected.map(|at| at.since(died)),
+        led: next.from.since(died),
+        rounds: next.rounds,
+        words: ledger.sent(),
+    })
+}
+
+/// Messages of one election, on average.
+fn election_cost(algorithm: &Algorithm, contenders: usize, seeds: u64) -> Option<f64> {
+    let costs: Vec<u64> = (1..=seeds.min(5))
+        .filter_map(|seed| failover(algorithm, contenders, seed).map(|one| one.words))
+        .collect();
+    (!costs.is_empty()).then(|| costs.iter().sum::<u64>() as f64 / costs.len() as f64)
+}
+
+/// The slope of a line through the points, both axes logarithmic.
+fn growth(messages: &[(usize, Option<f64>)]) -> Option<f64> {
+    let points: Vec<(f64, f64)> = messages
+        .iter()
+        .filter_map(|(size, count)| Some(((*size as f64).ln(), count.filter(|c| *c > 0.0)?.ln())))
+        .collect();
+    if points.len() < 2 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let (mean_x, mean_y) =
+        points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
+    let (over, under) = points.iter().fold((0.0, 0.0), |(over, under), (x, y)| {
+        (over + (x - mean_x) * (y - mean_y), under + (x - mean_x).powi(2))
+    });
+    Some(over / under)
+}
+
+struct Churn {
+    vacancy: f64,
+    top_share: f64,
+    winners: usize,
+}
+
+/// The leader dies again and again, and comes back when somebody else leads.
+fn churn(algorithm: &Algorithm, seeds: u64) -> Churn {
+    let (mut wins, mut vacant, mut whole) = (BTreeMap::<NodeId, u64>::new(), 0.0, 0.0);
+    for seed in 1..=seeds.min(3) {
+        let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
+        play.mark();
+        let start = play.now();
+        for _ in 0..DEATHS {
+            let lasts = patience(algorithm);
+            if play.strike(&Action::Crash(Who::Leader), Some(lasts)).is_err() {
+                break;
+            }
+            play.run_until_led(2 * patience(algorithm));
+            play.run(patience(algorithm));
+        }
+        vacant += play.ledger().vacant.as_secs_f64();
+        whole += play.now().since(start).as_secs_f64();
+        for (who, count) in play.ledger().wins() {
+            *wins.entry(who).or_default() += count;
+        }
+    }
+    let total: u64 = wins.values().sum();
+    let top = wins.values().max().copied().unwrap_or(0);
+    Churn {
+        vacancy: if whole > 0.0 { vacant / whole } else { 1.0 },
+        top_share: if total > 0 { top as f64 / total as f64 } else { 0.0 },
+        winners: wins.len(),
+    }
+}
+
+struct Partition {
+    sides: Sides,
+    double: Duration,
+    stale: u64,
+}
+
+/// The leader and as many others as are fewer than half are cut off from everybody else; the storage is
+/// within everybody's reach.
+fn partition(algorithm: &Algorithm, seeds: u64) -> Partition {
+    let (mut double, mut stale) = (Duration::ZERO, 0);
+    let mut seen: BTreeMap<(bool, bool), u64> = BTreeMap::new();
+    for seed in 1..=seeds.min(5) {
+        let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
+        let names = play.names();
+        let leader = play.leaders().first().copied().unwrap_or(0);
+        let contenders = play.contenders() as NodeId;
+        let few = (contenders as usize - 1) / 2;
+        let mut minority = vec![leader];
+        minority.extend((0..contenders).filter(|one| *one != leader).take(few.saturating_sub(1)));
+        let name = |one: &NodeId| names[*one as usize].clone();
+        let majority: Vec<NodeId> =
+            (0..names.len() as NodeId).filter(|one| !minority.contains(one)).collect();
+        if majority.is_empty() {
+            *seen.entry((true, false)).or_default() += 1;
+            continue;
+        }
+        let split = Action::Split(vec![
+            minority.iter().map(name).collect(),
+            majority.iter().map(name).collect(),
+        ]);
+        play.mark();
+        if play.strike(&split, None).is_err() {
+            continue;
+        }
+        play.run(3 * patience(algorithm));
+        let leaders = play.leaders();
+        let on = |side: &[NodeId]| leaders.iter().any(|leader| side.contains(leader));
+        *seen.entry((on(&minority), on(&majority))).or_default() += 1;
+        double += play.ledger().double;
+        stale += play.ledger().stale_writes_taken;
+    }
+    let usual = seen.iter().max_by_key(|(_, count)| **count).map(|(sides, _)| *sides);
+    let sides = match usual.unwrap_or((false, false)) {
+        (true, true) => Sides::Both,
+        (true, false) => Sides::OnlyMinority,
+        (false, true) => Sides::OnlyMajority,
+        (false, false) => Sides::Neither,
+    };
+    let runs = seen.values().sum::<u64>().max(1) as u32;
+    Partition { sides, double: double / runs, stale }
+}
+
+/// The leader stands still for longer than the others wait, and goes on.
+fn pause(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
+    let (mut double, mut stale) = (Duration::ZERO, 0);
+    for seed in 1..=seeds.min(5) {
+        let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
+        play.mark();
+        let lasts = 2 * patience(algorithm);
+        if play.strike(&Action::Pause(Who::Leader), Some(lasts)).is_err() {
+            continue;
+        }
+        play.run(lasts + 2 * patience(algorithm));
+        double += play.ledger().double;
+        stale += play.ledger().stale_writes_taken;
+    }
+    (double, stale)
+}
+
+/// Everybody's clock is wrong in another way, and the leader is out of reach for a while.
+fn skew(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
+    let (mut double, mut stale) = (Duration::ZERO, 0);
+    for seed in 1..=seeds.min(5) {
+        let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
+        play.mark();
+        let names = play.names();
+        for (at, name) in names.iter().enumerate() {
+            let by = if at % 2 == 0 { 1 } else { -1 } * patience(algorithm).as_micros() as i64;
+            let who = Who::Named(name.clone());
+            let _ = play.strike(&Action::ClockJumps(who.clone(), by), None);
+            let _ = play.strike(&Action::ClockDrifts(who, by.signum() * 200_000), None);
+        }
+        play.run(4 * patience(algorithm));
+        double += play.ledger().double;
+        stale += play.ledger().stale_writes_taken;
+    }
+    (double, stale)
+}
+
+/// Messages a second when nothing happens.
+fn routine(algorithm: &Algorithm) -> f64 {
+    let Some(mut play) = led(algorithm, algorithm.contenders, 1) else { return 0.0 };
+    play.mark();
+    let quiet = 4 * patience(algorithm);
+    play.run(quiet);
+    let ledger = play.ledger();
+    (ledger.routine_sent() + ledger.sent()) as f64 / quiet.as_secs_f64()
+}
+
+fn median(sorted: &[Duration]) -> Option<Duration> {
+    sorted.get(sorted.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_power_of_n_is_found() {
+        let of = |count: fn(f64) -> f64| {
+            growth(&SIZES.map(|size| (size, Some(count(size as f64))))).expect("there are points")
+        };
+        assert!((of(|_| 7.0) - 0.0).abs() < 0.01);
+        assert!((of(|n| 3.0 * n) - 1.0).abs() < 0.01);
+        assert!((of(|n| n * (n - 1.0)) - 2.0).abs() < 0.2);
+    }
+}

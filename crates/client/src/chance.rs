@@ -1,6 +1,5 @@
 //! Chance for pauses: so that ten thousand sessions do not come back in the same millisecond.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// A stream of chance. Good for spreading pauses, and for nothing that must not be guessed.
@@ -8,9 +7,9 @@ use std::time::Duration;
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// Seeded by the operating system.
-    pub(crate) fn new() -> Chance {
-        Chance(RandomState::new().hash_one(0u8))
+    /// The same for the same seed.
+    pub(crate) fn seeded(seed: u64) -> Chance {
+        Chance(seed)
     }
 
     /// Some number below `end`.
@@ -58,8 +57,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) fn new(first: Duration, longest: Duration) -> Backoff {
-        Backoff { chance: Chance::new(), next: None, first, longest }
+    pub(crate) fn new(chance: Chance, first: Duration, longest: Duration) -> Backoff {
+        Backoff { chance, next: None, first, longest }
     }
 
     /// The pause before the next attempt.
@@ -83,7 +82,7 @@ mod tests {
     #[test]
     fn the_first_failure_is_followed_at_once_and_pauses_have_a_limit() {
         let (first, longest) = (Duration::from_millis(20), Duration::from_millis(500));
-        let mut backoff = Backoff::new(first, longest);
+        let mut backoff = Backoff::new(Chance::seeded(7), first, longest);
         assert_eq!(backoff.pause(), Duration::ZERO);
         let pauses: Vec<_> = (0..20).map(|_| backoff.pause()).collect();
         assert!(pauses.iter().all(|pause| *pause >= first / 2 && *pause <= longest));
@@ -94,7 +93,7 @@ mod tests {
 
     #[test]
     fn pauses_differ() {
-        let mut chance = Chance::new();
+        let mut chance = Chance::seeded(7);
         let pause = Duration::from_secs(1);
         let spread: std::collections::BTreeSet<_> = (0..50).map(|_| chance.spread(pause)).collect();
         assert!(spread.len() > 40);

@@ -4,7 +4,7 @@
 //! up after an hour, believe that a moment had passed, and act beside its successor. So belief is
 //! counted in [`Moment`]s of `CLOCK_BOOTTIME`, and the timer that ends it runs on that clock too.
 //!
-//! Everybody who needs the time is handed a [`Clock`]; tests hand in their own.
+//! Everybody who needs the time is handed a [`Clock`], mostly as part of a [`Host`](crate::host::Host).
 
 use std::fmt;
 use std::ops::Add;
@@ -112,29 +112,6 @@ async fn alarm(moment: Moment, remaining: Duration) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 async fn alarm(_: Moment, remaining: Duration) {
     tokio::time::sleep(remaining.min(NAP_MAX)).await;
-}
-
-/// Virtual time: tokio's, which tests can stop and move.
-#[cfg(test)]
-#[derive(Debug)]
-pub(crate) struct Virtual(tokio::time::Instant);
-
-#[cfg(test)]
-impl Virtual {
-    pub(crate) fn start() -> Virtual {
-        Virtual(tokio::time::Instant::now())
-    }
-}
-
-#[cfg(test)]
-impl Clock for Virtual {
-    fn now(&self) -> Moment {
-        Moment(self.0.elapsed())
-    }
-
-    fn sleep_until(&self, moment: Moment) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        Box::pin(tokio::time::sleep_until(self.0 + moment.0))
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,8 @@
 //!
 //! # Rooms
 //!
-//! [`tenancy`] is the holder's belief as a pure function of moments, [`clock`] where the moments come from.
+//! [`tenancy`] is the holder's belief as a pure function of moments, [`clock`] where the moments come from,
+//! [`host`] what everything runs on.
 //! [`backend`] is what an engine must be able to do; the rest is built on it. [`grpc`] is a client of
 //! the etcd v3 API.
 //!
@@ -54,6 +55,7 @@ mod engine;
 mod error;
 pub mod fence;
 pub mod grpc;
+pub mod host;
 mod lock;
 mod loss;
 mod name;

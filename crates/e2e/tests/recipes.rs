@@ -40,6 +40,7 @@ cases! {
         a_leader_whose_session_is_revoked_is_told,
         a_leader_whose_key_is_deleted_is_told_and_its_session_lives,
         a_dropped_campaign_leaves_no_key,
+        who_walks_away_can_come_back_at_once,
         a_dropped_leadership_is_resigned,
         a_resignation_is_repeated_until_it_is_confirmed,
         a_session_stands_in_one_line_once,

@@ -9,4 +9,5 @@ pub mod compare;
 pub mod engine;
 pub mod faults;
 pub mod invariants;
+pub mod recipes;
 pub mod stage;

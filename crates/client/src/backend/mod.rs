@@ -32,11 +32,12 @@ use std::time::Duration;
 
 pub use etcd::Etcd;
 pub use join::{Grant, HeldName, Join, Mode};
-pub use native::Native;
+pub use native::{Attached, Heard, Native, Reach, Wire, stream_error};
 pub use observe::{Candidate, Observation, Sight, Tenure};
 use tenure_api::LeaseId;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::Moment;
+use crate::host::Host;
 use crate::{AcquireError, EngineError, LineName, Loss, ProclaimError};
 
 /// A future in a box: these traits are used behind `dyn`.
@@ -51,8 +52,8 @@ pub struct Opening {
     pub identity: String,
     /// End the session as soon as the connection breaks, if the engine can.
     pub fast_release: bool,
-    /// Tells when requests were sent.
-    pub clock: Arc<dyn Clock>,
+    /// Tells when requests were sent, and runs what the session needs.
+    pub host: Arc<dyn Host>,
 }
 
 /// A session that was opened.
@@ -69,11 +70,15 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// What it is called in messages.
     fn name(&self) -> &'static str;
 
-    /// Opens a session, on the runtime that this is called on.
+    /// Opens a session, on the host that the opening names.
     fn open(&self, opening: Opening) -> Boxed<'_, Result<Opened, EngineError>>;
 
     /// Begins to look at a line.
-    fn observe(&self, name: LineName) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>>;
+    fn observe(
+        &self,
+        host: Arc<dyn Host>,
+        name: LineName,
+    ) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>>;
 
     /// Who stands in a line, in order.
     fn candidates(&self, name: LineName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>>;

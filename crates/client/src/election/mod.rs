@@ -69,7 +69,7 @@ impl Election {
     pub async fn candidates(&self) -> Result<Vec<Candidate>, ObserveError> {
         let core = self.session.core();
         let (engine, name) = (core.engine().clone(), self.name.clone());
-        let asked = core.runtime.spawn(async move { engine.candidates(name).await });
+        let asked = core.host.start(async move { engine.candidates(name).await });
         asked.await.unwrap_or_else(|_| {
             let loss = core.loss().unwrap_or(crate::Loss::KeeperGone);
             Err(ObserveError::SessionOver { name: self.name.clone(), loss })
@@ -79,7 +79,7 @@ impl Election {
     /// Looks at who leads, from now on.
     pub fn observe(&self) -> Observer {
         let core = self.session.core();
-        Observer::start(&core.runtime, core.engine().clone(), self.name.clone())
+        Observer::start(&core.host, core.engine().clone(), self.name.clone())
     }
 }
 

@@ -1,13 +1,14 @@
 //! Looking at an election.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_api::Revision;
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::backend::Sight;
 use crate::chance::Backoff;
+use crate::host::{Host, Machine};
 use crate::{BadName, Engine, EngineError, LineName, ObserveError};
 
 /// How much may be seen and not yet asked for. Whoever is slower holds up its own stream only.
@@ -53,12 +54,24 @@ impl Observer {
         engine: &Engine,
         name: impl TryInto<LineName, Error: Into<BadName>>,
     ) -> Result<Observer, BadName> {
-        Ok(Observer::start(&Handle::current(), engine.clone(), LineName::read(name)?))
+        Observer::open_on(&Machine::host(), engine, name)
     }
 
-    pub(super) fn start(runtime: &Handle, engine: Engine, name: LineName) -> Observer {
+    /// The same, on this host.
+    ///
+    /// # Errors
+    /// [`BadName`], for what cannot be one.
+    pub fn open_on(
+        host: &Arc<dyn Host>,
+        engine: &Engine,
+        name: impl TryInto<LineName, Error: Into<BadName>>,
+    ) -> Result<Observer, BadName> {
+        Ok(Observer::start(host, engine.clone(), LineName::read(name)?))
+    }
+
+    pub(super) fn start(host: &Arc<dyn Host>, engine: Engine, name: LineName) -> Observer {
         let (tell, sights) = mpsc::channel(SIGHTS_MAX);
-        runtime.spawn(look(engine, name.clone(), tell));
+        host.spawn(Box::pin(look(Arc::clone(host), engine, name.clone(), tell)));
         Observer { name, sights }
     }
 
@@ -78,20 +91,22 @@ impl Observer {
 
 /// Looks until nobody wants to hear of it any more.
 async fn look(
+    host: Arc<dyn Host>,
     engine: Engine,
     name: LineName,
     tell: mpsc::Sender<Result<(Revision, Sight), EngineError>>,
 ) {
-    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+    let mut backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
     let mut began = false;
     loop {
         let looked = tokio::select! {
-            looked = look_once(&engine, &name, &tell, &mut began, &mut backoff) => looked,
+            biased;
             () = tell.closed() => return,
+            looked = look_once(&host, &engine, &name, &tell, &mut began, &mut backoff) => looked,
         };
         match looked {
             Err(EngineError::Unavailable { .. } | EngineError::Unknown { .. }) => {
-                tokio::time::sleep(backoff.pause()).await;
+                host.pause(backoff.pause()).await;
             }
             Err(refused) => {
                 let _ = tell.send(Err(refused)).await;
@@ -104,13 +119,14 @@ async fn look(
 }
 
 async fn look_once(
+    host: &Arc<dyn Host>,
     engine: &Engine,
     name: &LineName,
     tell: &mpsc::Sender<Result<(Revision, Sight), EngineError>>,
     began: &mut bool,
     backoff: &mut Backoff,
 ) -> Result<(), EngineError> {
-    let mut seen = engine.backend().observe(name.clone()).await?;
+    let mut seen = engine.backend().observe(Arc::clone(host), name.clone()).await?;
     let mut again = std::mem::replace(began, true);
     loop {
         let (revision, sight) = seen.next().await?;

@@ -1,7 +1,9 @@
 //! What an elector is to do, and the rules for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::host::Host;
 use crate::session::default_identity;
 use crate::tenancy::{TTL_MIN, margin};
 use crate::{BadName, LineName};
@@ -58,6 +60,9 @@ pub struct ElectorConfig {
     pub on_doubt: OnDoubt,
     /// How long work may take to end when leadership is lost without a warning.
     pub stop_grace: Duration,
+    /// What everything runs on: this, if it is given; otherwise sessions have threads of their own, and the
+    /// rest is done on the runtime that the elector is run on. For simulators.
+    pub host: Option<Arc<dyn Host>>,
 }
 
 impl ElectorConfig {
@@ -79,6 +84,7 @@ impl ElectorConfig {
             on_lost: OnLost::default(),
             on_doubt: OnDoubt::default(),
             stop_grace: STOP_GRACE,
+            host: None,
         })
     }
 

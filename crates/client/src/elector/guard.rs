@@ -43,8 +43,10 @@ pub(super) async fn watch_over(
         let _ = phases.wait_for(|phase| *phase == Phase::Ended).await;
     };
     tokio::select! {
-        () = end_in_time(&held, &scope, orders) => {}
+        // Of work that ended at the last moment nothing more is wanted.
+        biased;
         () = ended => return,
+        () = end_in_time(&held, &scope, orders) => {}
     }
     enforce(orders.on_lost, &phase);
 }
@@ -87,7 +89,7 @@ async fn end_in_time(held: &Watched, scope: &Scope, orders: Orders) {
         biased;
         loss = lost(held, orders) => {
             scope.cancel(Cancelled::Lost(loss));
-            tokio::time::sleep(orders.stop_grace).await;
+            held.pause(orders.stop_grace).await;
         }
         () = doubt => {
             scope.cancel(Cancelled::Doubt);

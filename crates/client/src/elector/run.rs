@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_api::LeaseId;
@@ -14,6 +15,7 @@ use super::{ElectorState, LeaderElector};
 use crate::backend::Sight;
 use crate::chance::Chance;
 use crate::election::{Election, Leadership, Observer};
+use crate::host::{Host, Machine};
 use crate::{Loss, Session, SessionOptions, SessionState};
 
 /// How [`LeaderElector::run`] ended.
@@ -33,8 +35,8 @@ impl LeaderElector {
     /// The work should end when its scope is cancelled. Work that has not ended when it must is dropped, if
     /// it awaits anything; see [`OnLost`](super::OnLost) for work that does not.
     ///
-    /// Needs a tokio runtime. If this future is dropped, so is the work, and leadership is given up in the
-    /// background.
+    /// Needs a tokio runtime, or a host of its own. If this future is dropped, so is the work, and leadership
+    /// is given up in the background.
     pub async fn run<T, W, F>(&self, mut work: W) -> Ended<T>
     where
         W: FnMut(Scope) -> F,
@@ -42,7 +44,7 @@ impl LeaderElector {
     {
         let mut stop = self.inner.stop.subscribe();
         let lead = async {
-            let mut chance = Chance::new();
+            let mut chance = self.host().chance();
             let mut session = None;
             loop {
                 if let Some((leadership, with)) = self.become_leader(session.take()).await {
@@ -55,13 +57,13 @@ impl LeaderElector {
                         return Ended::Stopped;
                     }
                 }
-                tokio::time::sleep(self.pause(&mut chance)).await;
+                self.host().pause(self.pause(&mut chance)).await;
             }
         };
         let mut lead = pin!(lead);
         tokio::select! {
-            ended = &mut lead => ended,
-            never = self.look() => match never {},
+            // Who is to stop does not begin to lead at the same moment.
+            biased;
             ended = async {
                 let _ = stop.wait_for(|stop| *stop).await;
                 if *self.inner.state.borrow() == ElectorState::Standby {
@@ -70,7 +72,13 @@ impl LeaderElector {
                 // Leading: the work hears of it, and the loop ends after it.
                 std::future::pending().await
             } => ended,
+            ended = &mut lead => ended,
+            never = self.look() => match never {},
         }
+    }
+
+    fn host(&self) -> Arc<dyn Host> {
+        self.inner.config.host.clone().unwrap_or_else(Machine::host)
     }
 
     fn pause(&self, chance: &mut Chance) -> Duration {
@@ -101,6 +109,7 @@ impl LeaderElector {
         options.identity.clone_from(&config.identity);
         options.renew_after = Some(config.retry_period);
         options.suspect_after = Some(config.renew_deadline);
+        options.host.clone_from(&config.host);
         match Session::open_with(&self.inner.engine, options).await {
             Ok(session) => {
                 self.inner.health.follow(session.core());
@@ -211,7 +220,7 @@ impl LeaderElector {
                 }
                 Err(loss) => {
                     scope.cancel(Cancelled::Lost(loss));
-                    tokio::time::sleep(self.inner.config.stop_grace).await;
+                    self.host().pause(self.inner.config.stop_grace).await;
                     enforce(self.inner.config.on_lost, phase);
                     return std::future::pending().await;
                 }
@@ -225,22 +234,23 @@ impl LeaderElector {
     /// # Errors
     /// Somebody else leads.
     async fn regain(&self, old: LeaseId) -> Result<Leadership, Loss> {
-        let mut chance = Chance::new();
+        let mut chance = self.host().chance();
         loop {
             if let Some(session) = self.open_session().await {
                 let election = Election::new(&session, self.inner.config.name.clone());
                 let Ok(election) = election else { return Err(Loss::Expired) };
                 let ours = [Some(old), Some(session.id())];
                 tokio::select! {
+                    biased;
+                    () = self.another_leads(&election, ours) => return Err(Loss::Expired),
                     won = election.candidate(self.inner.config.value()).campaign() => {
                         if let Ok(leadership) = won {
                             return Ok(leadership);
                         }
                     }
-                    () = self.another_leads(&election, ours) => return Err(Loss::Expired),
                 }
             }
-            tokio::time::sleep(self.pause(&mut chance)).await;
+            self.host().pause(self.pause(&mut chance)).await;
         }
     }
 
@@ -251,7 +261,7 @@ impl LeaderElector {
             if listed.first().is_some_and(|first| !ours.contains(&first.session)) {
                 return;
             }
-            tokio::time::sleep(self.inner.config.retry_period).await;
+            self.host().pause(self.inner.config.retry_period).await;
         }
     }
 
@@ -265,8 +275,12 @@ impl LeaderElector {
         if let Some(leadership) = &*scope.leadership() {
             let hold = leadership.hold();
             let guard = watch_over(hold.watched(), scope.clone(), orders, phase.clone());
-            hold.core().runtime.spawn(guard);
+            hold.core().host.spawn(Box::pin(guard));
         }
+    }
+
+    fn observer(&self) -> Result<Observer, crate::BadName> {
+        Observer::open_on(&self.host(), &self.inner.engine, self.inner.config.name.clone())
     }
 
     fn set_state(&self, state: ElectorState) -> Led<'_> {
@@ -276,10 +290,9 @@ impl LeaderElector {
 
     /// Tells who leads, for as long as this runs.
     async fn look(&self) -> std::convert::Infallible {
-        let mut chance = Chance::new();
+        let mut chance = self.host().chance();
         loop {
-            if let Ok(mut seen) = Observer::open(&self.inner.engine, self.inner.config.name.clone())
-            {
+            if let Ok(mut seen) = self.observer() {
                 while let Ok((_, sight)) = seen.next().await {
                     let leader = match sight {
                         Sight::Leads(leader) | Sight::Proclaims(leader) => Some(leader),
@@ -295,7 +308,7 @@ impl LeaderElector {
                     }
                 }
             }
-            tokio::time::sleep(self.pause(&mut chance)).await;
+            self.host().pause(self.pause(&mut chance)).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the keeper's thread, the background tasks and the users of one session share.
+//! What the keeper, the background tasks and the users of one session share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tenure_api::LeaseId;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::backend::BackendSession;
-use crate::clock::{Clock, Moment};
+use crate::clock::Moment;
+use crate::host::Host;
 use crate::{Doubt, Engine, Loss, Standing, Tenancy};
 
 /// What may be believed of a session, and why not if it is over.
@@ -37,8 +37,7 @@ pub(super) enum Phase {
 pub(crate) struct Core {
     engine: Engine,
     pub(super) session: Arc<dyn BackendSession>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(crate) runtime: Handle,
+    pub(crate) host: Arc<dyn Host>,
     belief: Mutex<Belief>,
     state: watch::Sender<SessionState>,
     /// Until when this process may act, as told last.
@@ -60,14 +59,13 @@ impl Core {
     pub(super) fn new(
         engine: Engine,
         session: Arc<dyn BackendSession>,
-        clock: Arc<dyn Clock>,
+        host: Arc<dyn Host>,
         tenancy: Tenancy,
     ) -> Core {
         Core {
             engine,
             session,
-            clock,
-            runtime: Handle::current(),
+            host,
             belief: Mutex::new(Belief { tenancy, loss: None }),
             state: watch::Sender::new(SessionState::Held),
             until: watch::Sender::new(tenancy.safe_until()),
@@ -101,7 +99,7 @@ impl Core {
     /// The clock is read under the lock: nobody can be told of an earlier moment after a later one.
     pub(super) fn revise<T>(&self, change: impl FnOnce(&mut Tenancy, Moment) -> T) -> T {
         let mut belief = self.belief();
-        let now = self.clock.now();
+        let now = self.host.now();
         let result = change(&mut belief.tenancy, now);
         self.tell(&mut belief, now);
         result
@@ -110,14 +108,14 @@ impl Core {
     /// What may be believed now.
     pub(crate) fn refresh(&self) -> SessionState {
         let mut belief = self.belief();
-        let now = self.clock.now();
+        let now = self.host.now();
         self.tell(&mut belief, now)
     }
 
     /// It is over. The first reason counts.
     pub(super) fn end(&self, loss: Loss) {
         let mut belief = self.belief();
-        let now = self.clock.now();
+        let now = self.host.now();
         if belief.tenancy.standing(now) != Standing::Lost {
             belief.loss = Some(loss);
             belief.tenancy.end();
@@ -194,13 +192,13 @@ impl Core {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.deadline().since(self.clock.now())
+        self.deadline().since(self.host.now())
     }
 
     /// How long ago the last acknowledged renewal was sent.
     pub(crate) fn unconfirmed_for(&self) -> Duration {
         let confirmed = self.belief().tenancy.confirmed_at();
-        self.clock.now().since(confirmed)
+        self.host.now().since(confirmed)
     }
 
     pub(super) fn renew_at(&self) -> Moment {

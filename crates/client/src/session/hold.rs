@@ -44,9 +44,12 @@ pub(crate) async fn acquire(
     let try_only = join.try_only;
     let place = core.session.place(join)?;
     let (answer, answered) = oneshot::channel();
+    let mut asker = Asker { answered, place: Some(Arc::clone(&place)) };
     let waiting = Waiting { core: Arc::clone(core), place, name: name.clone(), try_only, limit };
-    core.runtime.spawn(waiting.run(answer));
-    match answered.await {
+    core.host.spawn(Box::pin(waiting.run(answer)));
+    let answer = (&mut asker.answered).await;
+    asker.place = None;
+    match answer {
         Ok(Ok(mut hold)) => {
             hold.owner = Some(Arc::clone(owner));
             // Between the server's word and now anything can have happened to the session.
@@ -60,7 +63,25 @@ pub(crate) async fn acquire(
     }
 }
 
-/// Somebody who waits, on the keeper's thread.
+/// Somebody who wants to know what comes of waiting. If they walk away before they do, the session may stand
+/// in that line again at once, though whoever waits for them has not heard of it yet.
+struct Asker {
+    answered: oneshot::Receiver<Result<Hold, AcquireError>>,
+    /// Absent once the answer is there.
+    place: Option<Arc<dyn Place>>,
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            // In this order: who waits must not be found waiting for a place that is given up.
+            self.answered.close();
+            place.forsake(true);
+        }
+    }
+}
+
+/// Somebody who waits, where the keeper runs.
 struct Waiting {
     core: Arc<Core>,
     place: Arc<dyn Place>,
@@ -72,13 +93,16 @@ struct Waiting {
 impl Waiting {
     async fn run(self, mut answer: oneshot::Sender<Result<Hold, AcquireError>>) {
         let outcome = tokio::select! {
-            outcome = self.turn() => outcome,
+            // A turn that comes together with the session's end is none; one that comes in the last
+            // moment of the time that we had is.
+            biased;
             loss = self.core.lost() => {
                 Err(AcquireError::SessionOver { name: self.name.clone(), loss })
             }
-            error = self.time_out() => Err(error),
             // Nobody waits any more: what follows is heard by nobody.
             () = answer.closed() => Err(AcquireError::Taken { name: self.name.clone() }),
+            outcome = self.turn() => outcome,
+            error = self.time_out() => Err(error),
         };
         let outcome = match outcome {
             Ok(grant) => Ok(Hold::new(Arc::clone(&self.core), Arc::clone(&self.place), grant)),
@@ -101,7 +125,7 @@ impl Waiting {
 
     async fn time_out(&self) -> AcquireError {
         let Some(after) = self.limit else { return std::future::pending().await };
-        tokio::time::sleep(after).await;
+        self.core.host.pause(after).await;
         AcquireError::TimedOut { name: self.name.clone(), after }
     }
 }
@@ -109,9 +133,9 @@ impl Waiting {
 impl Hold {
     fn new(core: Arc<Core>, place: Arc<dyn Place>, grant: Grant) -> Hold {
         let (tell, lost) = watch::channel(None);
-        core.runtime.spawn({
+        core.host.spawn({
             let (core, place) = (Arc::clone(&core), Arc::clone(&place));
-            async move {
+            Box::pin(async move {
                 let loss = tokio::select! {
                     // The session's end explains more than the key's.
                     biased;
@@ -121,7 +145,7 @@ impl Hold {
                     () = tell.closed() => return,
                 };
                 tell.send_replace(Some(loss));
-            }
+            })
         });
         Hold { core, owner: None, place: Some(place), grant, lost }
     }
@@ -184,8 +208,10 @@ impl Hold {
             if let Some(loss) = known {
                 return lost(loss);
             }
-            let asked = core.runtime.spawn(async move { place.proclaim(value).await });
+            let asked = core.host.start(async move { place.proclaim(value).await });
             tokio::select! {
+                // What became of it is known, whatever has happened since.
+                biased;
                 answer = asked => match answer {
                     Ok(answer) => answer,
                     Err(_) => lost(core.loss().unwrap_or(Loss::KeeperGone)),
@@ -204,7 +230,7 @@ impl Hold {
     pub(crate) async fn release(mut self) -> Result<(), ReleaseError> {
         let Some(place) = self.place.take() else { return Ok(()) };
         place.forsake(true);
-        let left = self.core.runtime.spawn(leave(Arc::clone(&self.core), place));
+        let left = self.core.host.start(leave(Arc::clone(&self.core), place));
         let over = |loss| ReleaseError::SessionOver { name: self.name().clone(), loss };
         match left.await {
             Ok(Ok(())) => Ok(()),
@@ -243,11 +269,17 @@ impl Watched {
     pub(crate) fn session(&self) -> LeaseId {
         self.core.id()
     }
+
+    /// Waits for so long, where the session is kept.
+    pub(crate) async fn pause(&self, time: Duration) {
+        self.core.host.pause(time).await;
+    }
 }
 
 async fn lost(core: &Core, mut told: watch::Receiver<Option<Loss>>) -> Loss {
     tokio::select! {
-        loss = core.lost() => loss,
+        // Why the hold was lost first, also if the session has been lost since.
+        biased;
         loss = async {
             let told = told.wait_for(Option::is_some).await.ok().and_then(|told| *told);
             match told {
@@ -256,6 +288,7 @@ async fn lost(core: &Core, mut told: watch::Receiver<Option<Loss>>) -> Loss {
                 None => core.lost().await,
             }
         } => loss,
+        loss = core.lost() => loss,
     }
 }
 
@@ -271,26 +304,28 @@ impl Drop for Hold {
 /// Leaves in the background. The session may stand in that line again at once.
 fn leave_later(core: &Arc<Core>, place: Arc<dyn Place>, stopped: bool) {
     place.forsake(stopped);
-    core.runtime.spawn(leave(Arc::clone(core), place));
+    drop(core.host.start(leave(Arc::clone(core), place)));
 }
 
 /// Leaves, however often that has to be tried, for as long as there is a session.
 async fn leave(core: Arc<Core>, place: Arc<dyn Place>) -> Result<(), Loss> {
     let leaving = async {
-        let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+        let mut backoff = Backoff::new(core.host.chance(), PAUSE_FIRST, PAUSE_MAX);
         while let Err(error) = place.leave().await {
             tracing::debug!(?place, %error, "leaving failed");
-            tokio::time::sleep(backoff.pause()).await;
+            core.host.pause(backoff.pause()).await;
         }
     };
     // When the session is over for us, what it still has at the server ends with it there; but it does
     // no harm to try for another moment.
     let over = async {
         let loss = core.lost().await;
-        tokio::time::sleep(core.ttl() / AFTERLIFE_PER_TTL).await;
+        core.host.pause(core.ttl() / AFTERLIFE_PER_TTL).await;
         loss
     };
     tokio::select! {
+        // What the server has confirmed is left, whatever has happened since.
+        biased;
         () = leaving => Ok(()),
         loss = over => Err(loss),
     }

@@ -1,4 +1,5 @@
-//! The thread that keeps a session: renews it, watches its deadline, ends it.
+//! The keeper of a session: renews it, watches its deadline, ends it. It has a thread of its own, unless
+//! a host is handed in.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,6 +11,7 @@ use super::SessionOptions;
 use super::core::{Core, Owner, Phase, SessionState};
 use crate::backend::{Link, Opening, RenewError};
 use crate::chance::Backoff;
+use crate::host::{Host, Machine};
 use crate::{Engine, Loss, SessionError, Standing, Tenancy};
 
 /// A renewal that is not answered for this part of the time to live is tried elsewhere.
@@ -18,31 +20,44 @@ const ATTEMPTS_PER_TTL: u32 = 6;
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// Starts the thread, and opens the session on it.
+/// Starts the keeper, which opens the session.
 pub(super) async fn start(
     engine: Engine,
     options: SessionOptions,
 ) -> Result<Arc<Owner>, SessionError> {
     let (answer, opened) = oneshot::channel();
+    match options.host.clone() {
+        Some(host) => {
+            host.spawn(Box::pin(live(engine, options, Arc::clone(&host), answer)));
+        }
+        None => start_thread(engine, options, answer)?,
+    }
+    // If the keeper dies before it answers, it did not get far.
+    opened.await.unwrap_or(Err(SessionError::TooLate { loss: Loss::KeeperGone }))
+}
+
+type Answer = oneshot::Sender<Result<Arc<Owner>, SessionError>>;
+
+fn start_thread(
+    engine: Engine,
+    options: SessionOptions,
+    answer: Answer,
+) -> Result<(), SessionError> {
     let thread = std::thread::Builder::new().name("tenure-session".to_owned());
     let live = move || match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(live(engine, options, answer)),
+        Ok(runtime) => {
+            runtime.block_on(async { live(engine, options, Machine::host(), answer).await });
+        }
         Err(cause) => {
             let _ = answer.send(Err(SessionError::Thread(cause)));
         }
     };
-    thread.spawn(live).map_err(SessionError::Thread)?;
-    // If the thread dies before it answers, it did not get far.
-    opened.await.unwrap_or(Err(SessionError::TooLate { loss: Loss::KeeperGone }))
+    thread.spawn(live).map(drop).map_err(SessionError::Thread)
 }
 
 /// A session's whole life.
-async fn live(
-    engine: Engine,
-    options: SessionOptions,
-    answer: oneshot::Sender<Result<Arc<Owner>, SessionError>>,
-) {
-    let core = match open(engine, options).await {
+async fn live(engine: Engine, options: SessionOptions, host: Arc<dyn Host>, answer: Answer) {
+    let core = match open(engine, options, host).await {
         Ok(core) => Arc::new(core),
         Err(error) => {
             let _ = answer.send(Err(error));
@@ -55,21 +70,26 @@ async fn live(
     let loss = keep(&core).await;
     core.end(loss);
     tracing::debug!(session = %core.id(), %loss, "session over");
-    // What is being left, and whoever waits, still needs this thread.
+    // What is being left, and whoever waits, still needs this task and its thread.
     let mut phase = core.phase.subscribe();
     let _ = phase.wait_for(|phase| *phase >= Phase::Closing).await;
     close(&core).await;
     drop(dead);
 }
 
-async fn open(engine: Engine, options: SessionOptions) -> Result<Core, SessionError> {
-    let SessionOptions { ttl, identity, fast_release, renew_after, suspect_after, clock } = options;
-    let opening = Opening { ttl, identity, fast_release, clock: Arc::clone(&clock) };
+async fn open(
+    engine: Engine,
+    options: SessionOptions,
+    host: Arc<dyn Host>,
+) -> Result<Core, SessionError> {
+    let SessionOptions { ttl, identity, fast_release, renew_after, suspect_after, host: _ } =
+        options;
+    let opening = Opening { ttl, identity, fast_release, host: Arc::clone(&host) };
     let opened = engine.backend().open(opening).await?;
     let ttl = opened.session.ttl();
     let tenancy = Tenancy::begin(opened.sent, ttl)
         .stricter(renew_after.unwrap_or(ttl), suspect_after.unwrap_or(ttl));
-    let core = Core::new(engine, opened.session, clock, tenancy);
+    let core = Core::new(engine, opened.session, host, tenancy);
     match core.loss() {
         None => Ok(core),
         Some(loss) => {
@@ -80,7 +100,7 @@ async fn open(engine: Engine, options: SessionOptions) -> Result<Core, SessionEr
     }
 }
 
-/// Whatever ends the thread ends the session.
+/// Whatever ends the keeper ends the session.
 struct Deadman(Arc<Core>);
 
 impl Drop for Deadman {
@@ -94,20 +114,23 @@ impl Drop for Deadman {
 pub(super) async fn keep(core: &Core) -> Loss {
     let mut phase = core.phase.subscribe();
     tokio::select! {
-        loss = renewals(core) => loss,
+        // Whatever ends it comes before what would keep it alive: an acknowledgement that is there at
+        // the same moment comes too late.
+        biased;
         loss = deadline(core) => loss,
+        _ = phase.wait_for(|phase| *phase >= Phase::Closing) => Loss::Closed,
         loss = core.session.ended() => loss,
         loss = links(core) => loss,
-        _ = phase.wait_for(|phase| *phase >= Phase::Closing) => Loss::Closed,
+        loss = renewals(core) => loss,
     }
 }
 
 /// Renews when it is time; after a failure at once on another member, then again and again.
 async fn renewals(core: &Core) -> Loss {
     let patience = core.ttl() / ATTEMPTS_PER_TTL;
-    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX.min(patience));
+    let mut backoff = Backoff::new(core.host.chance(), PAUSE_FIRST, PAUSE_MAX.min(patience));
     loop {
-        core.clock.sleep_until(core.renew_at()).await;
+        core.host.sleep_until(core.renew_at()).await;
         backoff.reset();
         let mut attempts = 0u32;
         loop {
@@ -115,22 +138,22 @@ async fn renewals(core: &Core) -> Loss {
             if attempts == 2 {
                 core.count_slow_renewal();
             }
-            let sent = core.clock.now();
-            match tokio::time::timeout(patience, core.session.renew()).await {
-                Ok(Ok(())) => {
+            let sent = core.host.now();
+            match core.host.within(patience, core.session.renew()).await {
+                Some(Ok(())) => {
                     core.revise(|tenancy, now| tenancy.acknowledge(sent, now));
                     break;
                 }
-                Ok(Err(RenewError::Over(loss))) => return loss,
-                Ok(Err(RenewError::Missed(error))) => {
+                Some(Err(RenewError::Over(loss))) => return loss,
+                Some(Err(RenewError::Missed(error))) => {
                     tracing::debug!(session = %core.id(), %error, attempts, "renewal failed");
                 }
-                Err(_) => {
+                None => {
                     core.revise(|tenancy, _| tenancy.miss());
                     tracing::debug!(session = %core.id(), attempts, "renewal not answered");
                 }
             }
-            tokio::time::sleep(backoff.pause()).await;
+            core.host.pause(backoff.pause()).await;
         }
     }
 }
@@ -143,7 +166,7 @@ async fn deadline(core: &Core) -> Loss {
         }
         let next = core.revise(Tenancy::changes_at);
         let Some(next) = next else { continue };
-        core.clock.sleep_until(next).await;
+        core.host.sleep_until(next).await;
     }
 }
 
@@ -155,12 +178,13 @@ async fn links(core: &Core) -> Loss {
             Link::Detached(until) => {
                 core.revise(|tenancy, _| tenancy.detach(until));
                 tokio::select! {
+                    biased;
+                    () = core.host.sleep_until(until) => {}
                     link = core.session.link() => {
                         if link == Link::Attached {
                             core.revise(|tenancy, now| tenancy.attach(now));
                         }
                     }
-                    () = core.clock.sleep_until(until) => {}
                 }
             }
         }
@@ -172,19 +196,20 @@ async fn links(core: &Core) -> Loss {
 
 /// Gives the session back, for as long as there can be one.
 async fn close(core: &Core) {
-    let give_up = core.clock.now() + core.ttl();
-    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+    let give_up = core.host.now() + core.ttl();
+    let mut backoff = Backoff::new(core.host.chance(), PAUSE_FIRST, PAUSE_MAX);
     // Of a session that was only dropped nobody knows whether its work has ended.
     let stopped = core.stopped.load(Ordering::Acquire);
     let closing = async {
         while let Err(error) = core.session.close(stopped).await {
             tracing::debug!(session = %core.id(), %error, "closing failed");
-            tokio::time::sleep(backoff.pause()).await;
+            core.host.pause(backoff.pause()).await;
         }
     };
     tokio::select! {
+        biased;
         () = closing => {}
-        () = core.clock.sleep_until(give_up) => {}
+        () = core.host.sleep_until(give_up) => {}
     }
 }
 

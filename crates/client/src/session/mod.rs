@@ -4,7 +4,7 @@
 //! renewals, the deadline, and all that is asked of the server run there. So a program whose own
 //! runtime is blocked still renews; and one whose session has ended is told so by a clock, not by
 //! a task that did not get to run. Asking ([`Session::may_act`]) reads the clock itself and needs
-//! nobody.
+//! nobody. Only a simulator hands in something else to run on ([`crate::host`]).
 
 mod core;
 mod hold;
@@ -103,7 +103,7 @@ impl Session {
         let (core, name) = (Arc::clone(self.core()), name.clone());
         let said = async move { core.session.report_health(&name, healthy).await };
         let over = || EngineError::Unavailable { text: "the session is over".to_owned() };
-        self.core().runtime.spawn(said).await.unwrap_or_else(|_| Err(over()))
+        self.core().host.start(said).await.unwrap_or_else(|_| Err(over()))
     }
 
     /// What may be believed of it now.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::SessionError;
-use crate::clock::{Boottime, Clock};
+use crate::host::Host;
 use crate::tenancy::TTL_MIN;
 
 /// The longest time to live that makes sense: etcd's own limit is about 285 years.
@@ -27,8 +27,9 @@ pub struct SessionOptions {
     /// Be in doubt at the latest so long after the last acknowledged renewal was sent. Three quarters of
     /// the time to live by default, and never later.
     pub suspect_after: Option<Duration>,
-    /// The clock that the deadline is counted on.
-    pub clock: Arc<dyn Clock>,
+    /// What it is kept on: as a task there, if one is given; otherwise on a thread of its own, which no
+    /// other work can hold up. For simulators.
+    pub host: Option<Arc<dyn Host>>,
 }
 
 impl SessionOptions {
@@ -40,7 +41,7 @@ impl SessionOptions {
             fast_release: false,
             renew_after: None,
             suspect_after: None,
-            clock: Arc::new(Boottime),
+            host: None,
         }
     }
 

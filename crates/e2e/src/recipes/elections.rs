@@ -104,6 +104,21 @@ pub async fn a_dropped_campaign_leaves_no_key(ground: &Ground) {
     let _kept = bounded("leads", campaign).await.unwrap().unwrap();
 }
 
+/// Whoever walks away from a campaign can campaign again with the same session the very next moment.
+pub async fn who_walks_away_can_come_back_at_once(ground: &Ground) {
+    let (first, second) = (ground.session().await, ground.session().await);
+    let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
+    let election = Election::new(&second, "job").unwrap();
+    for patience in 0..20 {
+        let waits = election.candidate("b").campaign();
+        let early = tokio::time::timeout(Duration::from_millis(patience), waits).await;
+        assert!(early.is_err(), "the other one leads: {early:?}");
+    }
+    leads.resign().await.unwrap();
+    let _kept = bounded("leads", election.candidate("b").campaign()).await.unwrap();
+    ground.in_line("job", 1).await;
+}
+
 /// A leadership that is dropped is free for the next, without anybody's time to live.
 pub async fn a_dropped_leadership_is_resigned(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);

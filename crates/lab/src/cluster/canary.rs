@@ -25,6 +25,14 @@ pub enum Canary {
     AnsweredTwice,
     /// An answer never leaves the house.
     AnswerSwallowed,
+    /// The clocks of programs run at half the speed: they believe for too long.
+    SlowPrograms,
+    /// An observer misses a sight now and then.
+    BlindObservers,
+    /// Programs write without the guard of their tokens.
+    UnguardedWrites,
+    /// Programs that lose something go on for a while, past their deadline.
+    StubbornHolders,
 }
 
 /// Plants a mistake in the shipped replica, for as long as the process lives: for those who want to see

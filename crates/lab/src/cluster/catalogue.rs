@@ -1,7 +1,7 @@
 //! The scenarios of the shipped replica, by name.
 
 use super::{faults::Fault, scenario::Scenario};
-use crate::engine::ms;
+use crate::{engine::ms, recipes::cast::Cast};
 
 pub const CALM: Scenario = Scenario {
     name: "calm",
@@ -15,6 +15,7 @@ pub const CALM: Scenario = Scenario {
     movers: 0,
     operators: 0,
     candidates: 0,
+    programs: None,
     leisure: 1,
 };
 
@@ -143,6 +144,43 @@ pub const LINES: Scenario = Scenario {
     ..LINES_CALM
 };
 
+pub const RECIPES_CALM: Scenario = Scenario {
+    name: "recipes-calm",
+    about: "Programs use the library's elections, locks and electors; an operator rules over one line.",
+    registers: 0,
+    holders: 0,
+    watchers: 0,
+    rough_for: ms(4000),
+    programs: Some(Cast::ALL),
+    ..CALM
+};
+
+pub const RECIPES_PROGRAMS: Scenario = Scenario {
+    name: "recipes-programs",
+    about: "Programs that use the library are stopped, killed and cut off; the members are well.",
+    rough_for: ms(8000),
+    programs: Some(Cast { rough: true, ..Cast::ALL }),
+    ..RECIPES_CALM
+};
+
+pub const RECIPES_MEMBERS: Scenario = Scenario {
+    name: "recipes-members",
+    about: "Programs use the library while everything goes wrong at the members.",
+    faults: &Fault::ALL,
+    rough_for: ms(8000),
+    ..RECIPES_CALM
+};
+
+pub const RECIPES: Scenario = Scenario {
+    name: "recipes",
+    about: "Programs use the library while everything goes wrong everywhere: who believes is right.",
+    programs: RECIPES_PROGRAMS.programs,
+    ..RECIPES_MEMBERS
+};
+
+pub const RECIPES_FIVE: Scenario =
+    Scenario { name: "recipes-five", about: "The same with five members.", members: 5, ..RECIPES };
+
 /// What a soak is made of: long, and with as many clients as it takes to find something.
 pub const SOAK: Scenario = Scenario {
     name: "soak",
@@ -158,7 +196,7 @@ pub const SOAK: Scenario = Scenario {
 };
 
 /// All of them.
-pub const SCENARIOS: [&Scenario; 14] = [
+pub const SCENARIOS: [&Scenario; 19] = [
     &CALM,
     &ROUGH,
     &ROUGH_ALONE,
@@ -172,5 +210,10 @@ pub const SCENARIOS: [&Scenario; 14] = [
     &CHANGING,
     &LINES_CALM,
     &LINES,
+    &RECIPES_CALM,
+    &RECIPES_PROGRAMS,
+    &RECIPES_MEMBERS,
+    &RECIPES,
+    &RECIPES_FIVE,
     &SOAK,
 ];

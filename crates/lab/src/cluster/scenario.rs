@@ -16,6 +16,7 @@ use crate::{
     engine::{Dice, Trace, ms},
     faults::Script,
     invariants::agreement,
+    recipes::cast::Cast,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,8 @@ pub struct Scenario {
     pub operators: usize,
     /// So many stand in line for each of two names, and somebody rules over one of them.
     pub candidates: usize,
+    /// Programs that use the shipped recipes.
+    pub programs: Option<Cast>,
     /// Clients think for so many times as long as they might.
     pub leisure: u32,
 }
@@ -135,6 +138,12 @@ impl Scenario {
             for _ in 0..2 {
                 world.add_client_after(ms(400), Stock::new("stock"));
             }
+        }
+        if let Some(cast) = &self.programs {
+            // They proclaim what they like, more than once.
+            world.invariants.written_once.values_repeat = true;
+            let town = cast.town(world.now(), world.canary, &mut world.dice);
+            world.add_client_after(ms(400), town);
         }
         for _ in 0..self.operators {
             world.add_client_after(ms(1500), Operator::default());

@@ -4,6 +4,7 @@
 //! - [`Clock`]: what one process would read; two clocks never agree.
 //! - [`Dice`]: the only source of chance.
 //! - [`Links`], [`Weather`]: what the network does to what is sent.
+//! - [`Executor`]: runs the tasks of one process, for what is written with async.
 //! - [`Trace`]: what happened, for people and for programs.
 //! - [`Counts`]: how often; what was switched on and never happened proves nothing.
 
@@ -11,6 +12,7 @@ mod agenda;
 mod clock;
 mod counts;
 mod dice;
+mod executor;
 mod links;
 mod trace;
 mod weather;
@@ -21,6 +23,7 @@ pub use agenda::Agenda;
 pub use clock::Clock;
 pub use counts::Counts;
 pub use dice::Dice;
+pub use executor::Executor;
 pub use links::{End, Links};
 pub use trace::{Event, Form, Trace};
 pub use weather::Weather;

@@ -10,6 +10,8 @@
 //! | [`durable_commit`] | invariant 3: the leader's own count waits for the disk, too |
 //! | [`one_answer`] | invariant 4 |
 //! | [`one_believer`] | section 6 of the design: lock delay, fencing |
+//! | [`one_holder`] | the library's promise: who believes is right |
+//! | [`tenures_seen`] | the library's promise: an observer sees every tenure once |
 //! | [`written_once`] | an acknowledged write is there, once; a refused one is not |
 //! | [`linearizable`] | what was acknowledged before I asked, I see |
 //! | [`growth`] | invariant 5: revisions, terms and tokens only grow |
@@ -43,9 +45,11 @@ pub mod log_matching;
 pub mod no_spin;
 pub mod one_answer;
 pub mod one_believer;
+pub mod one_holder;
 pub mod one_leader;
 pub mod one_roll;
 pub mod queue_advances;
+pub mod tenures_seen;
 pub mod tokens_grow;
 pub mod watch_story;
 pub mod written_once;

@@ -4,13 +4,10 @@
 //! matters for safety: a holder counts its time from its last renewal that was taken, so it must hear
 //! that a place is gone before it hears of any renewal that came after.
 
-use std::{
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, future::BoxFuture, stream::FuturesOrdered};
+use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
     Answer, LineDone, Reply, Request,
@@ -21,10 +18,11 @@ use tenure_replica::{
     },
 };
 use tokio::sync::mpsc;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use super::{
-    lease::random_id,
+    lease::positive_id,
+    means::Means,
     reply::refuse,
     words::{ended, is_no_quorum, line_done, place, refusal, says, token},
 };
@@ -43,9 +41,18 @@ type Responses = mpsc::Sender<Result<pb::SessionResponse, Status>>;
 type Does = pb::session_request::Does;
 type Says = pb::session_response::Says;
 
+/// What a client asks, from its first word to its last.
+pub(super) trait Requests:
+    Stream<Item = Result<pb::SessionRequest, Status>> + Send + Unpin
+{
+}
+
+impl<S: Stream<Item = Result<pb::SessionRequest, Status>> + Send + Unpin> Requests for S {}
+
 pub(super) struct Attachment {
     door: Door,
     link: Link,
+    means: Means,
     responses: Responses,
 }
 
@@ -73,20 +80,20 @@ enum End {
 }
 
 impl Attachment {
-    pub(super) fn new(door: Door, link: Link, responses: Responses) -> Attachment {
-        Attachment { door, link, responses }
+    pub(super) fn new(door: Door, link: Link, means: Means, responses: Responses) -> Attachment {
+        Attachment { door, link, means, responses }
     }
 
-    pub(super) async fn run(self, mut requests: Streaming<pb::SessionRequest>) {
-        let open = match requests.message().await {
-            Ok(Some(pb::SessionRequest { does: Some(Does::Open(open)), .. })) => open,
-            Ok(_) => {
+    pub(super) async fn run(self, mut requests: impl Requests) {
+        let open = match requests.next().await {
+            Some(Ok(pb::SessionRequest { does: Some(Does::Open(open)), .. })) => open,
+            Some(Ok(_)) | None => {
                 let first =
                     Status::invalid_argument("tenure: the first request must open a session");
                 let _ = self.responses.send(Err(first)).await;
                 return;
             }
-            Err(_) => return,
+            Some(Err(_)) => return,
         };
         let mut seat = match self.attach(open).await {
             Ok(Some(seat)) => seat,
@@ -103,9 +110,9 @@ impl Attachment {
 
     /// Opens a session or comes back to one. None if there is nothing to come back to.
     async fn attach(&self, open: pb::OpenSession) -> Result<Option<Seat>, Status> {
-        let by = RandomState::new().hash_one(std::time::SystemTime::now());
+        let by = self.means.number();
         let known = LeaseId::from_wire(open.session);
-        let session = known.unwrap_or_else(random_id);
+        let session = known.unwrap_or_else(|| positive_id(|| self.means.number()));
         let mut outlet = self.door.listen(|listener| LineInput::Attach { listener, session, by });
         let command = match known {
             None => LineCommand::Open {
@@ -137,6 +144,7 @@ impl Attachment {
         // What came before the attachment is in the list of places already.
         loop {
             let news = tokio::select! {
+                biased;
                 news = outlet.news.recv() => news,
                 () = self.responses.closed() => return Ok(None),
             };
@@ -153,7 +161,7 @@ impl Attachment {
         Ok(Some(Seat { session, attachment, fast_release: open.fast_release, outlet }))
     }
 
-    async fn serve(&self, seat: &mut Seat, requests: &mut Streaming<pb::SessionRequest>) -> End {
+    async fn serve(&self, seat: &mut Seat, requests: &mut impl Requests) -> End {
         let mut under_way = FuturesOrdered::<BoxFuture<'_, (For, Result<Answer, Failure>)>>::new();
         loop {
             tokio::select! {
@@ -177,9 +185,9 @@ impl Attachment {
                         return end;
                     }
                 }
-                request = requests.message(), if under_way.len() < UNDER_WAY_MAX => {
+                request = requests.next(), if under_way.len() < UNDER_WAY_MAX => {
                     match request {
-                        Ok(Some(request)) => match self.ask(seat, request) {
+                        Some(Ok(request)) => match self.ask(seat, request) {
                             Ok((what, request)) => {
                                 let asked = self.door.ask(request);
                                 under_way.push_back(Box::pin(async move { (what, asked.await) }));
@@ -191,7 +199,7 @@ impl Attachment {
                         },
                         // A client that says nothing more may still listen, but who does not renew
                         // has no use for it.
-                        Ok(None) | Err(_) => return End::Gone,
+                        None | Some(Err(_)) => return End::Gone,
                     }
                 }
                 () = self.responses.closed() => return End::Gone,
@@ -311,7 +319,7 @@ impl Attachment {
             return;
         }
         // A stream may end a moment before its connection does.
-        tokio::time::sleep(REATTACH_WINDOW).await;
+        self.means.pause(REATTACH_WINDOW).await;
         if !self.link.is_gone() {
             return;
         }

@@ -59,12 +59,21 @@ async fn renew(
 }
 
 /// A positive id that nobody else will choose.
-pub(super) fn random_id() -> LeaseId {
-    let id = LeaseId(((random() >> 1) as i64).max(1));
-    if unowned::is(id) { random_id() } else { id }
+fn random_id() -> LeaseId {
+    positive_id(random)
 }
 
-fn random() -> u64 {
+/// The same, by numbers from elsewhere.
+pub(super) fn positive_id(mut number: impl FnMut() -> u64) -> LeaseId {
+    loop {
+        let id = LeaseId(((number() >> 1) as i64).max(1));
+        if !unowned::is(id) {
+            return id;
+        }
+    }
+}
+
+pub(super) fn random() -> u64 {
     RandomState::new().hash_one(std::time::SystemTime::now())
 }
 

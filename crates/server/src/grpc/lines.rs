@@ -10,7 +10,6 @@ use tenure_replica::{
     command::{Command, LineCommand, Rule, Successor},
     queue::listeners::{LineInput, LineNews, Observed},
 };
-use tokio_stream::StreamExt;
 use tonic::{Response, Status};
 
 use super::{
@@ -24,6 +23,9 @@ use crate::node::{Door, LineOutlet, Stamp};
 const LISTED_MAX: usize = 2000;
 /// How long a leader may take to drain if nobody says otherwise.
 const DRAIN_MS: u64 = 10_000;
+/// To an observer that is told nothing more.
+const LET_GO: &str = "tenure: the member stops, or the observer took its news too slowly; observe again \
+                      after the last revision";
 
 pub(super) struct Lines {
     door: Door,
@@ -185,26 +187,20 @@ impl lines_server::Lines for Lines {
 /// What an observer is told, until this member stops or the observer lags too far behind.
 fn observed(
     door: Door,
-    mut outlet: LineOutlet,
+    outlet: LineOutlet,
 ) -> impl Stream<Item = Result<pb::ObserveResponse, Status>> + Send {
-    let (sender, receiver) = tokio::sync::mpsc::channel(1);
-    tokio::spawn(async move {
+    futures_util::stream::unfold(Some((door, outlet)), async |told| {
+        let (door, mut outlet) = told?;
         loop {
-            let news = tokio::select! {
-                news = outlet.news.recv() => news,
-                () = sender.closed() => return,
-            };
-            let Some((news, stamp)) = news else { break };
-            let LineNews::Observed(seen) = news else { continue };
-            if sender.send(Ok(observation(&door, &seen, stamp))).await.is_err() {
-                return;
+            match outlet.news.recv().await {
+                Some((LineNews::Observed(seen), stamp)) => {
+                    return Some((Ok(observation(&door, &seen, stamp)), Some((door, outlet))));
+                }
+                Some(_) => {}
+                None => return Some((Err(Status::unavailable(LET_GO)), None)),
             }
         }
-        let ended = "tenure: the member stops, or the observer took its news too slowly; observe again \
-                     after the last revision";
-        let _ = sender.send(Err(Status::unavailable(ended))).await;
-    });
-    tokio_stream::wrappers::ReceiverStream::new(receiver).fuse()
+    })
 }
 
 fn observation(door: &Door, seen: &Observed, stamp: Stamp) -> pb::ObserveResponse {

@@ -2,6 +2,7 @@
 
 mod attachment;
 mod auth;
+mod bare;
 mod cluster;
 mod election;
 mod kv;
@@ -9,6 +10,7 @@ mod lease;
 mod lines;
 mod lock;
 mod maintenance;
+mod means;
 mod places;
 mod reflection;
 mod reply;
@@ -29,6 +31,10 @@ use self::stubs::{
     kv_server::KvServer, lease_server::LeaseServer, lines_server::LinesServer,
     lock_server::LockServer, maintenance_server::MaintenanceServer,
     sessions_server::SessionsServer,
+};
+pub use self::{
+    bare::{Bare, Observed, Responses},
+    means::Means,
 };
 use crate::node::Door;
 

@@ -13,6 +13,7 @@ use tonic::{Response, Status, Streaming};
 
 use super::{
     attachment::Attachment,
+    means::Means,
     reply::{refuse, unexpected},
     stubs::sessions_server,
     words::{line_done, place, refuse_rule},
@@ -20,7 +21,7 @@ use super::{
 use crate::{node::Door, server::Link};
 
 /// What may wait to be sent on one stream.
-const RESPONSES_MAX: usize = 256;
+pub(super) const RESPONSES_MAX: usize = 256;
 
 pub(super) struct Sessions {
     door: Door,
@@ -44,7 +45,7 @@ impl sessions_server::Sessions for Sessions {
         self.door.lines_ready().await.map_err(refuse)?;
         let link = request.extensions().get::<Link>().cloned().unwrap_or_default();
         let (sender, responses) = tokio::sync::mpsc::channel(RESPONSES_MAX);
-        let attachment = Attachment::new(self.door.clone(), link, sender);
+        let attachment = Attachment::new(self.door.clone(), link, Means::default(), sender);
         tokio::spawn(attachment.run(request.into_inner()));
         Ok(Response::new(Box::pin(ReceiverStream::new(responses))))
     }

@@ -21,7 +21,7 @@ use super::{
     outlets::NEWS_MAX,
     streams::{Stamp, StreamNews},
 };
-use crate::metrics::Metrics;
+use crate::{Config, metrics::Metrics};
 
 /// Requests that may be open at a member; what keeps sessions alive may go beyond.
 const OPEN_MAX: usize = 30_000;
@@ -49,16 +49,33 @@ pub struct Door {
 
 /// What the doors hand to the core loop.
 #[derive(Debug)]
-pub(super) enum Submission {
+pub enum Submission {
+    /// Something is asked, and to be answered there.
     Request(Request, oneshot::Sender<Answer>),
+    /// Something is said on a watch stream.
     Watch(WatchInput),
+    /// A watch stream opens, and is told there.
     Open(WatchStream, mpsc::UnboundedSender<StreamNews>),
+    /// Somebody listens to a line, and is told there.
     Listen(LineInput, mpsc::Sender<(LineNews, Stamp)>),
+    /// And does not any more.
     Deafen(Listener),
+    /// This member will stop soon.
     HandOver,
 }
 
 impl Door {
+    /// A door to whoever takes what is handed in there, instead of a node: for simulators.
+    pub fn alone(
+        me: MemberId,
+        cluster: ClusterId,
+        status: watch::Receiver<Arc<Status>>,
+    ) -> (Door, mpsc::UnboundedReceiver<Submission>) {
+        let (submissions, handed_in) = mpsc::unbounded_channel();
+        let metrics = Arc::new(Metrics::new(&Config::default()));
+        (Door::new(me, cluster, submissions, status, metrics), handed_in)
+    }
+
     pub(super) fn new(
         me: MemberId,
         cluster: ClusterId,

@@ -12,7 +12,7 @@ mod streams;
 
 pub use self::{
     core::{Core, CoreEvent, Parts, Stopped},
-    door::{Door, LineOutlet, WatchOutlet},
+    door::{Door, LineOutlet, Submission, WatchOutlet},
     meter::Alarms,
     streams::{EncodedEvents, Stamp, StreamNews},
 };

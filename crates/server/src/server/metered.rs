@@ -31,6 +31,11 @@ pub(super) struct Metered {
 pub(crate) struct Link(Arc<AtomicBool>);
 
 impl Link {
+    /// Of a connection that says so here.
+    pub(crate) fn of(gone: Arc<AtomicBool>) -> Link {
+        Link(gone)
+    }
+
     fn closed(&self) {
         self.0.store(true, Ordering::Release);
     }

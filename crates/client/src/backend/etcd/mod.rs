@@ -34,10 +34,12 @@ mod session;
 mod txn;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Backend, Boxed, Candidate, Mode, Observation, Opened, Opening};
 use crate::grpc::{Client, Endpoint, Options};
+use crate::host::Host;
 use crate::{EngineError, FencingToken, LineName};
 use keys::Key;
 use tenure_api::LeaseId;
@@ -74,10 +76,14 @@ impl Backend for Etcd {
         Box::pin(session::open(client, opening))
     }
 
-    fn observe(&self, name: LineName) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>> {
+    fn observe(
+        &self,
+        host: Arc<dyn Host>,
+        name: LineName,
+    ) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>> {
         Box::pin(async move {
             let client = self.client(self.options.request_timeout);
-            let seen = observe::Seen::open(client, name).await?;
+            let seen = observe::Seen::open(client, host, name).await?;
             Ok(Box::new(seen) as Box<dyn Observation>)
         })
     }

@@ -4,6 +4,7 @@
 //! of one revision are taken in together, because only a revision's end is a state that existed.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_api::Revision;
@@ -13,6 +14,7 @@ use super::roll::Roll;
 use super::{keys, txn};
 use crate::backend::{Boxed, Observation, Sight};
 use crate::grpc::{Client, ClientError, Resumed};
+use crate::host::Host;
 use crate::{EngineError, LineName};
 
 /// Pause before everything is read anew.
@@ -22,6 +24,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Seen {
     client: Client,
+    host: Arc<dyn Host>,
     name: LineName,
     roll: Roll,
     watch: Resumed,
@@ -30,16 +33,20 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) async fn open(client: Client, name: LineName) -> Result<Seen, EngineError> {
+    pub(super) async fn open(
+        client: Client,
+        host: Arc<dyn Host>,
+        name: LineName,
+    ) -> Result<Seen, EngineError> {
         let mut roll = Roll::default();
         let (at, watch) = read(&client, &name, &mut roll).await?;
         let news = roll.sight().map(|sight| (at, sight)).into_iter().collect();
-        Ok(Seen { client, name, roll, watch, news })
+        Ok(Seen { client, host, name, roll, watch, news })
     }
 
     /// History was compacted away under us, or no member went on: begin anew, and say so.
     async fn begin_anew(&mut self) -> Result<(), EngineError> {
-        tokio::time::sleep(PAUSE).await;
+        self.host.pause(PAUSE).await;
         let (at, watch) = read(&self.client, &self.name, &mut self.roll).await?;
         self.watch = watch;
         self.news.push_back((at, Sight::Gap));

@@ -74,6 +74,10 @@ impl EtcdPlace {
         }
     }
 
+    fn backoff(&self) -> Backoff {
+        Backoff::new(self.shared.host.chance(), PAUSE_FIRST, PAUSE_MAX)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -84,7 +88,7 @@ impl EtcdPlace {
         let only_if_empty = self.join.try_only && self.join.mode == Mode::Exclusive;
         let enter = if only_if_empty { txn::enter_empty } else { txn::enter };
         let request = enter(&self.spots, self.shared.lease, &value);
-        let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+        let mut backoff = self.backoff();
         loop {
             // Before it is sent: this future may be dropped while it is under way.
             let in_doubt = std::mem::replace(&mut self.state().in_doubt, true);
@@ -110,7 +114,7 @@ impl EtcdPlace {
                 Err(error) if error.outcome_unknown() => {}
                 Err(_) => self.state().in_doubt = in_doubt,
             }
-            tokio::time::sleep(backoff.pause()).await;
+            self.shared.host.pause(backoff.pause()).await;
         }
     }
 
@@ -233,7 +237,7 @@ impl Place for EtcdPlace {
                         let name = self.join.first_name();
                         return Err(AcquireError::Refused { name, source: error.into() });
                     }
-                    Err(_) => tokio::time::sleep(PAUSE_FIRST).await,
+                    Err(_) => self.shared.host.pause(PAUSE_FIRST).await,
                 }
             }
         })
@@ -241,7 +245,7 @@ impl Place for EtcdPlace {
 
     fn turn(&self) -> Boxed<'_, Result<Grant, AcquireError>> {
         Box::pin(async move {
-            let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+            let mut backoff = self.backoff();
             loop {
                 let name = self.join.first_name();
                 match self.look().await {
@@ -260,13 +264,13 @@ impl Place for EtcdPlace {
                         if watch::deletion(&self.shared.client, spans, at + 1).await {
                             backoff.reset();
                         } else {
-                            tokio::time::sleep(backoff.pause()).await;
+                            self.shared.host.pause(backoff.pause()).await;
                         }
                     }
                     Err(error @ ClientError::Refused { .. }) => {
                         return Err(AcquireError::Refused { name, source: error.into() });
                     }
-                    Err(_) => tokio::time::sleep(backoff.pause()).await,
+                    Err(_) => self.shared.host.pause(backoff.pause()).await,
                 }
             }
         })
@@ -274,14 +278,14 @@ impl Place for EtcdPlace {
 
     fn gone(&self) -> Boxed<'_, Loss> {
         Box::pin(async move {
-            let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+            let mut backoff = self.backoff();
             loop {
                 let seen = self.state().seen;
                 watch::deletion(&self.shared.client, self.own_keys(), seen + 1).await;
                 if matches!(self.look().await, Ok(Look::Gone)) {
                     return self.why().await;
                 }
-                tokio::time::sleep(backoff.pause()).await;
+                self.shared.host.pause(backoff.pause()).await;
             }
         })
     }
@@ -290,7 +294,7 @@ impl Place for EtcdPlace {
         Box::pin(async move {
             let value = Bytes::from(value);
             let mut modified = self.proclaimed.lock().await;
-            let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
+            let mut backoff = self.backoff();
             let mut failed = None;
             let (spot, token) = self.places().swap_remove(0);
             for _ in 0..PROCLAIM_ATTEMPTS {
@@ -318,7 +322,7 @@ impl Place for EtcdPlace {
                     }
                     Err(error) => {
                         failed = Some(error.into());
-                        tokio::time::sleep(backoff.pause()).await;
+                        self.shared.host.pause(backoff.pause()).await;
                     }
                 }
             }
@@ -356,7 +360,8 @@ impl Place for EtcdPlace {
             let rights = std::mem::take(&mut self.state().rights);
             drop(rights);
             if in_doubt {
-                tokio::spawn(sweep_late(Arc::clone(&self.shared), self.spots.clone()));
+                let sweep = sweep_late(Arc::clone(&self.shared), self.spots.clone());
+                self.shared.host.spawn(Box::pin(sweep));
             }
             Ok(())
         })
@@ -374,9 +379,10 @@ impl Drop for EtcdPlace {
 /// So look for it while that is possible; unless the session stands there again, which then takes
 /// the key over.
 async fn sweep_late(shared: Arc<Shared>, spots: Vec<Spot>) {
-    let until = tokio::time::Instant::now() + LATE_FOR_MAX;
-    while tokio::time::Instant::now() < until {
-        tokio::time::sleep(LATE_LOOK).await;
+    let host = &shared.host;
+    let until = host.now() + LATE_FOR_MAX;
+    while host.now() < until {
+        host.pause(LATE_LOOK).await;
         for spot in &spots {
             let Some(_right) = shared.lines.key_right_if_idle(&spot.name) else { continue };
             let request = txn::leave_by_lease(&spot.key, shared.lease);

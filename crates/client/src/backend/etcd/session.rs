@@ -9,8 +9,8 @@ use tenure_api::{Failure, LeaseId};
 use super::lines::Lines;
 use super::place::EtcdPlace;
 use crate::backend::{BackendSession, Boxed, Join, Mode, Opened, Opening, Place, RenewError};
-use crate::chance::Chance;
 use crate::grpc::{Client, ClientError, Code, Renewals};
+use crate::host::Host;
 use crate::{AcquireError, EngineError, Loss};
 
 /// How many names one transaction can enter: etcd takes 128 operations, and each name needs two.
@@ -22,6 +22,7 @@ pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) lease: LeaseId,
     pub(super) lines: Lines,
+    pub(super) host: Arc<dyn Host>,
 }
 
 /// A lease and the streams that renew it.
@@ -47,15 +48,16 @@ pub(super) async fn open(client: Client, opening: Opening) -> Result<Opened, Eng
     let members: Vec<Client> = client.each_member().map(|(_, member)| member).collect();
     // Whole seconds, upwards: the server must not count less than we do.
     let ttl = i64::try_from(opening.ttl.as_millis().div_ceil(1000)).unwrap_or(i64::MAX);
-    let first = Chance::new().below(members.len());
+    let host = opening.host;
+    let first = host.chance().below(members.len());
     let mut failed = None;
     for turn in first..first + members.len() {
-        let sent = opening.clock.now();
+        let sent = host.now();
         let request = pb::LeaseGrantRequest { ttl, id: 0 };
         match members[turn % members.len()].lease().grant(request).await {
             Ok(granted) => {
                 let lease = LeaseId(granted.id);
-                let shared = Arc::new(Shared { client, lease, lines: Lines::default() });
+                let shared = Arc::new(Shared { client, lease, lines: Lines::default(), host });
                 let ttl = Duration::from_secs(u64::try_from(granted.ttl).unwrap_or(0));
                 let renewing = Mutex::new(Renewing { turn, stream: None });
                 let session = Arc::new(EtcdSession { shared, ttl, members, renewing });

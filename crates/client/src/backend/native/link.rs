@@ -3,17 +3,19 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use pb::session_request::Does;
 use pb::session_response::Says;
 use tenure_api::wire::tenure::v1 as pb;
 use tokio::sync::{mpsc, oneshot, watch};
-use tonic::Streaming;
 
 use super::exchange::Exchange;
+use super::wire::{Attached, Heard, Wire};
 use crate::backend::{Link, Opening};
 use crate::chance::{Backoff, Chance};
 use crate::clock::Moment;
-use crate::grpc::{Client, ClientError, Code};
+use crate::grpc::{ClientError, Code};
+use crate::host::Host;
 use crate::{EngineError, Loss};
 
 /// The server waits so long for a process to come back before it ends a session that asked for fast
@@ -28,7 +30,7 @@ const SCATTERS_PER_TTL: u32 = 20;
 /// What the task that keeps the stream shares with those who speak.
 #[derive(Debug)]
 pub(super) struct Shared {
-    members: Vec<Client>,
+    members: Vec<Arc<dyn Wire>>,
     opening: Opening,
     /// How long one attempt to attach may take.
     patience: Duration,
@@ -105,7 +107,7 @@ impl Talk {
 pub(super) struct Stream {
     turn: usize,
     out: mpsc::UnboundedSender<pb::SessionRequest>,
-    answers: Streaming<pb::SessionResponse>,
+    answers: Heard<pb::SessionResponse>,
     pub(super) opened: pb::SessionOpened,
     /// When that was said.
     revision: i64,
@@ -122,7 +124,7 @@ pub(super) enum NotAttached {
 }
 
 impl Shared {
-    pub(super) fn new(members: Vec<Client>, opening: Opening, patience: Duration) -> Shared {
+    pub(super) fn new(members: Vec<Arc<dyn Wire>>, opening: Opening, patience: Duration) -> Shared {
         Shared {
             members,
             opening,
@@ -135,8 +137,12 @@ impl Shared {
         }
     }
 
+    pub(super) fn host(&self) -> &Arc<dyn Host> {
+        &self.opening.host
+    }
+
     pub(super) fn now(&self) -> Moment {
-        self.opening.clock.now()
+        self.host().now()
     }
 
     pub(super) fn members(&self) -> usize {
@@ -182,13 +188,13 @@ impl Shared {
         }
         let sent = self.now();
         let attached = async {
-            let (out, mut answers) =
-                member.sessions().attach(open).await.map_err(NotAttached::Failed)?;
+            let Attached { ask: out, mut answers } =
+                member.attach(open).await.map_err(NotAttached::Failed)?;
             loop {
-                let (revision, said) = match answers.message().await {
-                    Ok(Some(said)) => (said.header.map_or(0, |header| header.revision), said.says),
-                    Ok(None) => return Err(NotAttached::Failed(broken("the stream has ended"))),
-                    Err(status) => return Err(NotAttached::Failed(of_status(&status))),
+                let (revision, said) = match answers.next().await {
+                    Some(Ok(said)) => (said.header.map_or(0, |header| header.revision), said.says),
+                    None => return Err(NotAttached::Failed(broken("the stream has ended"))),
+                    Some(Err(error)) => return Err(NotAttached::Failed(error)),
                 };
                 match said {
                     Some(Says::Opened(opened)) => {
@@ -205,9 +211,9 @@ impl Shared {
                 }
             }
         };
-        let attached = match tokio::time::timeout(self.patience, attached).await {
-            Ok(attached) => attached,
-            Err(_) => Err(NotAttached::Failed(broken("no answer in time"))),
+        let attached = match self.host().within(self.patience, attached).await {
+            Some(attached) => attached,
+            None => Err(NotAttached::Failed(broken("no answer in time"))),
         };
         // This one has come about, or it never will.
         let settled = match &attached {
@@ -235,12 +241,12 @@ impl Shared {
     pub(super) async fn confirm_stopped(&self, session: i64) -> Result<(), EngineError> {
         let mut failed = None;
         for member in &self.members {
-            match member.sessions().end(session, true).await {
+            match member.end(session, true).await {
                 Ok(_) => return Ok(()),
                 Err(error) => failed = Some(error.into()),
             }
         }
-        Err(failed.expect("a client has members"))
+        Err(failed.expect("there are members"))
     }
 
     /// Makes a stream the one that is spoken on: first everything that was not answered yet.
@@ -270,7 +276,7 @@ impl Shared {
         self.talk().out = None;
         self.stream.send_replace(None);
         if self.opening.fast_release {
-            let until = self.opening.clock.now() + REATTACH_WINDOW / 2;
+            let until = self.now() + REATTACH_WINDOW / 2;
             self.link.send_replace(Link::Detached(until));
         }
     }
@@ -278,8 +284,9 @@ impl Shared {
 
 /// Keeps the stream until the session is over. To be aborted when nobody wants it any more.
 pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
-    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
-    let mut chance = Chance::new();
+    let host = Arc::clone(shared.host());
+    let mut backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
+    let mut chance = host.chance();
     let mut number = 1;
     let mut next = Some(first);
     let mut turn = 0;
@@ -298,7 +305,7 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
             // A member that dies leaves all its sessions at once; they do not all go to the same one, nor at
             // the same moment.
             turn = turn.wrapping_add(chance.below(shared.members.len() - 1));
-            tokio::time::sleep(shared.scatter(&mut chance)).await;
+            host.pause(shared.scatter(&mut chance)).await;
         }
         turn = turn.wrapping_add(1);
         match shared.attach(turn).await {
@@ -309,10 +316,10 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
             Err(NotAttached::Over(loss)) if !shared.replaced_ourselves(loss) => {
                 return shared.end(loss);
             }
-            Err(NotAttached::Over(_)) => tokio::time::sleep(backoff.pause()).await,
+            Err(NotAttached::Over(_)) => host.pause(backoff.pause()).await,
             Err(NotAttached::Failed(error)) => {
                 tracing::debug!(%error, "cannot attach the session");
-                tokio::time::sleep(backoff.pause()).await;
+                host.pause(backoff.pause()).await;
             }
         }
     }
@@ -323,11 +330,13 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
     let mut abandoned = shared.abandoned.subscribe();
     loop {
         let said = tokio::select! {
-            said = stream.answers.message() => said,
+            // What was said is heard, also on a stream that is given up: it may be an end.
+            biased;
+            said = stream.answers.next() => said,
             _ = abandoned.wait_for(|abandoned| *abandoned >= number) => return None,
         };
         match said {
-            Ok(Some(said)) => {
+            Some(Ok(said)) => {
                 let Some(says) = said.says else { continue };
                 let revision = said.header.map_or(0, |header| header.revision);
                 let mut talk = shared.talk();
@@ -338,24 +347,13 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
                     return over;
                 }
             }
-            Ok(None) => return None,
-            Err(status) => {
-                let auth = matches!(status.code(), Code::PermissionDenied | Code::Unauthenticated);
+            None => return None,
+            Some(Err(error)) => {
+                let denied = [Code::PermissionDenied, Code::Unauthenticated].map(Some);
+                let auth = denied.contains(&error.code());
                 return auth.then_some(Loss::AuthLost);
             }
         }
-    }
-}
-
-fn of_status(status: &tonic::Status) -> ClientError {
-    match status.code() {
-        code @ (Code::Unimplemented
-        | Code::PermissionDenied
-        | Code::Unauthenticated
-        | Code::InvalidArgument) => {
-            ClientError::Refused { code, text: status.message().to_owned() }
-        }
-        code => ClientError::Unavailable { code, text: status.message().to_owned() },
     }
 }
 

@@ -9,25 +9,33 @@
 //!   knows neither network nor time.
 //! - `link` keeps a stream open and pumps.
 //! - `session` and `place` are what the recipes see.
+//! - `wire` is what carries all this to the members.
 
 mod exchange;
 mod link;
 mod observe;
 mod place;
 mod session;
+mod wire;
 mod words;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use wire::ByGrpc;
+pub use wire::{Attached, Heard, Reach, Wire, stream_error};
+
 use super::{Backend, Boxed, Candidate, Observation, Opened, Opening};
-use crate::grpc::{Client, Endpoint, Options};
+use crate::grpc::{Endpoint, Options};
+use crate::host::Host;
 use crate::{EngineError, LineName};
 
 /// A cluster of tenure.
 #[derive(Clone, Debug)]
 pub struct Native {
-    endpoints: Vec<Endpoint>,
-    options: Options,
+    reach: Arc<dyn Reach>,
+    /// For what is asked outside of a session.
+    request_timeout: Duration,
 }
 
 /// No attempt may take longer than this part of a session's time to live.
@@ -36,11 +44,13 @@ const ATTEMPTS_PER_TTL: u32 = 4;
 impl Native {
     /// The cluster at these endpoints. Nothing is connected yet.
     pub fn new(endpoints: Vec<Endpoint>, options: Options) -> Native {
-        Native { endpoints, options }
+        let request_timeout = options.request_timeout;
+        Native { reach: Arc::new(ByGrpc { endpoints, options }), request_timeout }
     }
 
-    fn client(&self, attempt_max: Duration) -> Client {
-        Client::new(self.endpoints.clone(), self.options.within(attempt_max))
+    /// The cluster that is reached this way. For simulators.
+    pub fn over(reach: impl Reach, request_timeout: Duration) -> Native {
+        Native { reach: Arc::new(reach), request_timeout }
     }
 }
 
@@ -50,22 +60,29 @@ impl Backend for Native {
     }
 
     fn open(&self, opening: Opening) -> Boxed<'_, Result<Opened, EngineError>> {
-        let client = self.client(opening.ttl / ATTEMPTS_PER_TTL);
-        Box::pin(session::open(client, opening))
+        let reach = Arc::clone(&self.reach);
+        Box::pin(async move {
+            let members = reach.each(opening.ttl / ATTEMPTS_PER_TTL);
+            session::open(members, opening).await
+        })
     }
 
-    fn observe(&self, name: LineName) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>> {
+    fn observe(
+        &self,
+        host: Arc<dyn Host>,
+        name: LineName,
+    ) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>> {
         Box::pin(async move {
-            let client = self.client(self.options.request_timeout);
-            let seen = observe::Seen::open(client, name).await?;
+            let members = self.reach.any(self.request_timeout);
+            let seen = observe::Seen::open(members, host, name).await?;
             Ok(Box::new(seen) as Box<dyn Observation>)
         })
     }
 
     fn candidates(&self, name: LineName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>> {
         Box::pin(async move {
-            let client = self.client(self.options.request_timeout);
-            let found = client.lines().candidates(name.to_string()).await?;
+            let members = self.reach.any(self.request_timeout);
+            let found = members.candidates(name.to_string()).await?;
             Ok(found.candidates.into_iter().filter_map(words::candidate).collect())
         })
     }

@@ -1,43 +1,51 @@
 //! Looking at a line over `tenure.v1`: resumed after the last revision that was told.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use pb::observe_response::What;
 use tenure_api::Revision;
 use tenure_api::wire::tenure::v1 as pb;
-use tonic::Streaming;
 
+use super::wire::{Heard, Wire};
 use super::words;
 use crate::backend::{Boxed, Observation, Sight};
 use crate::chance::Backoff;
-use crate::grpc::{Client, ClientError};
+use crate::grpc::ClientError;
+use crate::host::Host;
 use crate::{EngineError, LineName};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A line that is looked at.
-#[derive(Debug)]
 pub(super) struct Seen {
-    client: Client,
+    members: Arc<dyn Wire>,
+    host: Arc<dyn Host>,
     name: LineName,
-    told: Streaming<pb::ObserveResponse>,
+    told: Heard<pb::ObserveResponse>,
     /// The last revision that was told.
     after: i64,
     backoff: Backoff,
 }
 
 impl Seen {
-    pub(super) async fn open(client: Client, name: LineName) -> Result<Seen, EngineError> {
-        let told = client.lines().observe(request(&name, 0)).await?;
-        let backoff = Backoff::new(PAUSE_FIRST, PAUSE_MAX);
-        Ok(Seen { client, name, told, after: 0, backoff })
+    pub(super) async fn open(
+        members: Arc<dyn Wire>,
+        host: Arc<dyn Host>,
+        name: LineName,
+    ) -> Result<Seen, EngineError> {
+        let told = members.observe(request(&name, 0)).await?;
+        let backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
+        Ok(Seen { members, host, name, told, after: 0, backoff })
     }
 
     async fn reopen(&mut self) -> Result<(), EngineError> {
         loop {
-            tokio::time::sleep(self.backoff.pause()).await;
-            match self.client.lines().observe(request(&self.name, self.after)).await {
+            self.host.pause(self.backoff.pause()).await;
+            match self.members.observe(request(&self.name, self.after)).await {
                 Ok(told) => {
                     self.told = told;
                     return Ok(());
@@ -49,13 +57,19 @@ impl Seen {
     }
 }
 
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seen").field("name", &self.name).field("after", &self.after).finish()
+    }
+}
+
 impl Observation for Seen {
     fn next(&mut self) -> Boxed<'_, Result<(Revision, Sight), EngineError>> {
         Box::pin(async move {
             loop {
-                let turn = self.client.turn();
-                let Ok(Some(told)) = self.told.message().await else {
-                    self.client.leave(turn);
+                let turn = self.members.turn();
+                let Some(Ok(told)) = self.told.next().await else {
+                    self.members.leave(turn);
                     self.reopen().await?;
                     continue;
                 };

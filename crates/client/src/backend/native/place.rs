@@ -87,6 +87,9 @@ impl Place for NativePlace {
         Box::pin(async move {
             let answer = {
                 let mut state = self.state();
+                if state.leaving.is_some() {
+                    return Err(self.over(Loss::Resigned));
+                }
                 let mut talk = self.shared.talk();
                 state.spots =
                     self.join.names.iter().map(|name| talk.exchange.begin(name)).collect();

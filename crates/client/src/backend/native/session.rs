@@ -9,10 +9,11 @@ use tenure_api::wire::tenure::v1 as pb;
 
 use super::link::{self, NotAttached, Shared, Stream, unanswered};
 use super::place::NativePlace;
+use super::wire::Wire;
 use super::words;
 use crate::backend::{BackendSession, Boxed, Join, Link, Mode, Opened, Opening, Place, RenewError};
-use crate::chance::Chance;
-use crate::grpc::{Client, ClientError};
+use crate::grpc::ClientError;
+use crate::host::Leash;
 use crate::{AcquireError, EngineError, LineName, Loss};
 
 /// A new stream that says nothing for this part of the time to live is tried elsewhere.
@@ -24,21 +25,23 @@ pub(super) struct NativeSession {
     id: LeaseId,
     ttl: Duration,
     shared: Arc<Shared>,
-    keeping: tokio::task::AbortHandle,
+    keeping: Leash,
     /// What was told of the connection last.
     link_told: Mutex<Link>,
 }
 
 /// Opens a session on the first member that grants one.
-pub(super) async fn open(client: Client, opening: Opening) -> Result<Opened, EngineError> {
-    let members: Vec<Client> = client.each_member().map(|(_, member)| member).collect();
-    let clock = Arc::clone(&opening.clock);
+pub(super) async fn open(
+    members: Vec<Arc<dyn Wire>>,
+    opening: Opening,
+) -> Result<Opened, EngineError> {
+    let host = Arc::clone(&opening.host);
     let patience = opening.ttl / ATTACHES_PER_TTL;
     let shared = Arc::new(Shared::new(members, opening, patience));
-    let first = Chance::new().below(shared.members());
+    let first = host.chance().below(shared.members());
     let mut failed = None;
     for turn in first..first + shared.members() {
-        let sent = clock.now();
+        let sent = host.now();
         match shared.attach(turn).await {
             Ok(stream) => return Ok(Opened { session: opened(shared, stream), sent }),
             Err(NotAttached::Failed(error @ ClientError::Refused { .. })) => {
@@ -50,13 +53,13 @@ pub(super) async fn open(client: Client, opening: Opening) -> Result<Opened, Eng
             }
         }
     }
-    Err(failed.expect("a client has members"))
+    Err(failed.expect("there are members"))
 }
 
 fn opened(shared: Arc<Shared>, stream: Stream) -> Arc<dyn BackendSession> {
     let id = LeaseId(stream.opened.session);
     let ttl = Duration::from_millis(stream.opened.ttl_ms);
-    let keeping = tokio::spawn(link::keep(Arc::clone(&shared), stream)).abort_handle();
+    let keeping = shared.host().spawn(Box::pin(link::keep(Arc::clone(&shared), stream)));
     let link_told = Mutex::new(Link::Attached);
     Arc::new(NativeSession { id, ttl, shared, keeping, link_told })
 }
@@ -171,6 +174,8 @@ impl BackendSession for NativeSession {
             if self.shared.ended.borrow().is_none() {
                 let answer = self.shared.ask(Does::Close(pb::CloseSession { stopped }));
                 tokio::select! {
+                    // An answer says more than the end that it may have brought about.
+                    biased;
                     answer = answer => return match answer.map_err(|_| unanswered())?.refusal {
                         Some(refusal) if !words::is_not_ours(&refusal) => Err(words::engine(refusal)),
                         _ => Ok(()),
@@ -191,6 +196,8 @@ impl BackendSession for NativeSession {
 impl Drop for NativeSession {
     fn drop(&mut self) {
         self.keeping.abort();
+        // Whoever still waits for an answer, on a host that outlives the session, waits no longer.
+        self.shared.talk().exchange.end();
     }
 }
 

@@ -7,7 +7,8 @@ use tokio::sync::{Notify, watch};
 
 use super::keep;
 use crate::backend::{BackendSession, Boxed, Join, Link, Place, RenewError};
-use crate::clock::{Clock, Moment, Virtual};
+use crate::clock::{Clock, Moment};
+use crate::host::Virtual;
 use crate::session::core::{Core, Owner, SessionState};
 use crate::{AcquireError, Engine, EngineError, Loss, Tenancy};
 

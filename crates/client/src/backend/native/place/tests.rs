@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use super::*;
 use crate::LineName;
 use crate::backend::{Mode, Opening};
-use crate::clock::Boottime;
+use crate::host::Virtual;
 
 use pb::session_response::Says;
 
@@ -16,7 +16,7 @@ fn shared() -> Arc<Shared> {
         ttl: Duration::from_secs(2),
         identity: "test".to_owned(),
         fast_release: false,
-        clock: Arc::new(Boottime),
+        host: Arc::new(Virtual::start()),
     };
     Arc::new(Shared::new(vec![], opening, Duration::from_secs(1)))
 }

@@ -4,21 +4,21 @@ use futures_util::FutureExt;
 
 use super::*;
 use crate::backend::native::link::Spoken;
-use crate::clock::Boottime;
+use crate::host::Virtual;
 
 fn session() -> NativeSession {
     let opening = Opening {
         ttl: Duration::from_secs(2),
         identity: "test".to_owned(),
         fast_release: false,
-        clock: Arc::new(Boottime),
+        host: Arc::new(Virtual::start()),
     };
     let shared = Arc::new(Shared::new(vec![], opening, Duration::from_secs(1)));
     NativeSession {
         id: LeaseId(7),
         ttl: Duration::from_secs(2),
         shared,
-        keeping: tokio::spawn(std::future::pending::<()>()).abort_handle(),
+        keeping: Leash::new(|| {}),
         link_told: Mutex::new(Link::Attached),
     }
 }

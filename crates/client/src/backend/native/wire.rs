@@ -1,0 +1,139 @@
+//! What carries `tenure.v1` to the members. gRPC does; a simulator brings its own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use tenure_api::wire::tenure::v1 as pb;
+use tokio::sync::mpsc;
+use tonic::Streaming;
+
+use crate::backend::Boxed;
+use crate::grpc::{Client, ClientError, Code, Endpoint, Options};
+
+/// The members of a cluster, and how to reach them.
+pub trait Reach: fmt::Debug + Send + Sync + 'static {
+    /// Any of them, for attempts that take no longer than this.
+    fn any(&self, attempt_max: Duration) -> Arc<dyn Wire>;
+
+    /// Each of them; never none.
+    fn each(&self, attempt_max: Duration) -> Vec<Arc<dyn Wire>>;
+}
+
+/// What is heard on a stream, up to its end.
+pub type Heard<T> = BoxStream<'static, Result<T, ClientError>>;
+
+/// The two directions of a session's stream. Whoever sends limits what is under way.
+pub struct Attached {
+    /// What is asked.
+    pub ask: mpsc::UnboundedSender<pb::SessionRequest>,
+    /// What is answered and told.
+    pub answers: Heard<pb::SessionResponse>,
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Attached")
+    }
+}
+
+/// The way to one member, or to any.
+pub trait Wire: fmt::Debug + Send + Sync + 'static {
+    /// Opens a stream whose first message is this one.
+    fn attach(&self, open: pb::OpenSession) -> Boxed<'_, Result<Attached, ClientError>>;
+
+    /// Ends a session; `stopped` if all its work is known to have ended.
+    fn end(&self, session: i64, stopped: bool) -> Boxed<'_, Result<(), ClientError>>;
+
+    /// Who stands in a line.
+    fn candidates(&self, name: String) -> Boxed<'_, Result<pb::CandidatesResponse, ClientError>>;
+
+    /// Tells what happens in a line, on one member.
+    fn observe(
+        &self,
+        request: pb::ObserveRequest,
+    ) -> Boxed<'_, Result<Heard<pb::ObserveResponse>, ClientError>>;
+
+    /// Which member is asked now, where there are several.
+    fn turn(&self) -> usize {
+        0
+    }
+
+    /// That one failed: another one is to be asked, unless it is so already.
+    fn leave(&self, _turn: usize) {}
+}
+
+/// Members that are reached by gRPC.
+#[derive(Clone, Debug)]
+pub(super) struct ByGrpc {
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) options: Options,
+}
+
+impl ByGrpc {
+    fn client(&self, attempt_max: Duration) -> Client {
+        Client::new(self.endpoints.clone(), self.options.within(attempt_max))
+    }
+}
+
+impl Reach for ByGrpc {
+    fn any(&self, attempt_max: Duration) -> Arc<dyn Wire> {
+        Arc::new(self.client(attempt_max))
+    }
+
+    fn each(&self, attempt_max: Duration) -> Vec<Arc<dyn Wire>> {
+        let client = self.client(attempt_max);
+        client.each_member().map(|(_, member)| Arc::new(member) as Arc<dyn Wire>).collect()
+    }
+}
+
+impl Wire for Client {
+    fn attach(&self, open: pb::OpenSession) -> Boxed<'_, Result<Attached, ClientError>> {
+        Box::pin(async move {
+            let (ask, answers) = self.sessions().attach(open).await?;
+            Ok(Attached { ask, answers: heard(answers) })
+        })
+    }
+
+    fn end(&self, session: i64, stopped: bool) -> Boxed<'_, Result<(), ClientError>> {
+        Box::pin(async move { self.sessions().end(session, stopped).await.map(|_| ()) })
+    }
+
+    fn candidates(&self, name: String) -> Boxed<'_, Result<pb::CandidatesResponse, ClientError>> {
+        Box::pin(async move { self.lines().candidates(name).await })
+    }
+
+    fn observe(
+        &self,
+        request: pb::ObserveRequest,
+    ) -> Boxed<'_, Result<Heard<pb::ObserveResponse>, ClientError>> {
+        Box::pin(async move { self.lines().observe(request).await.map(heard) })
+    }
+
+    fn turn(&self) -> usize {
+        Client::turn(self)
+    }
+
+    fn leave(&self, turn: usize) {
+        Client::leave(self, turn);
+    }
+}
+
+fn heard<T: Send + 'static>(stream: Streaming<T>) -> Heard<T> {
+    stream.map(|said| said.map_err(|status| stream_error(&status))).boxed()
+}
+
+/// Why a stream ended, as sessions and observers see it.
+pub fn stream_error(status: &tonic::Status) -> ClientError {
+    match status.code() {
+        code @ (Code::Unimplemented
+        | Code::PermissionDenied
+        | Code::Unauthenticated
+        | Code::InvalidArgument) => {
+            ClientError::Refused { code, text: status.message().to_owned() }
+        }
+        code => ClientError::Unavailable { code, text: status.message().to_owned() },
+    }
+}

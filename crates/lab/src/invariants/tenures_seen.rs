@@ -1,0 +1,107 @@
+//! Who observes an election sees every tenure once, in order; unless it is told that something may be
+//! missing.
+
+use std::collections::BTreeMap;
+
+use tenure::{FencingToken, Sight};
+use tenure_api::Revision;
+
+use super::must;
+use crate::{cluster::truth::Truth, engine::Counts};
+
+pub const NAME: &str = "tenures_seen";
+
+#[derive(Default)]
+pub struct TenuresSeen {
+    observers: Vec<Observer>,
+    /// When each tenure began, by its token.
+    began: BTreeMap<&'static str, BTreeMap<i64, Revision>>,
+}
+
+struct Observer {
+    name: &'static str,
+    /// Since when it has seen everything, and up to when.
+    since: Option<Revision>,
+    upto: Revision,
+    /// Tokens of the tenures that it saw begin, since then.
+    seen: Vec<FencingToken>,
+    last: Option<FencingToken>,
+}
+
+impl TenuresSeen {
+    pub fn begins(&mut self, name: &'static str) -> usize {
+        self.began.entry(name).or_default();
+        let (since, upto, seen, last) = (None, Revision(0), vec![], None);
+        self.observers.push(Observer { name, since, upto, seen, last });
+        self.observers.len() - 1
+    }
+
+    pub fn sees(&mut self, observer: usize, revision: Revision, sight: Sight) {
+        let observer = &mut self.observers[observer];
+        if matches!(sight, Sight::Gap) {
+            observer.since = None;
+            return;
+        }
+        must!(
+            revision >= observer.upto,
+            "an observer of {} is taken back from {} to {revision}",
+            observer.name,
+            observer.upto
+        );
+        observer.upto = revision;
+        let anew = observer.since.is_none();
+        if anew {
+            observer.since = Some(revision);
+            observer.seen.clear();
+        }
+        match sight {
+            Sight::Leads(tenure) => {
+                let again = anew && observer.last == Some(tenure.token);
+                must!(
+                    again || observer.last.is_none_or(|last| last < tenure.token),
+                    "an observer of {} sees token {} after {:?}",
+                    observer.name,
+                    tenure.token,
+                    observer.last
+                );
+                observer.last = Some(tenure.token);
+                observer.seen.push(tenure.token);
+            }
+            Sight::Proclaims(tenure) => must!(
+                observer.last == Some(tenure.token),
+                "an observer of {} hears {} proclaim, and saw {:?} begin",
+                observer.name,
+                tenure.token,
+                observer.last
+            ),
+            Sight::NoLeader | Sight::Gap => {}
+        }
+    }
+
+    /// Takes in what the cluster has agreed on.
+    pub fn learn(&mut self, truth: &Truth) {
+        for (name, began) in &mut self.began {
+            let Some(line) = truth.state().queues.line(name.as_bytes()) else { continue };
+            began.extend(line.tenures().map(|tenure| (tenure.token.0, tenure.from)));
+        }
+    }
+
+    /// Everything that there was to see has had time to arrive.
+    pub fn judge(&self, counts: &mut Counts) {
+        for observer in &self.observers {
+            let Some(since) = observer.since else { continue };
+            let there = self.began[observer.name].iter();
+            let expected = there.filter(|(_, from)| **from > since && **from <= observer.upto);
+            for (token, from) in expected {
+                counts.count(NAME);
+                must!(
+                    observer.seen.iter().any(|seen| seen.get() == *token),
+                    "an observer of {} has not seen token {token}, which began at {from}; it saw \
+                     everything from {since} to {}",
+                    observer.name,
+                    observer.upto
+                );
+            }
+        }
+    }
+}

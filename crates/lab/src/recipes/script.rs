@@ -1,0 +1,564 @@
+//! What programs do with the recipes, and what they believe while they do it.
+
+use std::{
+    num::NonZeroU32,
+    ops::ControlFlow,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tenure::{
+    AcquireError, Doubt, Election, Engine, FencingToken, Held, LeaderElector, Leadership, Lock,
+    Loss, MultiLock, Observer, RwLock, Semaphore, Session, SessionOptions,
+    backend::{Boxed, Drain, Mode},
+    clock::Moment,
+    elector::ElectorConfig,
+    host::Host,
+};
+use tenure_api::{
+    Compare, CompareResult, CompareTarget, LeaseId, Op, Put, Revision, Span, Txn, op::PutLease,
+};
+use tenure_replica::{command::Command, queue::key_of};
+use tokio::sync::watch;
+
+use super::{post::ProgramId, wire::Phone};
+use crate::{
+    cluster::Canary,
+    engine::{Dice, ms},
+    invariants::{
+        one_holder::{Belief, OneHolder},
+        tenures_seen::TenuresSeen,
+    },
+};
+
+/// What a program does with its life.
+pub type Script = Box<dyn Fn(Stage) -> Boxed<'static, ()>>;
+
+/// What all programs write down for the judges.
+#[derive(Clone, Default)]
+pub struct Notebook(Arc<Mutex<Notes>>);
+
+#[derive(Default)]
+pub struct Notes {
+    pub holders: OneHolder,
+    pub seen: TenuresSeen,
+    pub counts: Vec<&'static str>,
+    pub lines: Vec<String>,
+}
+
+impl Notebook {
+    pub fn open(&self) -> MutexGuard<'_, Notes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a script is given.
+#[derive(Clone)]
+pub struct Stage {
+    pub program: ProgramId,
+    pub identity: String,
+    pub host: Arc<dyn Host>,
+    pub engine: Engine,
+    pub phone: Phone,
+    pub notes: Notebook,
+    pub rest: watch::Receiver<bool>,
+    pub canary: Option<Canary>,
+}
+
+/// A leadership or a lock.
+enum Guard {
+    Led(Leadership),
+    Held(Held),
+}
+
+impl Guard {
+    fn may_act(&self) -> Result<FencingToken, Doubt> {
+        match self {
+            Guard::Led(led) => led.may_act(Duration::ZERO),
+            Guard::Held(held) => held.may_act(Duration::ZERO),
+        }
+    }
+
+    fn deadline(&self) -> Moment {
+        match self {
+            Guard::Led(led) => led.deadline(),
+            Guard::Held(held) => held.deadline(),
+        }
+    }
+
+    async fn drain(&self) -> Drain {
+        match self {
+            Guard::Led(led) => led.drain().await,
+            Guard::Held(held) => held.drain().await,
+        }
+    }
+
+    async fn lost(&self) -> Loss {
+        match self {
+            Guard::Led(led) => led.lost().await,
+            Guard::Held(held) => held.lost().await,
+        }
+    }
+
+    /// Every name that is held, with its token, and the permit.
+    fn tokens(&self) -> Vec<(String, FencingToken, Option<u32>)> {
+        match self {
+            Guard::Led(led) => vec![(led.name().to_string(), led.token(), None)],
+            Guard::Held(held) => {
+                let slot = held.slot();
+                held.tokens().map(|(name, token)| (name.to_string(), token, slot)).collect()
+            }
+        }
+    }
+
+    async fn release(self) {
+        let _ = match self {
+            Guard::Led(led) => led.resign().await,
+            Guard::Held(held) => held.release().await,
+        };
+    }
+}
+
+/// While it lives, the program believes.
+struct Believing {
+    notes: Notebook,
+    beliefs: Vec<u64>,
+}
+
+impl Drop for Believing {
+    fn drop(&mut self) {
+        let mut notes = self.notes.open();
+        for belief in &self.beliefs {
+            notes.holders.stops(*belief);
+        }
+    }
+}
+
+impl Stage {
+    fn count(&self, what: &'static str) {
+        self.notes.open().counts.push(what);
+    }
+
+    fn log(&self, line: impl FnOnce() -> String) {
+        let line = format!("{} {}", self.identity, line());
+        self.notes.open().lines.push(line);
+    }
+
+    fn resting(&self) -> bool {
+        *self.rest.borrow()
+    }
+
+    async fn told_to_rest(&self) {
+        let _ = self.rest.clone().wait_for(|rest| *rest).await;
+    }
+
+    async fn pause(&self, dice: &mut Dice, low: u64, high: u64) {
+        self.host.pause(dice.duration(ms(low), ms(high))).await;
+    }
+
+    /// A session, however long that takes.
+    async fn session(&self, ttl: Duration, swift: bool) -> Option<Session> {
+        while !self.resting() {
+            let mut options = SessionOptions::new(ttl);
+            options.identity.clone_from(&self.identity);
+            options.fast_release = swift;
+            options.host = Some(Arc::clone(&self.host));
+            match Session::open_with(&self.engine, options).await {
+                Ok(session) => {
+                    self.log(|| format!("has session {}", session.id()));
+                    return Some(session);
+                }
+                Err(error) => {
+                    self.log(|| format!("has no session: {error}"));
+                    self.host.pause(ms(50)).await;
+                }
+            }
+        }
+        None
+    }
+
+    fn believe(&self, guard: &Arc<Guard>, mode: Mode, session: LeaseId, strict: bool) -> Believing {
+        let mut beliefs = vec![];
+        for (name, token, slot) in guard.tokens() {
+            self.log(|| format!("holds {name} with token {token}"));
+            let guard = Arc::downgrade(guard);
+            let stubborn = self.canary == Some(Canary::StubbornHolders);
+            let until = move || guard.upgrade().filter(|_| !stubborn).map(|guard| guard.deadline());
+            let (program, session, until) = (self.program, Some(session), Box::new(until));
+            let belief = Belief { program, name, mode, token, slot, session, strict, until };
+            beliefs.push(self.notes.open().holders.believes(belief));
+        }
+        Believing { notes: self.notes.clone(), beliefs }
+    }
+
+    /// A write that counts only while the token's place is there.
+    async fn write(&self, name: &str, session: LeaseId, token: FencingToken) {
+        let leads = Compare {
+            span: Span::One(key_of(name.as_bytes(), session)),
+            result: CompareResult::Equal,
+            target: CompareTarget::Create(Revision(token.get())),
+        };
+        let put = Put {
+            key: format!("guarded/{name}").into(),
+            value: Some(token.get().to_string().into()),
+            lease: PutLease::Set(None),
+            prev_kv: false,
+        };
+        let compare =
+            if self.canary == Some(Canary::UnguardedWrites) { vec![] } else { vec![leads] };
+        let txn = Txn { compare, success: vec![Op::Put(put)], failure: vec![] };
+        let line = self.phone.line(self.phone.members.clone(), ms(300));
+        match line.write(Command::Txn(txn)).await {
+            Ok(true) => self.count("guarded_write"),
+            Ok(false) => self.count("stale_write_refused"),
+            Err(_) => self.count("write_unknown"),
+        }
+    }
+
+    /// Holds on to something for a while, acts under its token, and gives it up; or loses it.
+    async fn hold(
+        &self,
+        guard: Guard,
+        mode: Mode,
+        session: &Session,
+        strict: bool,
+        dice: &mut Dice,
+    ) {
+        let guard = Arc::new(guard);
+        let believing = self.believe(&guard, mode, session.id(), strict);
+        let ruled = guard.tokens()[0].0 == THRONE;
+        let until = self.host.now() + dice.duration(ms(10), ms(900));
+        while self.host.now() < until && !self.resting() {
+            let step = dice.duration(ms(5), ms(150));
+            tokio::select! {
+                biased;
+                loss = guard.lost() => {
+                    self.count("lost");
+                    self.log(|| format!("loses {:?}: {loss}", guard.tokens()));
+                    if self.canary == Some(Canary::StubbornHolders) {
+                        self.host.pause(ms(1500)).await;
+                    }
+                    return drop(believing);
+                }
+                _ = guard.drain() => {
+                    self.count("drained");
+                    break;
+                }
+                () = self.told_to_rest() => {}
+                () = self.host.pause(step) => {
+                    let Ok(token) = guard.may_act() else { continue };
+                    match &*guard {
+                        Guard::Led(led) if ruled && dice.chance(40) => {
+                            // Who says so has stopped before.
+                            drop(believing);
+                            self.count("unhealthy");
+                            let _ = session.report_health(led.name(), false).await;
+                            return;
+                        }
+                        Guard::Led(led) if dice.chance(200) => {
+                            let _ = led.proclaim(format!("{}:{token}", self.identity)).await;
+                        }
+                        _ if mode == Mode::Exclusive => {
+                            let name = guard.tokens().swap_remove(0).0;
+                            self.write(&name, session.id(), token).await;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        // Who gives up has stopped before.
+        drop(believing);
+        self.log(|| format!("gives up {:?}", guard.tokens()));
+        let guard = Arc::into_inner(guard).expect("nobody else keeps it");
+        if dice.chance(800) {
+            self.count("released");
+            guard.release().await;
+        } else {
+            self.count("dropped");
+            drop(guard);
+        }
+    }
+
+    /// Goes away, one way or the other.
+    async fn leave(&self, session: Session, dice: &mut Dice) {
+        if dice.chance(700) {
+            session.close().await;
+            self.count("closed");
+        }
+    }
+
+    /// What comes of waiting; nothing if this one loses its patience before, and walks away without a word.
+    async fn unless_withdrawn<T>(
+        &self,
+        limit: Duration,
+        waits: impl Future<Output = T>,
+    ) -> Option<T> {
+        let impatient = self.host.seed().is_multiple_of(4);
+        tokio::select! {
+            biased;
+            () = self.host.pause(limit), if impatient => {
+                self.count("withdrawn");
+                None
+            }
+            done = waits => Some(done),
+        }
+    }
+
+    /// What was not won: whether to go on with this session.
+    async fn not_won(&self, error: AcquireError, dice: &mut Dice) -> bool {
+        self.log(|| format!("does not get it: {error}"));
+        match error {
+            AcquireError::Taken { .. } | AcquireError::TimedOut { .. } => {
+                self.count("not_waited");
+                self.pause(dice, 5, 100).await;
+                true
+            }
+            AcquireError::SessionOver { .. } => {
+                self.count("session_over");
+                false
+            }
+            AcquireError::Frozen { .. } => {
+                self.count("frozen");
+                self.pause(dice, 20, 200).await;
+                true
+            }
+            // A place that was given up a moment ago is still being left.
+            other => panic!("{} is refused what must be granted: {other}", self.identity),
+        }
+    }
+}
+
+/// The election in which candidates differ in rank and somebody rules.
+pub const THRONE: &str = "throne";
+
+/// Stands for an election again and again. `swift`: with sessions that end with their connection.
+pub fn candidate(name: &'static str, ttl: Duration, swift: bool) -> Script {
+    Box::new(move |stage| {
+        Box::pin(async move {
+            let mut dice = Dice::new(stage.host.seed());
+            while let Some(session) = stage.session(ttl, swift).await {
+                let election = Election::new(&session, name).expect("a good name");
+                for _ in 0..dice.between(1, 5) {
+                    if stage.resting() {
+                        break;
+                    }
+                    let mut candidate = election.candidate(stage.identity.clone());
+                    if name == THRONE {
+                        candidate = candidate.priority(dice.below(3) as u32).without_overlap();
+                        if dice.chance(300) {
+                            candidate = candidate.preempting();
+                        }
+                    }
+                    let limit = dice.duration(ms(0), ms(600));
+                    let won = async {
+                        match dice.below(5) {
+                            0 => candidate.try_campaign().await,
+                            1 => candidate.campaign_within(limit).await,
+                            _ => candidate.campaign().await,
+                        }
+                    };
+                    let Some(won) = stage.unless_withdrawn(limit, won).await else { continue };
+                    match won {
+                        Ok(led) => {
+                            stage.count("won");
+                            let guard = Guard::Led(led);
+                            stage.hold(guard, Mode::Exclusive, &session, !swift, &mut dice).await;
+                        }
+                        Err(error) => {
+                            if !stage.not_won(error, &mut dice).await {
+                                break;
+                            }
+                        }
+                    }
+                    stage.pause(&mut dice, 0, 40).await;
+                }
+                stage.leave(session, &mut dice).await;
+            }
+        })
+    })
+}
+
+/// Which kind of lock a program takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Lock,
+    /// Mostly reads.
+    Rw,
+    Semaphore(u32),
+    /// Two names of three, in any order.
+    Multi,
+}
+
+/// Takes locks again and again.
+pub fn locker(name: &'static str, kind: Kind, ttl: Duration) -> Script {
+    Box::new(move |stage| {
+        Box::pin(async move {
+            let mut dice = Dice::new(stage.host.seed());
+            while let Some(session) = stage.session(ttl, false).await {
+                for _ in 0..dice.between(1, 6) {
+                    if stage.resting() {
+                        break;
+                    }
+                    let limit = dice.duration(ms(0), ms(600));
+                    let taken = take(&session, name, kind, limit, &mut dice);
+                    let taken = stage.unless_withdrawn(limit, taken).await;
+                    let Some((taken, mode)) = taken else { continue };
+                    match taken {
+                        Ok(held) => {
+                            stage.count("locked");
+                            stage.hold(Guard::Held(held), mode, &session, true, &mut dice).await;
+                        }
+                        Err(error) => {
+                            if !stage.not_won(error, &mut dice).await {
+                                break;
+                            }
+                        }
+                    }
+                    stage.pause(&mut dice, 0, 40).await;
+                }
+                stage.leave(session, &mut dice).await;
+            }
+        })
+    })
+}
+
+async fn take(
+    session: &Session,
+    name: &str,
+    kind: Kind,
+    limit: Duration,
+    dice: &mut Dice,
+) -> (Result<Held, AcquireError>, Mode) {
+    let how = dice.below(5);
+    match kind {
+        Kind::Lock => {
+            let lock = Lock::new(session, name).expect("a good name");
+            let held = match how {
+                0 => lock.try_lock().await,
+                1 => lock.lock_within(limit).await,
+                _ => lock.lock().await,
+            };
+            (held, Mode::Exclusive)
+        }
+        Kind::Rw if dice.chance(700) => {
+            let lock = RwLock::new(session, name).expect("a good name");
+            let held = match how {
+                0 => lock.try_read().await,
+                1 => lock.read_within(limit).await,
+                _ => lock.read().await,
+            };
+            (held, Mode::Shared)
+        }
+        Kind::Rw => {
+            let lock = RwLock::new(session, name).expect("a good name");
+            let held = match how {
+                0 => lock.try_write().await,
+                1 => lock.write_within(limit).await,
+                _ => lock.write().await,
+            };
+            (held, Mode::Exclusive)
+        }
+        Kind::Semaphore(of) => {
+            let permits = NonZeroU32::new(of).expect("there are permits");
+            let lock = Semaphore::new(session, name, permits).expect("a good name");
+            let held = match how {
+                0 => lock.try_acquire().await,
+                1 => lock.acquire_within(limit).await,
+                _ => lock.acquire().await,
+            };
+            (held, Mode::Permit { of })
+        }
+        Kind::Multi => {
+            let mut names = vec![format!("{name}/a"), format!("{name}/b"), format!("{name}/c")];
+            names.remove(dice.below(3) as usize);
+            if dice.chance(500) {
+                names.reverse();
+            }
+            let lock = MultiLock::new(session, names).expect("good names");
+            let held = match how {
+                0 => lock.try_lock().await,
+                1 => lock.lock_within(limit).await,
+                _ => lock.lock().await,
+            };
+            (held, Mode::Exclusive)
+        }
+    }
+}
+
+/// Looks at an election from its first moment to its last.
+pub fn observer(name: &'static str) -> Script {
+    Box::new(move |stage| {
+        Box::pin(async move {
+            let mut seen =
+                Observer::open_on(&stage.host, &stage.engine, name).expect("a good name");
+            let observer = stage.notes.open().seen.begins(name);
+            loop {
+                let sight = tokio::select! {
+                    biased;
+                    sight = seen.next() => sight,
+                    () = stage.told_to_rest() => break,
+                };
+                let Ok((revision, sight)) = sight else { break };
+                stage.log(|| format!("sees {sight:?} at {revision}"));
+                if stage.canary == Some(Canary::BlindObservers)
+                    && stage.host.seed().is_multiple_of(8)
+                {
+                    continue;
+                }
+                stage.notes.open().seen.sees(observer, revision, sight);
+            }
+        })
+    })
+}
+
+/// Does work whenever it leads, as the elector has it.
+pub fn elector(name: &'static str, lease: Duration) -> Script {
+    Box::new(move |stage| {
+        Box::pin(async move {
+            let mut config = ElectorConfig::new(name).expect("a good name");
+            config.identity.clone_from(&stage.identity);
+            config.lease_duration = lease;
+            config.renew_deadline = lease * 2 / 3;
+            config.retry_period = lease / 6;
+            config.host = Some(Arc::clone(&stage.host));
+            let elector = LeaderElector::new(stage.engine.clone(), config).expect("good settings");
+            let stops = async {
+                stage.told_to_rest().await;
+                elector.stop();
+                std::future::pending::<()>().await;
+            };
+            let works = elector.run(async |scope| {
+                let token = scope.token();
+                stage.log(|| format!("works for {name} with token {token}"));
+                stage.count("worked");
+                let until = || None;
+                let belief = Belief {
+                    program: stage.program,
+                    name: name.to_owned(),
+                    mode: Mode::Exclusive,
+                    token,
+                    slot: None,
+                    session: None,
+                    strict: true,
+                    until: Box::new(until),
+                };
+                let beliefs = vec![stage.notes.open().holders.believes(belief)];
+                let _believing = Believing { notes: stage.notes.clone(), beliefs };
+                let mut dice = Dice::new(stage.host.seed());
+                for _ in 0..dice.between(1, 12) {
+                    if scope.run(stage.pause(&mut dice, 5, 150)).await.is_err() {
+                        stage.count("cancelled");
+                        break;
+                    }
+                }
+                ControlFlow::<()>::Continue(())
+            });
+            tokio::select! {
+                biased;
+                _ = works => {}
+                () = stops => {}
+            }
+        })
+    })
+}

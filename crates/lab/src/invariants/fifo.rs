@@ -1,5 +1,5 @@
 //! First come, first served: whoever joins stands behind everybody who came before with the same priority
-//! or a higher one.
+//! or a higher one and is fit to lead.
 
 use tenure_replica::{
     State,
@@ -28,7 +28,7 @@ pub fn judge(command: &Command, before: &State, after: &State, counts: &mut Coun
             line.places().iter().skip_while(|place| place.key != own.key).skip(1).find(|place| {
                 let there =
                     old.is_some_and(|line| line.places().iter().any(|p| p.key == place.key));
-                there && place.priority() >= own.priority()
+                there && !place.unhealthy && place.priority() >= own.priority()
             });
         must!(overtaken.is_none(), "{session} joined {name:?} before {overtaken:?}: {own:?}");
     }

@@ -446,7 +446,8 @@ impl Queues {
                 };
                 let mut place = Arc::new(told);
                 if Canary::TokenReused.sings()
-                    && let Some(before) = line.tenures().filter(|tenure| tenure.end.is_some()).last()
+                    && let Some(before) =
+                        line.tenures().filter(|tenure| tenure.end.is_some()).last()
                 {
                     Arc::make_mut(&mut place).created = before.token;
                 }

@@ -48,8 +48,10 @@ fn play(
     if let Some(scenario) = scenario(name) {
         failure::when_it_fails(&run, script);
         let world = scenario.tell(seed, script, trace(form)).map_err(usage)?;
-        let virtual_s = world.now().since_start().as_secs_f64();
-        return tell_scenario(&run, virtual_s, &world.counts, form, format);
+        let (virtual_s, counts) = (world.now().since_start().as_secs_f64(), world.counts.clone());
+        // With it goes the trace, whose last lines stand before the result.
+        drop(world);
+        return tell_scenario(&run, virtual_s, &counts, form, format);
     }
     let names: Vec<&str> = algorithms::SCENARIOS
         .iter()

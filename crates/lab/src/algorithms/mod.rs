@@ -14,6 +14,7 @@ mod kubernetes;
 mod lease;
 mod paxos;
 mod ping;
+mod raft;
 mod redis;
 mod redlock;
 mod ring;
@@ -67,6 +68,11 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &flp::FLP,
     &flp::BEN_OR,
     &ping::PING,
+    &raft::RAFT,
+    &raft::RAFT_PAPER,
+    &raft::RAFT_KRAFT,
+    &raft::RAFT_NO_PREVOTE,
+    &raft::RAFT_FIXED_TIMEOUTS,
     &cas_lock::CAS_LOCK_ERROR,
     &cas_lock::CAS_LOCK,
     &cas_lock::CAS_LOCK_WATCH,
@@ -105,6 +111,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     paxos::SCENARIOS,
     flp::SCENARIOS,
     ping::SCENARIOS,
+    raft::SCENARIOS,
     cas_lock::SCENARIOS,
     cas_only::SCENARIOS,
     lease::SCENARIOS,

@@ -22,6 +22,7 @@ mod scenario;
 mod singleton;
 mod standing_in_line;
 mod store;
+mod tenure;
 mod wall_clock;
 
 use std::time::Duration;
@@ -100,6 +101,7 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &kubernetes::KUBERNETES,
     &kubernetes::KUBERNETES_MIXED,
     &wall_clock::DYNAMODB,
+    &tenure::TENURE,
 ];
 
 /// All stories, by algorithm.
@@ -122,6 +124,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     redlock::SCENARIOS,
     kubernetes::SCENARIOS,
     wall_clock::DYNAMODB_SCENARIOS,
+    tenure::SCENARIOS,
 ];
 
 /// The algorithm of that name.

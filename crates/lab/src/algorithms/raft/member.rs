@@ -1,19 +1,12 @@
-//! The house of a replica on the stage: a disk that takes its time, messages, and the clock.
-//!
-//! Nobody asks these replicas for anything, so there are no answers to give, and the log stays so short
-//! that nobody needs a snapshot.
+//! A replica that nobody asks for anything: it elects, or is elected.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use tenure_api::{Member as Listed, MemberId, Term};
-use tenure_replica::{Config, Effects, Input, Message, Moment, Notice, RaftKind, Replica, Role};
+use tenure_api::{MemberId, Term};
+use tenure_replica::{Effects, Input, Message, Moment, Notice, RaftKind, Role};
 
-use super::super::Setup;
-use crate::{
-    cluster::disk::Disk,
-    engine::{Counts, us},
-    stage::{Gate, NodeId, Part, Play, Program, Scene, Stage, View, Word},
-};
+use super::{super::Setup, house::House};
+use crate::stage::{Gate, NodeId, Part, Play, Program, Scene, Stage, View, Word};
 
 /// A leader is deposed only if it has lost the majority.
 pub(super) const IN_TOUCH: &str = "who hears from a majority stays in office";
@@ -31,7 +24,7 @@ pub(super) struct Preset {
 }
 
 #[derive(Clone, Debug)]
-struct Say(Message);
+pub(in crate::algorithms) struct Say(pub(in crate::algorithms) Message);
 
 impl fmt::Display for Say {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,20 +78,9 @@ impl Say {
     }
 }
 
-/// Members are numbered from 1, processes of the stage from 0.
-fn id(of: NodeId) -> MemberId {
-    MemberId(of + 1)
-}
-
-fn node(of: MemberId) -> NodeId {
-    of.0 - 1
-}
-
 struct Member {
-    config: Config,
+    house: House,
     hears_of_ends: bool,
-    disk: Disk,
-    replica: Option<Replica>,
     role: Role,
     term: Term,
     leader: Option<MemberId>,
@@ -111,15 +93,13 @@ struct Member {
 impl Member {
     /// One round of the replica's loop.
     fn call(&mut self, inputs: Vec<Input>, scene: &mut Scene<'_, Say>) {
-        let Some(replica) = self.replica.as_mut() else { return };
-        let effects = replica.handle(scene.now(), inputs);
-        assert_eq!(effects.fatal, None, "nobody is removed here, and nothing damages the log");
-        let status = replica.status();
+        let effects = self.house.call(inputs, scene);
+        let status = self.house.replica().expect("it was just called").status();
         self.notice(&effects, scene);
         let before = (self.role, self.term);
         (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
         self.judge(before, scene);
-        self.carry_out(effects, scene);
+        self.house.carry_out(effects, scene, Say);
     }
 
     fn notice(&mut self, effects: &Effects, scene: &mut Scene<'_, Say>) {
@@ -142,7 +122,7 @@ impl Member {
         }
         if role == Role::Leader {
             scene.step_down();
-            let (now, patience) = (scene.now(), self.config.election_timeout);
+            let (now, patience) = (scene.now(), self.house.config().election_timeout);
             let lately = self.answered.values().filter(|at| now.since(**at) < patience).count();
             if self.term > term && lately + 1 >= scene.majority() {
                 let how = format!("the leader of term {term} was deposed by term {}", self.term);
@@ -157,35 +137,11 @@ impl Member {
             scene.lead(Some(self.term.0));
         }
     }
-
-    fn carry_out(&mut self, effects: Effects, scene: &mut Scene<'_, Say>) {
-        for persist in effects.persist {
-            self.disk.submit(persist);
-        }
-        self.write_on(scene);
-        for (to, message) in effects.messages {
-            scene.send(node(to), Say(message));
-        }
-        let wait = effects.wake_at.since(scene.now()).max(us(20));
-        scene.alarm("wake", wait);
-    }
-
-    /// Begins the next flush if the disk is free.
-    fn write_on(&mut self, scene: &mut Scene<'_, Say>) {
-        if self.disk.begin() {
-            let (low, high) = self.disk.flush;
-            let takes = scene.dice().duration(low, high);
-            scene.alarm("flush", takes);
-        }
-    }
 }
 
 impl Program<Say> for Member {
     fn start(&mut self, scene: &mut Scene<'_, Say>) {
-        // What was not flushed is gone, or only some of it is.
-        self.disk.crash(scene.dice(), &mut Counts::default());
-        let recovered = self.disk.recover();
-        self.replica = Some(Replica::new(scene.now(), self.config.clone(), recovered));
+        self.house.start(scene);
         (self.role, self.term, self.leader) = (Role::Follower, Term(0), None);
         self.answered.clear();
         self.resumed = None;
@@ -194,7 +150,7 @@ impl Program<Say> for Member {
 
     fn receive(&mut self, from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
         let answers = word.answers(self.term);
-        self.call(vec![Input::Message(id(from), word.0)], scene);
+        self.call(vec![Input::Message(self.house.id(from), word.0)], scene);
         // What piled up while it stood still says nothing of who is in touch with it now.
         if answers && self.resumed != Some(scene.now()) {
             self.answered.insert(from, scene.now());
@@ -202,24 +158,19 @@ impl Program<Say> for Member {
     }
 
     fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
-        if alarm == "flush" {
-            let written = self.disk.flushed();
-            let inputs = written.into_iter().map(Input::Persisted).collect();
-            self.call(inputs, scene);
-        } else {
-            self.call(vec![Input::Wake], scene);
-        }
+        let inputs = self.house.ring(alarm);
+        self.call(inputs, scene);
     }
 
     fn opened(&mut self, to: NodeId, scene: &mut Scene<'_, Say>) {
         if self.hears_of_ends {
-            self.call(vec![Input::Connected(id(to))], scene);
+            self.call(vec![Input::Connected(self.house.id(to))], scene);
         }
     }
 
     fn closed(&mut self, by: NodeId, scene: &mut Scene<'_, Say>) {
         if self.hears_of_ends {
-            self.call(vec![Input::Lost(id(by))], scene);
+            self.call(vec![Input::Lost(self.house.id(by))], scene);
         }
     }
 
@@ -229,37 +180,25 @@ impl Program<Say> for Member {
             Role::Candidate => Part::Candidate,
             Role::Leader => Part::Leader,
         };
-        View::new(part).term(self.term.0).leader(self.leader.map(node))
+        View::new(part).term(self.term.0).leader(self.leader.map(|leader| self.house.node(leader)))
     }
 }
 
 pub(super) fn cast(setup: &Setup, preset: &'static Preset) -> Box<dyn Play> {
     let mut stage = Stage::new(setup.seed, Gate::Tokens);
     stage.connections = true;
-    let numbers = 0..setup.contenders as NodeId;
-    let listed = |of: NodeId| Listed {
-        id: id(of),
-        name: String::new(),
-        peer_urls: vec![],
-        client_urls: vec![],
-        is_learner: false,
-    };
-    let members: Vec<Listed> = numbers.clone().map(listed).collect();
-    for number in numbers {
-        let mut config = Config::new(id(number), members.clone());
+    for number in 0..setup.contenders as NodeId {
+        let mut house = House::new(number, 0, setup.contenders);
+        let config = house.config();
         config.seed = setup.seed;
         config.tick = preset.tick;
         config.heartbeat = preset.heartbeat;
         config.election_timeout = preset.election_timeout;
         config.pre_vote = preset.pre_vote;
         config.random_timeouts = preset.random_timeouts;
-        // Nothing but elections is looked at here; the cluster's own scenarios do the rest.
-        config.audit_interval = Duration::ZERO;
         stage.contender(Member {
-            config,
+            house,
             hears_of_ends: preset.hears_of_ends,
-            disk: Disk::default(),
-            replica: None,
             role: Role::Follower,
             term: Term(0),
             leader: None,

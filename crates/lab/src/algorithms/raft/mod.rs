@@ -4,9 +4,10 @@
 //! everybody has one vote a term, and a majority makes a leader. A leader that does not hear from a
 //! majority steps down, and who would not win an election does not begin one (pre-vote).
 //!
-//! [`member`] plays the house of a replica; the stories are here. Besides what we ship there are the
+//! [`house`] is the house of a replica, and [`member`] lives in it; the stories are here. Besides what we ship there are the
 //! timeouts of others, and Raft without one of its parts, to show what that part is for.
 
+mod house;
 mod member;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ mod tests;
 use std::time::Duration;
 
 use self::member::{IN_TOUCH, Preset, cast};
+pub(super) use self::{house::House, member::Say};
 use super::{Algorithm, Scenario};
 use crate::{engine::ms, stage::Promise};
 

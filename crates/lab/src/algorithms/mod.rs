@@ -14,6 +14,7 @@ mod kubernetes;
 mod lease;
 mod paxos;
 mod ping;
+mod raft;
 mod redis;
 mod redlock;
 mod ring;
@@ -21,6 +22,7 @@ mod scenario;
 mod singleton;
 mod standing_in_line;
 mod store;
+mod tenure;
 mod wall_clock;
 
 use std::time::Duration;
@@ -67,6 +69,11 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &flp::FLP,
     &flp::BEN_OR,
     &ping::PING,
+    &raft::RAFT,
+    &raft::RAFT_PAPER,
+    &raft::RAFT_KRAFT,
+    &raft::RAFT_NO_PREVOTE,
+    &raft::RAFT_FIXED_TIMEOUTS,
     &cas_lock::CAS_LOCK_ERROR,
     &cas_lock::CAS_LOCK,
     &cas_lock::CAS_LOCK_WATCH,
@@ -94,6 +101,7 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &kubernetes::KUBERNETES,
     &kubernetes::KUBERNETES_MIXED,
     &wall_clock::DYNAMODB,
+    &tenure::TENURE,
 ];
 
 /// All stories, by algorithm.
@@ -105,6 +113,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     paxos::SCENARIOS,
     flp::SCENARIOS,
     ping::SCENARIOS,
+    raft::SCENARIOS,
     cas_lock::SCENARIOS,
     cas_only::SCENARIOS,
     lease::SCENARIOS,
@@ -115,6 +124,7 @@ pub const SCENARIOS: &[&[Scenario]] = &[
     redlock::SCENARIOS,
     kubernetes::SCENARIOS,
     wall_clock::DYNAMODB_SCENARIOS,
+    tenure::SCENARIOS,
 ];
 
 /// The algorithm of that name.

@@ -41,6 +41,7 @@ pub(crate) struct Setup {
     pub(crate) heartbeat_ticks: usize,
     pub(crate) election_ticks: usize,
     pub(crate) pre_vote: bool,
+    pub(crate) random_timeouts: bool,
 }
 
 /// What this member is at the moment.
@@ -421,7 +422,8 @@ impl Consensus {
         let dice = [self.setup.seed, self.setup.me.0, self.node.raft.term, self.campaigns]
             .into_iter()
             .fold(0, |dice, number| mix(dice ^ number));
-        let timeout = election + dice as usize % election;
+        let more = if self.setup.random_timeouts { dice as usize % election } else { 0 };
+        let timeout = election + more;
         if self.node.raft.randomized_election_timeout() != timeout {
             self.node.raft.set_randomized_election_timeout(timeout);
         }

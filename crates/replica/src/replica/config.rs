@@ -34,6 +34,9 @@ pub struct Config {
     pub election_timeout: Duration,
     /// Ask whether an election could be won before starting one.
     pub pre_vote: bool,
+    /// Wait for one to two election timeouts, by chance, before an election. Without it all wait equally
+    /// long and split the vote again and again: only to show that.
+    pub random_timeouts: bool,
     /// How long a request may take before its outcome counts as unknown.
     pub request_timeout: Duration,
     /// Log entries after which a snapshot is taken, whatever their size.
@@ -70,6 +73,7 @@ impl Config {
             heartbeat: Duration::from_millis(50),
             election_timeout,
             pre_vote: true,
+            random_timeouts: true,
             request_timeout: Duration::from_secs(5) + 2 * election_timeout,
             snapshot_entries: 100_000,
             snapshot_bytes_min: 32 << 20,

@@ -111,6 +111,7 @@ impl Replica {
             heartbeat_ticks: config.heartbeat_ticks(),
             election_ticks: config.election_ticks(),
             pre_vote: config.pre_vote,
+            random_timeouts: config.random_timeouts,
         };
         let raft = Consensus::new(setup, &start, recovered.hard_state, recovered.entries);
         let mut replica = Replica {

@@ -1,0 +1,71 @@
+//! What the stories say beyond their promises: how long it takes, and how often it happens.
+
+use std::{ops::Range, time::Duration};
+
+use super::SCENARIOS;
+use crate::{
+    algorithms::Outcome,
+    engine::{Trace, ms},
+};
+
+fn play(name: &str) -> impl Iterator<Item = (u64, Outcome)> {
+    let story = SCENARIOS.iter().find(|story| story.name == name).unwrap();
+    (1..=20).map(|seed| (seed, story.play(seed, None, Trace::default()).unwrap()))
+}
+
+/// How long nobody led after the first leader.
+fn vacancy(outcome: &Outcome) -> Duration {
+    let [first, second, ..] = &outcome.ledger.tenures[..] else { panic!("nobody took over") };
+    second.from.since(first.until.unwrap())
+}
+
+fn takes_over_within(name: &str, span: Range<Duration>) {
+    for (seed, outcome) in play(name) {
+        let vacancy = vacancy(&outcome);
+        assert!(span.contains(&vacancy), "{name} --seed {seed}: {vacancy:?}");
+    }
+}
+
+#[test]
+fn who_hears_of_the_end_takes_over_within_milliseconds() {
+    takes_over_within("raft-crash", ms(0)..ms(20));
+}
+
+#[test]
+fn who_waits_takes_over_after_the_shortest_timeout() {
+    // The last heartbeat came up to 50 ms before the end; votes take a few milliseconds.
+    takes_over_within("raft-paper-crash", ms(100)..ms(305));
+    takes_over_within("raft-no-prevote-crash", ms(100)..ms(305));
+    // And here up to 2 s before.
+    takes_over_within("raft-kraft-crash", ms(7_000)..ms(18_050));
+}
+
+#[test]
+fn a_leader_that_is_cut_off_or_stood_still_writes_in_vain() {
+    for name in ["raft-partition", "raft-pause"] {
+        for (seed, outcome) in play(name) {
+            assert!(outcome.ledger.writes_refused > 0, "{name} --seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_member_that_comes_and_goes_deposes_leaders_only_without_pre_vote() {
+    for (seed, outcome) in play("raft-flapping") {
+        assert_eq!(outcome.ledger.tenures.len(), 1, "raft-flapping --seed {seed}");
+    }
+    for (seed, outcome) in play("raft-no-prevote-flapping") {
+        let tenures = outcome.ledger.tenures.len();
+        assert!(tenures > 5, "raft-no-prevote-flapping --seed {seed}: {tenures} tenures");
+    }
+}
+
+#[test]
+fn without_chance_the_vote_is_split_again_and_again() {
+    for (seed, outcome) in play("raft-fixed-timeouts-split") {
+        let asked = outcome.ledger.words["request vote"];
+        // Four members ask three others, every 150 ms for 7 s.
+        assert!(asked > 4 * 3 * 40, "raft-fixed-timeouts-split --seed {seed}: asked {asked} times");
+        assert_eq!(outcome.ledger.tenures.len(), 1, "raft-fixed-timeouts-split --seed {seed}");
+    }
+}

@@ -1,6 +1,6 @@
 //! One run: a story of an algorithm, or a scenario of the shipped replica.
 
-use std::io::{BufWriter, Read, Write, stdout};
+use std::io::{Read, Write, stdout};
 use std::path::Path;
 
 use anyhow::Context;
@@ -83,9 +83,9 @@ fn read(path: &Path) -> anyhow::Result<Script> {
 /// Writes lines to stdout as they come. Who does not want to read on closes the pipe.
 fn trace(form: Option<TraceForm>) -> Trace {
     let Some(form) = form else { return Trace::default() };
-    let mut out = BufWriter::new(stdout());
+    // Line by line: a run that fails ends its process, and its last lines are those that matter.
     Trace::told_to(form.into(), move |line| {
-        if writeln!(out, "{line}").is_err() {
+        if writeln!(stdout(), "{line}").is_err() {
             std::process::exit(i32::from(Exit::Done.code()));
         }
     })

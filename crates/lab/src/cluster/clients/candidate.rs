@@ -391,7 +391,11 @@ impl Client for Candidate {
                 Command::Line(LineCommand::Ask { ask, .. }),
                 Ok(Reply::Wrote(Outcome::Line(done))),
             ) => {
-                self.did(me, world, ask, done);
+                // It has closed its session since, or turned to another member: what it asked for was done,
+                // but makes it lead no more.
+                if self.attached.is_some() {
+                    self.did(me, world, ask, done);
+                }
                 ms(10)
             }
             (Command::Txn(_), Ok(Reply::Wrote(Outcome::Txn(done)))) => {

@@ -1,5 +1,5 @@
-//! Nobody is told that it holds a place which is gone, or that it is not first: what a member says of a
-//! place is so in its own state when it says it.
+//! Nobody is told that it holds a place that never led, or that a place is gone which is there: what a member
+//! says of a place is so in its own state when it says it, or was a moment before.
 
 use bytes::Bytes;
 use tenure_api::Revision;
@@ -22,7 +22,12 @@ pub fn judge(
     let place = state.queues.line(name).and_then(|line| line.place(created, key));
     match news {
         LineNews::Held => {
-            let holds = place.is_some_and(|place| place.told && place.holds());
+            // A member that catches up may have come to the end of that tenure in the same breath.
+            let led = || {
+                let line = state.queues.line(name);
+                line.is_some_and(|line| line.tenures().any(|tenure| tenure.token == created))
+            };
+            let holds = place.map_or_else(led, |place| place.told && place.holds());
             must!(holds, "m{member} says that {key:?} of {created} leads, but it is {place:?}");
         }
         LineNews::Gone(_) => {

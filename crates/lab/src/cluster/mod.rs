@@ -2,12 +2,12 @@
 //!
 //! The machines are the shipped [`Replica`](tenure_replica::Replica)s, unchanged. Everything around
 //! them is made here: a [`Net`](net::Net) that delays, loses, repeats and cuts; a [`Disk`](disk::Disk)
-//! that forgets what was not flushed when its member crashes; an [`Agenda`](agenda::Agenda) that is the
+//! that forgets what was not flushed when its member crashes; an [`Agenda`](crate::engine::Agenda) that is the
 //! only clock; [`clients`] that ask; [`faults`] that interfere. All chance comes from one
-//! [`Dice`](dice::Dice), nothing iterates an unordered map, so the same seed gives the same run, byte
+//! [`Dice`](crate::engine::Dice), nothing iterates an unordered map, so the same seed gives the same run, byte
 //! for byte.
 //!
-//! What may never happen is written down in [`invariants`], one file each, and judged after every
+//! What may never happen is written down in [`invariants`](crate::invariants), one file each, and judged after every
 //! single call of a machine against the [`Truth`](truth::Truth): what the cluster has agreed on, as seen
 //! from outside.
 

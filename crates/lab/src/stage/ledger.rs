@@ -19,7 +19,7 @@ pub struct Tenure {
     pub wrote: bool,
 }
 
-/// Everything that was counted since the start, or since the last [`Ledger::mark`].
+/// Everything that was counted since the start, or since it was last marked.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// Since when it counts.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Algorithm, Setup};
 use crate::{
-    engine::{Counts, Event, Trace},
+    engine::{Counts, Trace},
     faults::Script,
     stage::{Ledger, Promise, Verdict},
 };
@@ -95,20 +95,5 @@ impl Scenario {
             surprises.push(format!("only {struck} of {} blows fell", script.steps.len()));
         }
         surprises
-    }
-}
-
-impl Outcome {
-    /// What came of it, as a last line for the story.
-    pub fn event(&self) -> Event {
-        let broken = self.verdicts.iter().filter(|verdict| !verdict.is_kept()).count();
-        Event::new(
-            "end",
-            format!(
-                "{} of {} promises were kept",
-                self.verdicts.len() - broken,
-                self.verdicts.len()
-            ),
-        )
     }
 }

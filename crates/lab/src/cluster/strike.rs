@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     engine::{Event, Weather, ms},
-    faults::{Action, Script, Step, Who},
+    faults::{Action, Clears, Flapping, Script, Step, Who, across, between, spoil},
 };
 
 /// A link that flaps changes so often.
@@ -43,15 +43,9 @@ pub enum Undo {
     Unfill(Number),
     Fast(Number),
     TrueClock(Number, i64),
-    FairWeather(fn(&mut Weather)),
+    FairWeather(Clears),
     SnapshotsSucceed,
-    /// Cut or mended in turn, for as long as it lasts.
-    Flap {
-        a: Number,
-        b: Number,
-        cut: bool,
-        left: Duration,
-    },
+    Flap(Flapping),
 }
 
 impl World {
@@ -125,8 +119,8 @@ impl World {
                 self.counts.count("split");
             }
             Action::Flap(a, b) => {
-                for (a, b) in self.between(a, b, false) {
-                    self.undo(Undo::Flap { a, b, cut: true, left: lasts });
+                for ends in self.between(a, b, false) {
+                    self.undo(Undo::Flap(Flapping { ends, cuts: true, every: FLAP, left: lasts }));
                 }
                 self.counts.count("flap");
             }
@@ -135,7 +129,12 @@ impl World {
                 self.counts.count("reset");
             }
             Action::Lose(_) | Action::Duplicate(_) | Action::Reorder(_) | Action::Delay(..) => {
-                self.spoil_weather(action, lasts);
+                if matches!(action, Action::Delay(..)) {
+                    self.counts.count("delay");
+                }
+                if let Some(clears) = spoil(&mut self.net.links.weather, action) {
+                    self.agenda.after(lasts, Happening::Undo(Undo::FairWeather(clears)));
+                }
             }
             Action::ClockJumps(who, by) => {
                 self.whom(who).into_iter().for_each(|one| self.member_mut(one).clock.jump(*by));
@@ -167,34 +166,6 @@ impl World {
             }
             Action::Heal => self.mend_everything(),
         }
-    }
-
-    fn spoil_weather(&mut self, action: &Action, lasts: Duration) {
-        let weather = &mut self.net.links.weather;
-        let end: fn(&mut Weather) = match action {
-            Action::Lose(share) => {
-                weather.loss = *share;
-                |weather| weather.loss = 0
-            }
-            Action::Duplicate(share) => {
-                weather.duplicates = *share;
-                |weather| weather.duplicates = 0
-            }
-            Action::Reorder(share) => {
-                weather.reordered = *share;
-                |weather| weather.reordered = 0
-            }
-            Action::Delay(low, high) => {
-                (weather.delay_min, weather.delay_max) = (*low, *high);
-                self.counts.count("delay");
-                |weather| {
-                    let fair = Weather::default();
-                    (weather.delay_min, weather.delay_max) = (fair.delay_min, fair.delay_max);
-                }
-            }
-            _ => return,
-        };
-        self.agenda.after(lasts, Happening::Undo(Undo::FairWeather(end)));
     }
 
     fn spoil_disk(&mut self, action: &Action, lasts: Duration) {
@@ -236,13 +207,7 @@ impl World {
             group.iter().filter_map(|name| number(name)).collect()
         };
         let groups: Vec<Vec<Number>> = groups.iter().map(numbers).collect();
-        let mut links = vec![];
-        for (at, group) in groups.iter().enumerate() {
-            for other in groups[at + 1..].iter().flatten() {
-                links.extend(group.iter().flat_map(|one| [(*one, *other), (*other, *one)]));
-            }
-        }
-        self.cut(links, lasts);
+        self.cut(across(&groups), lasts);
     }
 
     /// Those whom a name means now, as far as there are any.
@@ -257,10 +222,7 @@ impl World {
     }
 
     fn between(&self, a: &Who, b: &Who, both: bool) -> Vec<(Number, Number)> {
-        let others = self.whom(b);
-        let pairs = self.whom(a).into_iter().flat_map(|a| others.iter().map(move |b| (a, *b)));
-        let pairs = pairs.filter(|(a, b)| a != b);
-        pairs.flat_map(|(a, b)| if both { vec![(a, b), (b, a)] } else { vec![(a, b)] }).collect()
+        between(&self.whom(a), &self.whom(b), both)
     }
 
     pub fn hand_over(&mut self, number: Number) {
@@ -313,17 +275,11 @@ impl World {
             }
             Undo::FairWeather(end) => end(&mut self.net.links.weather),
             Undo::SnapshotsSucceed => self.snapshot_failures = 0,
-            Undo::Flap { a, b, cut, left } => {
-                for (from, to) in [(a, b), (b, a)] {
-                    if cut {
-                        self.net.links.cut(from, to);
-                    } else {
-                        self.net.links.mend(from, to);
-                    }
-                }
-                let left = left.saturating_sub(FLAP);
-                if cut || !left.is_zero() && self.rough {
-                    self.agenda.after(FLAP, Happening::Undo(Undo::Flap { a, b, cut: !cut, left }));
+            Undo::Flap(flapping) => {
+                let next = flapping.turn(&mut self.net.links);
+                // When all is well it is mended once more, and stays so.
+                if let Some(next) = next.filter(|next| self.rough || !next.cuts) {
+                    self.agenda.after(FLAP, Happening::Undo(Undo::Flap(next)));
                 }
             }
         }

@@ -3,18 +3,36 @@
 //! The claims are those of the documents that this project began with; `from` names the document. A claim
 //! that the measurement does not bear out is reported with the reason, as far as it is known.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use super::{Row, Sides};
+use crate::{algorithms::scenario, engine::Trace, stage::Promise};
 
 /// A claim that was not borne out.
 #[derive(Clone, Debug)]
 pub struct Disagreement {
     pub claim: &'static str,
     pub from: &'static str,
-    /// What was measured.
-    pub found: String,
+    pub found: Finding,
     pub why: &'static str,
+}
+
+/// What speaks against a claim.
+#[derive(Clone, Debug)]
+pub enum Finding {
+    /// It was measured, here and now.
+    Measured(String),
+    /// It is no question of measuring: the software in question says so itself.
+    Documented(&'static str),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Measured(what) => write!(f, "measured: {what}"),
+            Finding::Documented(what) => write!(f, "documented: {what}"),
+        }
+    }
 }
 
 struct Claim {
@@ -22,23 +40,34 @@ struct Claim {
     claim: &'static str,
     from: &'static str,
     /// What contradicts it, if anything does.
-    contradicted: fn(&Row) -> Option<String>,
+    contradicted: fn(&Row) -> Option<Finding>,
     why: &'static str,
 }
 
-fn within(found: Option<Duration>, low_ms: u64, high_ms: u64) -> Option<String> {
+fn within(found: Option<Duration>, low_ms: u64, high_ms: u64) -> Option<Finding> {
     let found = found?;
     let range = Duration::from_millis(low_ms)..=Duration::from_millis(high_ms);
-    (!range.contains(&found)).then(|| format!("{:.2} s", found.as_secs_f64()))
+    let text = format!("{:.2} s", found.as_secs_f64());
+    (!range.contains(&found)).then_some(Finding::Measured(text))
 }
 
-fn grows(row: &Row, low: f64, high: f64) -> Option<String> {
+fn grows(row: &Row, low: f64, high: f64) -> Option<Finding> {
     let growth = row.growth?;
-    (!(low..=high).contains(&growth)).then(|| format!("messages grow as n^{growth:.1}"))
+    let text = format!("messages grow as n^{growth:.1}");
+    (!(low..=high).contains(&growth)).then_some(Finding::Measured(text))
 }
 
-fn leads(row: &Row, sides: Sides) -> Option<String> {
-    (row.sides != sides).then(|| format!("leads in a partition: {}", row.sides.name()))
+fn leads(row: &Row, sides: Sides) -> Option<Finding> {
+    let text = format!("leads in a partition: {}", row.sides.name());
+    (row.sides != sides).then_some(Finding::Measured(text))
+}
+
+/// How a story broke a promise, if it did when it was played just now.
+fn story(name: &str, promise: Promise) -> Option<Finding> {
+    let outcome = scenario(name)?.play(1, None, Trace::default()).ok()?;
+    let broken = outcome.verdicts.into_iter().find(|verdict| verdict.promise == promise)?;
+    let (_, how) = broken.breach?;
+    Some(Finding::Measured(format!("{how} (tenure lab run {name})")))
 }
 
 const CLAIMS: &[Claim] = &[
@@ -99,7 +128,7 @@ const CLAIMS: &[Claim] = &[
         algorithm: "etcd-recipe",
         claim: "the revision in the header of a lease's grant is a fencing token",
         from: "002 (fencing values of ZooKeeper and etcd)",
-        contradicted: |_| Some("see the story etcd-recipe-grant-revision".into()),
+        contradicted: |_| story("etcd-recipe-grant-revision", Promise::TokensGrow),
         why: "a grant takes no revision, so two leases can have the same; and who was granted first need not \
               be first in line. The create revision of the candidate's key is one",
     },
@@ -108,9 +137,10 @@ const CLAIMS: &[Claim] = &[
         claim: "etcd's election timeout is 100–500 ms with a heartbeat of 100 ms by default",
         from: "000 (split vote and randomised timeouts)",
         contradicted: |_| {
-            Some("etcd 3.5: --election-timeout 1000 ms, --heartbeat-interval 100 ms".into())
+            let defaults = "etcd 3.5: --election-timeout 1000 ms, --heartbeat-interval 100 ms";
+            Some(Finding::Documented(defaults))
         },
-        why: "its defaults are ten heartbeats; a timeout of one heartbeat would end a leader's term with \
+        why: "its defaults are ten heartbeats; a timeout of one heartbeat would have members campaign with \
               every message that is late",
     },
     Claim {
@@ -132,7 +162,8 @@ const CLAIMS: &[Claim] = &[
         claim: "a lock can be taken in the minority: AP",
         from: "000 (CAP position)",
         contradicted: |row| {
-            (row.sides == Sides::OnlyMajority).then(|| "the minority takes none".into())
+            let none = Finding::Measured("the minority takes none".into());
+            (row.sides == Sides::OnlyMajority).then_some(none)
         },
         why: "only whoever reaches a primary can take it; there are two holders when a replica is promoted",
     },

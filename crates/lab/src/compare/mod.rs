@@ -7,12 +7,12 @@
 //! | churn | the leader dies again and again, and comes back | who wins how often |
 //! | partition | the leader and whoever is with the smaller half are cut off | who leads on which side, and for how long two do |
 //! | pause | the leader stands still for longer than the others wait | writes that are taken though it was replaced |
-//! | skew | the leader's clock is set back, then runs slow | the same |
+//! | skew | the leader's clock is set back and runs slow, everybody else's is ahead and runs fast | the same |
 
 mod claims;
 mod experiments;
 mod table;
 
-pub use claims::{Disagreement, disagreements};
+pub use claims::{Disagreement, Finding, disagreements};
 pub use experiments::{Row, Sides, measure};
 pub use table::table;

@@ -14,11 +14,13 @@
 //! has no means for (a disk that stalls, where there are no disks).
 
 mod action;
+mod links;
 mod script;
 mod shrink;
 mod span;
 
 pub use action::{Action, BLOWS, Who};
+pub use links::{Clears, Flapping, across, between, spoil};
 pub use script::{Script, ScriptError, Step};
 pub use shrink::shrink;
 pub use span::{read_span, write_span};

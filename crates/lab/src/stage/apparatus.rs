@@ -1,16 +1,17 @@
 //! The stage itself: one agenda, one event after the other.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use serde_json::json;
 use tenure_replica::Moment;
 
 use super::{
-    Gate, Ledger, NodeId, Part, Program, Promise, STORAGE, Scene, Tenure, Verdict, View, Word,
+    Gate, Ledger, NodeId, Program, Scene, View, Word,
     adversary::Adversary,
+    judge::Record,
     node::{Delivery, Happening, Node},
     program::Wish,
-    storage::{Storage, Write},
+    storage::Storage,
 };
 use crate::{
     engine::{Agenda, Clock, Counts, Dice, Event, Links, Trace, ms},
@@ -36,16 +37,12 @@ pub struct Stage<M: Word> {
     pub(super) nodes: Vec<Node<M>>,
     pub(super) names: Vec<String>,
     pub(super) script: Vec<Step>,
-    contenders: usize,
-    storage: Storage,
+    pub(super) contenders: usize,
+    pub(super) storage: Storage,
     messages: u64,
     /// How many messages in a row led to what happens now.
-    rounds: u32,
-    /// Which terms were led by whom, and what was broken.
-    by_term: BTreeMap<u64, NodeId>,
-    token_highest: Option<u64>,
-    judged: BTreeMap<&'static str, u64>,
-    breaches: BTreeMap<&'static str, (Moment, String)>,
+    pub(super) rounds: u32,
+    pub(super) record: Record,
 }
 
 impl<M: Word> Stage<M> {
@@ -68,10 +65,7 @@ impl<M: Word> Stage<M> {
             storage: Storage::new(gate),
             messages: 0,
             rounds: 0,
-            by_term: BTreeMap::new(),
-            token_highest: None,
-            judged: BTreeMap::new(),
-            breaches: BTreeMap::new(),
+            record: Record::default(),
         }
     }
 
@@ -204,7 +198,7 @@ impl<M: Word> Stage<M> {
         self.deliver(to, what);
     }
 
-    fn deliver(&mut self, to: NodeId, what: Delivery<M>) {
+    pub(super) fn deliver(&mut self, to: NodeId, what: Delivery<M>) {
         match what {
             Delivery::Word { from, number, word, rounds } => {
                 let (name, sender) =
@@ -238,88 +232,8 @@ impl<M: Word> Stage<M> {
         }
     }
 
-    /// Whoever leads writes, every so often.
-    fn work(&mut self, node: NodeId, tenure: u64) {
-        if self.nodes[node as usize].leads != Some(tenure) {
-            return;
-        }
-        let mut may = true;
-        self.act(node, 0, |program, scene| may = program.may_write(scene));
-        let leads = self.nodes[node as usize].leads == Some(tenure);
-        if may && leads {
-            let write = Write { writer: node, tenure, token: self.nodes[node as usize].token };
-            let (storage, name) = (self.storage_id(), self.names[node as usize].clone());
-            let arrivals = self.travel(node, storage);
-            let arriving: Vec<u64> = arrivals.iter().map(|at| micros(*at)).collect();
-            self.tell(|| {
-                let token = write.token.map_or("no token".into(), |token| format!("token {token}"));
-                Event::new("write", format!("writes with {token}"))
-                    .of(name)
-                    .with("to", STORAGE)
-                    .with("token", write.token)
-                    .with("arrives", arriving)
-            });
-            for at in arrivals {
-                let what =
-                    Happening::Deliver { to: storage, life: 0, what: Delivery::Write(write) };
-                self.agenda.at(at, what);
-            }
-        }
-        if leads {
-            self.work_later(node, tenure);
-        }
-    }
-
-    fn work_later(&mut self, node: NodeId, tenure: u64) {
-        let (now, interval) = (self.now(), self.work_interval);
-        let slot = &self.nodes[node as usize];
-        let at = slot.clock.when(slot.clock.monotonic(now) + interval, now);
-        let life = slot.life;
-        self.agenda.at(at, Happening::Deliver { to: node, life, what: Delivery::Work { tenure } });
-    }
-
-    fn reach_storage(&mut self, what: Delivery<M>) {
-        let Delivery::Write(write) = what else { return };
-        let taken = self.storage.admits(write);
-        if taken {
-            self.take(write.writer, write.tenure);
-        } else {
-            self.ledger.writes_refused += 1;
-        }
-        let (writer, highest) = (self.names[write.writer as usize].clone(), self.storage.highest());
-        self.tell(|| {
-            let text = match (taken, highest) {
-                (true, _) => format!("takes the write of {writer}"),
-                (false, Some(highest)) => {
-                    format!("refuses the write of {writer}: it has seen token {highest}")
-                }
-                (false, None) => format!("refuses the write of {writer}: it has no token"),
-            };
-            Event::new("written", text)
-                .of(STORAGE)
-                .with("from", writer)
-                .with("token", write.token)
-                .with("taken", taken)
-                .with("highest", highest)
-        });
-        let life = self.nodes[write.writer as usize].life;
-        for at in self.travel(self.storage_id(), write.writer) {
-            let what = Delivery::Written(taken);
-            self.agenda.at(at, Happening::Deliver { to: write.writer, life, what });
-        }
-    }
-
-    fn take(&mut self, writer: NodeId, tenure: u64) {
-        *self.judged.entry("one_writer").or_default() += 1;
-        if self.ledger.take(tenure) {
-            let name = &self.names[writer as usize];
-            let how = format!("a write of {name} was taken after one of a later leader");
-            self.breach("one_writer", how);
-        }
-    }
-
     /// When what is sent arrives, and how often.
-    fn travel(&mut self, from: NodeId, to: NodeId) -> Vec<Moment> {
+    pub(super) fn travel(&mut self, from: NodeId, to: NodeId) -> Vec<Moment> {
         let now = self.now();
         let slow = |node: NodeId| self.nodes.get(node as usize).map_or(Duration::ZERO, |n| n.slow);
         let slow = slow(from) + slow(to);
@@ -328,7 +242,7 @@ impl<M: Word> Stage<M> {
     }
 
     /// A process acts, and what it wants is done.
-    fn act(
+    pub(super) fn act(
         &mut self,
         node: NodeId,
         rounds: u32,
@@ -375,9 +289,9 @@ impl<M: Word> Stage<M> {
             Wish::Restart(who) => self.start(who),
             Wish::Take { writer, tenure } => self.take(writer, tenure),
             Wish::Refuse => self.ledger.writes_refused += 1,
-            Wish::Kept(promise) => *self.judged.entry(promise).or_default() += 1,
+            Wish::Kept(promise) => self.record.look(promise),
             Wish::Broke(promise, how) => {
-                *self.judged.entry(promise).or_default() += 1;
+                self.record.look(promise);
                 self.breach(promise, how);
             }
         }
@@ -431,97 +345,10 @@ impl<M: Word> Stage<M> {
         self.agenda.at(at, Happening::Deliver { to: node, life, what });
     }
 
-    fn lead(&mut self, node: NodeId, token: Option<u64>) {
-        let now = self.now();
-        self.end_tenure(node);
-        let rounds = self.rounds;
-        let tenure = self.ledger.begin(Tenure {
-            who: node,
-            token,
-            from: now,
-            until: None,
-            rounds,
-            wrote: false,
-        });
-        let slot = &mut self.nodes[node as usize];
-        (slot.leads, slot.token) = (Some(tenure), token);
-        let name = slot.name.clone();
-        self.tell(|| {
-            let with = token.map_or(String::new(), |token| format!(" with token {token}"));
-            Event::new("lead", format!("leads{with}")).of(name).with("token", token)
-        });
-        self.judge_token(node, token);
-        self.count_believers();
-        self.work_later(node, tenure);
-    }
-
-    fn judge_token(&mut self, node: NodeId, token: Option<u64>) {
-        if token.is_none() {
-            return;
-        }
-        *self.judged.entry("tokens_grow").or_default() += 1;
-        if token <= self.token_highest {
-            let (name, highest) = (&self.names[node as usize], self.token_highest);
-            let how = format!("{name} leads with token {token:?} after {highest:?}");
-            self.breach("tokens_grow", how);
-        }
-        self.token_highest = self.token_highest.max(token);
-    }
-
-    fn step_down(&mut self, node: NodeId) {
-        if self.nodes[node as usize].leads.is_none() {
-            return;
-        }
-        self.end_tenure(node);
-        let name = self.names[node as usize].clone();
-        self.tell(|| Event::new("step_down", "does not lead any more").of(name));
-        self.count_believers();
-    }
-
-    fn end_tenure(&mut self, node: NodeId) {
-        let now = self.now();
-        if let Some(tenure) = self.nodes[node as usize].leads.take() {
-            self.ledger.end(tenure, now);
-        }
-    }
-
-    fn count_believers(&mut self) {
-        let now = self.now();
-        let leaders = self.leaders();
-        self.ledger.believers(now, leaders.len());
-        *self.judged.entry("one_believer").or_default() += 1;
-        if leaders.len() > 1 {
-            let names: Vec<&str> =
-                leaders.iter().map(|leader| self.names[*leader as usize].as_str()).collect();
-            let how = format!("{} believe to lead", names.join(" and "));
-            self.breach("one_believer", how);
-        }
-    }
-
-    fn breach(&mut self, promise: &'static str, how: String) {
-        let now = self.now();
-        let text = how.clone();
-        if let std::collections::btree_map::Entry::Vacant(first) = self.breaches.entry(promise) {
-            first.insert((now, how));
-            self.tell(|| Event::new("breach", format!("!! {text}")).with("promise", promise));
-        }
-    }
-
     /// Tells what a process looks like, if that has changed.
     fn show(&mut self, node: NodeId) {
-        let slot = &mut self.nodes[node as usize];
-        let view = slot.program.view();
-        if view.part == Part::Leader
-            && let Some(term) = view.term
-        {
-            *self.judged.entry("one_leader_per_term").or_default() += 1;
-            let leader = *self.by_term.entry(term).or_insert(node);
-            if leader != node {
-                let (one, other) = (&self.names[leader as usize], &self.names[node as usize]);
-                let how = format!("{one} and {other} both lead in term {term}");
-                self.breach("one_leader_per_term", how);
-            }
-        }
+        let view = self.nodes[node as usize].program.view();
+        self.judge_term(node, &view);
         let slot = &mut self.nodes[node as usize];
         if slot.shown == view {
             return;
@@ -532,101 +359,9 @@ impl<M: Word> Stage<M> {
         let who = self.names[node as usize].clone();
         self.tell(|| Event::new("state", view.text(&name)).of(who).with("state", view.json(&name)));
     }
-
-    pub(super) fn start(&mut self, node: NodeId) {
-        let slot = &mut self.nodes[node as usize];
-        if slot.up {
-            return;
-        }
-        slot.life += u64::from(slot.started);
-        (slot.up, slot.started) = (true, true);
-        slot.pauses = 0;
-        slot.waiting.clear();
-        slot.alarms.clear();
-        let (name, contends) = (slot.name.clone(), (node as usize) < self.contenders);
-        self.tell(|| Event::new("start", "starts").of(name).with("contends", contends));
-        self.act(node, 0, |program, scene| program.start(scene));
-        self.open_connections(node);
-    }
-
-    pub(super) fn crash(&mut self, node: NodeId) {
-        if !self.nodes[node as usize].up {
-            return;
-        }
-        self.end_tenure(node);
-        let slot = &mut self.nodes[node as usize];
-        slot.up = false;
-        slot.waiting.clear();
-        let name = slot.name.clone();
-        self.tell(|| Event::new("crash", "is dead").of(name));
-        self.close_connections(node);
-        self.count_believers();
-    }
-
-    pub(super) fn pause(&mut self, node: NodeId, lasts: Option<Duration>) {
-        let slot = &mut self.nodes[node as usize];
-        if !slot.up {
-            return;
-        }
-        slot.pauses += 1;
-        let (name, life) = (slot.name.clone(), slot.life);
-        self.tell(|| Event::new("pause", "stands still").of(name));
-        self.count_believers();
-        if let Some(lasts) = lasts {
-            self.agenda.after(lasts, Happening::Resume(node, life));
-        }
-    }
-
-    pub(super) fn resume(&mut self, node: NodeId, life: u64) {
-        let slot = &mut self.nodes[node as usize];
-        if !slot.up || slot.life != life || slot.pauses == 0 {
-            return;
-        }
-        slot.pauses -= 1;
-        if slot.pauses > 0 {
-            return;
-        }
-        let (name, waiting) = (slot.name.clone(), std::mem::take(&mut slot.waiting));
-        self.tell(|| Event::new("resume", "goes on").of(name));
-        self.count_believers();
-        for what in waiting {
-            self.deliver(node, what);
-        }
-    }
-
-    /// Whether promises were kept so far.
-    pub fn verdicts(&self, promises: &[Promise]) -> Vec<Verdict> {
-        promises.iter().map(|promise| self.verdict(*promise)).collect()
-    }
-
-    fn verdict(&self, promise: Promise) -> Verdict {
-        let key = match promise {
-            Promise::OneBeliever => "one_believer",
-            Promise::OneWriter => "one_writer",
-            Promise::OneLeaderPerTerm => "one_leader_per_term",
-            Promise::TokensGrow => "tokens_grow",
-            Promise::Own(name) => name,
-            Promise::SomebodyLeads => {
-                let nobody = self.leaders().is_empty();
-                let breach = nobody.then(|| (self.now(), "nobody leads".to_owned()));
-                return Verdict { promise, judged: 1, breach };
-            }
-            Promise::VacantAtMost(limit) => {
-                let longest = self.ledger.vacant_longest;
-                let how = || format!("nobody led for {}", crate::faults::write_span(longest));
-                let breach = (longest > limit).then(|| (self.now(), how()));
-                return Verdict { promise, judged: 1, breach };
-            }
-        };
-        Verdict {
-            promise,
-            judged: self.judged.get(key).copied().unwrap_or(0),
-            breach: self.breaches.get(key).cloned(),
-        }
-    }
 }
 
-fn micros(at: Moment) -> u64 {
+pub(super) fn micros(at: Moment) -> u64 {
     at.since_start().as_micros() as u64
 }
 

@@ -16,8 +16,11 @@
 mod adversary;
 mod apparatus;
 mod connections;
+mod judge;
 mod ledger;
+mod lives;
 mod node;
+mod office;
 mod play;
 mod program;
 mod promise;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{NodeId, STORAGE, Stage, Word, node::Happening};
 use crate::{
     engine::{Event, Weather, ms},
-    faults::{Action, Script, Who, write_span},
+    faults::{Action, Clears, Flapping, Script, Who, across, between, spoil, write_span},
 };
 
 /// A link that flaps changes so often.
@@ -15,15 +15,9 @@ const FLAP: Duration = ms(150);
 #[derive(Clone, Debug)]
 pub(super) enum Undo {
     Mend(Vec<(NodeId, NodeId)>),
-    FairWeather(fn(&mut Weather)),
+    FairWeather(Clears),
     Fast(NodeId),
-    /// Cut or mended in turn, for as long as it lasts.
-    Flap {
-        a: NodeId,
-        b: NodeId,
-        cut: bool,
-        left: Duration,
-    },
+    Flap(Flapping),
 }
 
 impl<M: Word> Stage<M> {
@@ -122,17 +116,17 @@ impl<M: Word> Stage<M> {
                 }
             }
             Action::Cut(a, b) => {
-                let links = self.between(&self.whom(a), &self.whom(b), true);
+                let links = between(&self.whom(a), &self.whom(b), true);
                 self.cut(links, lasts);
             }
             Action::CutOneWay(a, b) => {
-                let links = self.between(&self.whom(a), &self.whom(b), false);
+                let links = between(&self.whom(a), &self.whom(b), false);
                 self.cut(links, lasts);
             }
             Action::Isolate(who) => {
                 for node in self.whom(who) {
                     let others: Vec<NodeId> = self.everybody().filter(|o| *o != node).collect();
-                    let links = self.between(&[node], &others, true);
+                    let links = between(&[node], &others, true);
                     self.cut(links, lasts);
                 }
             }
@@ -141,41 +135,18 @@ impl<M: Word> Stage<M> {
                     .iter()
                     .map(|group| group.iter().filter_map(|name| self.number(name)).collect())
                     .collect();
-                let mut links = vec![];
-                for (at, group) in groups.iter().enumerate() {
-                    for other in &groups[at + 1..] {
-                        links.extend(self.between(group, other, true));
-                    }
-                }
-                self.cut(links, lasts);
+                self.cut(across(&groups), lasts);
             }
             Action::Flap(a, b) => {
-                for (a, b) in self.between(&self.whom(a), &self.whom(b), false) {
+                for ends in between(&self.whom(a), &self.whom(b), false) {
                     let left = lasts.unwrap_or(Duration::from_secs(3600));
-                    self.undo(Undo::Flap { a, b, cut: true, left });
+                    self.undo(Undo::Flap(Flapping { ends, cuts: true, every: FLAP, left }));
                 }
             }
-            Action::Lose(share) => {
-                self.links.weather.loss = *share;
-                self.undo_after(lasts, Undo::FairWeather(|weather| weather.loss = 0));
-            }
-            Action::Duplicate(share) => {
-                self.links.weather.duplicates = *share;
-                self.undo_after(lasts, Undo::FairWeather(|weather| weather.duplicates = 0));
-            }
-            Action::Reorder(share) => {
-                self.links.weather.reordered = *share;
-                self.undo_after(lasts, Undo::FairWeather(|weather| weather.reordered = 0));
-            }
-            Action::Delay(low, high) => {
-                (self.links.weather.delay_min, self.links.weather.delay_max) = (*low, *high);
-                self.undo_after(
-                    lasts,
-                    Undo::FairWeather(|weather| {
-                        let fair = Weather::default();
-                        (weather.delay_min, weather.delay_max) = (fair.delay_min, fair.delay_max);
-                    }),
-                );
+            Action::Lose(_) | Action::Duplicate(_) | Action::Reorder(_) | Action::Delay(..) => {
+                if let Some(clears) = spoil(&mut self.links.weather, action) {
+                    self.undo_after(lasts, Undo::FairWeather(clears));
+                }
             }
             Action::ClockJumps(who, by_us) => {
                 for node in self.whom(who) {
@@ -223,12 +194,6 @@ impl<M: Word> Stage<M> {
         self.names.iter().position(|known| known == name).map(|at| at as NodeId)
     }
 
-    fn between(&self, ones: &[NodeId], others: &[NodeId], both: bool) -> Vec<(NodeId, NodeId)> {
-        let pairs = ones.iter().flat_map(|one| others.iter().map(move |other| (*one, *other)));
-        let pairs = pairs.filter(|(one, other)| one != other);
-        pairs.flat_map(|(a, b)| if both { vec![(a, b), (b, a)] } else { vec![(a, b)] }).collect()
-    }
-
     fn cut(&mut self, links: Vec<(NodeId, NodeId)>, lasts: Option<Duration>) {
         links.iter().for_each(|(from, to)| self.links.cut(*from, *to));
         self.undo_after(lasts, Undo::Mend(links));
@@ -245,17 +210,9 @@ impl<M: Word> Stage<M> {
             Undo::Mend(links) => links.into_iter().for_each(|(from, to)| self.links.mend(from, to)),
             Undo::FairWeather(change) => change(&mut self.links.weather),
             Undo::Fast(node) => self.node_mut(node).slow = Duration::ZERO,
-            Undo::Flap { a, b, cut, left } => {
-                for (from, to) in [(a, b), (b, a)] {
-                    if cut {
-                        self.links.cut(from, to);
-                    } else {
-                        self.links.mend(from, to);
-                    }
-                }
-                let left = left.saturating_sub(FLAP);
-                if cut || !left.is_zero() {
-                    self.agenda.after(FLAP, Happening::Undo(Undo::Flap { a, b, cut: !cut, left }));
+            Undo::Flap(flapping) => {
+                if let Some(next) = flapping.turn(&mut self.links) {
+                    self.agenda.after(FLAP, Happening::Undo(Undo::Flap(next)));
                 }
             }
         }

@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
         writeln!(out, "\nNot as it is said:")?;
     }
     for one in disagreements {
-        writeln!(out, "- \"{}\" ({}). Measured: {}.", one.claim, one.from, one.found)?;
+        writeln!(out, "- \"{}\" ({}); {}.", one.claim, one.from, one.found)?;
         if !one.why.is_empty() {
             writeln!(out, "  {}.", one.why)?;
         }
@@ -97,7 +97,7 @@ fn as_json(rows: &[Row]) -> serde_json::Value {
         .collect();
     let claims: Vec<_> = disagreements(rows)
         .into_iter()
-        .map(|one| json!({ "claim": one.claim, "from": one.from, "found": one.found, "why": one.why }))
+        .map(|one| json!({ "claim": one.claim, "from": one.from, "found": one.found.to_string(), "why": one.why }))
         .collect();
     json!({ "commit": COMMIT, "algorithms": lines, "not_as_said": claims })
 }

@@ -31,6 +31,9 @@ pub enum DecodeError {
     NotText,
 }
 
+/// Room for most of what there is: growing a buffer from nothing costs more than filling it.
+const BYTES_USUAL: usize = 128;
+
 /// Something that can be written into bytes and read back.
 pub trait Codec: Sized {
     /// Appends itself.
@@ -40,7 +43,7 @@ pub trait Codec: Sized {
 
     /// All of it as one buffer.
     fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(BYTES_USUAL);
         self.encode(&mut out);
         out
     }

@@ -37,7 +37,8 @@ pub use message::{Message, RaftKind, RaftMessage};
 pub use moment::Moment;
 pub use raft::Role;
 pub use replica::{
-    Config, Counts, LineSummary, LineView, Recovered, Replica, Retention, Seat, SessionView, Status,
+    Config, Counts, LineSummary, LineView, RaftTimer, Recovered, Replica, Retention, Seat,
+    SessionView, Status,
 };
 pub use snapshot::{Frozen, Thaw};
 pub use state::{At, LineDone, Outcome, PlaceInfo, State};

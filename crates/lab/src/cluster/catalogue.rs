@@ -191,7 +191,7 @@ pub const SOAK: Scenario = Scenario {
     holders: 2,
     watchers: 1,
     candidates: 2,
-    leisure: 8,
+    leisure: 28,
     ..CALM
 };
 

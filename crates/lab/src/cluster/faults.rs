@@ -8,6 +8,10 @@ use crate::{
     faults::{Action, Step, Who},
 };
 
+/// A fault that is felt only now and then (a snapshot that fails, when one is written) has been felt after so
+/// many turns.
+const TURNS_ENOUGH: u64 = 4;
+
 /// A kind of trouble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -95,11 +99,41 @@ impl Fault {
         }
     }
 
+    /// The kind of trouble that a blow of a script is; none if it mends something.
+    pub fn of(action: &Action) -> Option<Fault> {
+        Some(match action {
+            Action::Crash(_) => Fault::Crash,
+            Action::Pause(_) => Fault::Pause,
+            Action::Slow(..) => Fault::Slow,
+            Action::Cut(..) => Fault::CutPair,
+            Action::CutOneWay(..) => Fault::CutOneWay,
+            Action::Isolate(_) => Fault::Isolate,
+            Action::Split(_) => Fault::Split,
+            Action::Flap(..) => Fault::Flap,
+            Action::Reset(..) => Fault::Reset,
+            Action::Lose(_) => Fault::Loss,
+            Action::Duplicate(_) => Fault::Duplicates,
+            Action::Reorder(_) => Fault::Reordering,
+            Action::Delay(..) => Fault::SlowNet,
+            Action::ClockJumps(..) => Fault::ClockJump,
+            Action::ClockDrifts(..) => Fault::ClockDrift,
+            Action::DiskSlows(_) => Fault::SlowDisk,
+            Action::DiskStalls(_) => Fault::StalledDisk,
+            Action::DiskFills(_) => Fault::FullDisk,
+            Action::DiskFails(_) => Fault::FailingDisk,
+            Action::SnapshotsFail => Fault::SnapshotFailure,
+            Action::HandOver => Fault::HandOver,
+            Action::Restart(_) | Action::Heal => return None,
+        })
+    }
+
     /// What this kind of trouble is today: whom it hits, and for how long.
     fn draw(self, at: Duration, members: &[Number], dice: &mut Dice) -> Vec<Step> {
         let named = |member: Number| Who::Named(format!("m{member}"));
         let pick = |dice: &mut Dice| *dice.pick(members).expect("a cluster has members");
-        let (one, other) = (pick(dice), pick(dice));
+        let one = pick(dice);
+        let others: Vec<Number> = members.iter().copied().filter(|other| *other != one).collect();
+        let other = *dice.pick(&others).unwrap_or(&one);
         let lasts = dice.duration(ms(50), ms(2500));
         let pair = || (named(one), named(other));
         let action = match self {
@@ -123,14 +157,12 @@ impl Fault {
             }
             Fault::Isolate => Action::Isolate(named(one)),
             Fault::Split => {
-                let (mut left, mut right) = (vec![], vec![]);
-                for member in members {
-                    let side = if dice.chance(500) { &mut left } else { &mut right };
-                    side.push(format!("m{member}"));
-                }
-                if left.is_empty() || right.is_empty() {
+                let mut left: Vec<String> = members.iter().map(|m| format!("m{m}")).collect();
+                if left.len() < 2 {
                     return vec![];
                 }
+                dice.shuffle(&mut left);
+                let right = left.split_off(1 + dice.below(left.len() as u64 - 1) as usize);
                 Action::Split(vec![left, right])
             }
             Fault::Pause => Action::Pause(named(one)),
@@ -187,7 +219,7 @@ impl World {
             return;
         }
         let (at, members) = (self.now().since_start(), self.numbers());
-        if let Some(fault) = { self.fate.pick(&self.faults).copied() } {
+        if let Some(fault) = self.deal() {
             let blows = fault.draw(at, &members, &mut self.fate);
             if fault == Fault::CrashAll {
                 self.counts.count("crash_all");
@@ -196,5 +228,28 @@ impl World {
         }
         let next = self.fate.duration(ms(60), ms(900));
         self.agenda.after(next, Happening::Nemesis);
+    }
+
+    /// What should have struck by now and never did: of chance, what had more than one turn; of a script, all
+    /// of it.
+    pub fn never_struck(&self) -> Vec<&'static str> {
+        let due: Vec<Fault> = match &self.script {
+            Some(script) => {
+                script.steps.iter().filter_map(|step| Fault::of(&step.action)).collect()
+            }
+            None if self.decks_dealt > TURNS_ENOUGH => self.faults.clone(),
+            None => vec![],
+        };
+        self.counts.missing(due.into_iter().map(Fault::name))
+    }
+
+    /// The next kind of trouble. They are dealt like cards, so that none is missed for long.
+    fn deal(&mut self) -> Option<Fault> {
+        if self.deck.is_empty() {
+            self.deck = self.faults.clone();
+            self.fate.shuffle(&mut self.deck);
+            self.decks_dealt += 1;
+        }
+        self.deck.pop()
     }
 }

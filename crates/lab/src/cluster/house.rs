@@ -16,7 +16,7 @@ use crate::{
         canary::Canary,
         disk::{freeze, thaw},
         happening::Happening,
-        member::{Number, id},
+        member::{Number, Process, id},
     },
     engine::{ms, us},
     invariants::{agreement, durable_commit, log_matching, no_spin, one_answer::Open, one_roll},
@@ -30,15 +30,17 @@ impl World {
     pub(super) fn call(&mut self, number: Number, life: u64, ticket: u64) {
         let now = self.now();
         let member = self.members.get_mut(&number).expect("only members are called");
+        let expected = |process: &&Process| process.ticket == ticket && process.pauses == 0;
+        let Some(process) = member.process.as_ref().filter(expected) else { return };
+        if member.life != life {
+            return;
+        }
+        let started = process.started;
         if self.canary == Some(Canary::ClockRuns) {
             member.clock.drift(now, 1_000_000);
         }
-        let Some(started) = member.process.as_ref().map(|process| process.started) else { return };
         let local = member.local(now, started);
         let Some(process) = member.process.as_mut() else { return };
-        if member.life != life || process.ticket != ticket || process.pauses > 0 {
-            return;
-        }
         process.called_at = None;
         let inputs = std::mem::take(&mut process.inbox);
         let unasked = inputs.is_empty();
@@ -57,6 +59,7 @@ impl World {
         self.write(number, &mut effects);
         self.learn(number);
         self.tell_state(number);
+        self.tell_timer(number);
         self.carry_out(number, effects);
         if removed {
             return self.retire(number);
@@ -109,15 +112,14 @@ impl World {
         if moved {
             let (dice, counts) = (&mut self.dice, &mut self.counts);
             agreement::judge_state(number, process, &status, &self.truth, dice, counts);
-            self.compare_logs(number);
+            if self.dice.chance(LOGS_COMPARED_PER_MILLE) {
+                self.compare_logs(number);
+            }
         }
     }
 
-    /// Now and then, with another member's.
-    fn compare_logs(&mut self, number: Number) {
-        if !self.dice.chance(LOGS_COMPARED_PER_MILLE) {
-            return;
-        }
+    /// With every other member's.
+    pub(super) fn compare_logs(&mut self, number: Number) {
         let log = |member: Number| self.members[&member].process.as_ref().map(|p| &p.log);
         let others = self.members.keys().copied().filter(|other| *other != number);
         for other in others {

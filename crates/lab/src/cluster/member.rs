@@ -30,6 +30,8 @@ pub struct Member {
     pub standing: Standing,
     /// What was last told of it.
     pub(super) shown: Shown,
+    /// Which of its alarms was last told to ring when.
+    pub(super) timer: Option<(&'static str, u64)>,
 }
 
 /// Whether it belongs to the cluster.

@@ -100,7 +100,7 @@ impl Scenario {
     /// A cluster whose limits are chosen by chance, too.
     pub fn world(&self, seed: u64) -> World {
         let mut dice = Dice::new(seed ^ 0xfeed);
-        let entries = *dice.pick(&[6, 60, 400, 2000]).expect("there are four");
+        let entries = *dice.pick(&[6, 60, 200, 800]).expect("there are four");
         let audit = ms(*dice.pick(&[400, 2000, 10_000]).expect("there are three"));
         let tail = *dice.pick(&[300, 3000, 1 << 20]).expect("there are three");
         let stream = *dice.pick(&[200, 600, 1 << 20]).expect("there are three");
@@ -244,7 +244,10 @@ impl World {
             let process = member.process.as_ref().expect("everybody is there");
             let status = process.replica.status();
             assert_eq!(status.applied, self.truth.last(), "member {number} lags: {status:?}");
-            agreement::judge_whole(*number, process, &self.truth);
+            agreement::judge_whole(*number, process, &self.truth, &mut self.counts);
+        }
+        for number in self.numbers() {
+            self.compare_logs(number);
         }
         for client in 0..self.clients.len() {
             self.with_client(client, |client, _, world| client.settled(world));

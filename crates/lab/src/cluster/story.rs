@@ -3,9 +3,9 @@
 //! Nothing here is done unless somebody reads. `docs/LAB.md` lists the events and their fields.
 
 use serde_json::{Value, json};
-use tenure_replica::{Message, Moment, Role, State};
+use tenure_replica::{Message, Moment, RaftTimer, Role};
 
-use super::{World, member::Number};
+use super::{World, member::Number, truth::Truth};
 use crate::engine::Event;
 
 /// What was last told of a member, so that it is told again only when it has changed.
@@ -68,12 +68,38 @@ impl World {
         });
     }
 
+    /// When a member acts by itself if it hears nothing, if that is another moment than before.
+    pub(super) fn tell_timer(&mut self, number: Number) {
+        if !self.trace.is_drawn() {
+            return;
+        }
+        let now = self.now();
+        let member = &self.members[&number];
+        let Some(process) = member.process.as_ref() else { return };
+        let Some((timer, due)) = process.replica.raft_timer() else { return };
+        let name = match timer {
+            RaftTimer::Heartbeat => "heartbeat",
+            RaftTimer::Election => "election",
+        };
+        let due = micros(member.global(due, process.started, now));
+        if self.members[&number].timer == Some((name, due)) {
+            return;
+        }
+        self.member_mut(number).timer = Some((name, due));
+        self.trace.event(now, || {
+            Event::new("timer", format!("sets its {name} alarm"))
+                .of(format!("m{number}"))
+                .with("name", name)
+                .with("due", due)
+        });
+    }
+
     /// The lines and leases as the log has them now, if an entry has changed them.
     pub(super) fn tell_lines(&mut self) {
         if !self.trace.is_read() {
             return;
         }
-        let shown = Shown(lines(self.truth.state()));
+        let shown = Shown(lines(&self.truth, self.trace.is_drawn()));
         if self.lines_shown == shown {
             return;
         }
@@ -117,7 +143,9 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-fn lines(state: &State) -> Value {
+/// With the ends of leases for whoever draws: every renewal moves one.
+fn lines(truth: &Truth, with_ends: bool) -> Value {
+    let state = truth.state();
     let lines: Vec<Value> = state
         .queues
         .lines()
@@ -147,7 +175,13 @@ fn lines(state: &State) -> Value {
     let leases: Vec<Value> = state
         .leases
         .iter()
-        .map(|(id, lease)| json!({ "id": id.0, "ttl_s": lease.ttl_secs }))
+        .map(|(id, lease)| {
+            let mut shown = json!({ "id": id.0, "ttl_s": lease.ttl_secs });
+            if let Some(story) = truth.leases.get(&id).filter(|_| with_ends) {
+                shown["ends"] = json!(micros(story.renewed + story.ttl));
+            }
+            shown
+        })
         .collect();
     json!({ "lines": lines, "leases": leases })
 }

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// States of so many past entries are kept, for members that lag.
-const STATES_KEPT: usize = 4000;
+const STATES_KEPT: usize = 1000;
 
 pub struct Truth {
     entries: Vec<(Term, u64)>,

@@ -40,6 +40,9 @@ pub struct World {
     /// Which client listens on a watch stream, at which member.
     pub streams: BTreeMap<WatchStream, (usize, Number)>,
     pub faults: Vec<Fault>,
+    /// Those of them that have not had their turn in this round, and how many rounds there were.
+    pub(super) deck: Vec<Fault>,
+    pub(super) decks_dealt: u64,
     /// Where faults get their chance, so that leaving one out does not change the others.
     pub fate: Dice,
     /// What to do instead of what chance says.
@@ -99,6 +102,8 @@ impl World {
             clients: vec![],
             streams: BTreeMap::new(),
             faults: vec![],
+            deck: vec![],
+            decks_dealt: 0,
             fate: Dice::new(seed ^ FATE),
             script: None,
             rotten: BTreeSet::new(),
@@ -301,7 +306,7 @@ impl World {
 fn member(config: Config, clock: Clock, standing: Standing) -> Member {
     let (disk, slow) = (Default::default(), Duration::ZERO);
     let shown = Shown::default();
-    Member { config, disk, process: None, life: 0, clock, slow, standing, shown }
+    Member { config, disk, process: None, life: 0, clock, slow, standing, shown, timer: None }
 }
 
 fn roll(number: Number) -> Roll {

@@ -37,6 +37,12 @@ impl Dice {
         if from.is_empty() { None } else { from.get(self.below(from.len() as u64) as usize) }
     }
 
+    pub fn shuffle<T>(&mut self, cards: &mut [T]) {
+        for last in (1..cards.len()).rev() {
+            cards.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
     pub fn duration(&mut self, low: Duration, high: Duration) -> Duration {
         Duration::from_micros(self.between(low.as_micros() as u64, high.as_micros() as u64))
     }

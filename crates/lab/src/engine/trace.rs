@@ -110,6 +110,11 @@ impl Trace {
         self.reader.is_some() || self.text.is_some()
     }
 
+    /// Whether a program reads, that wants what would tire people.
+    pub fn is_drawn(&self) -> bool {
+        matches!(self.reader, Some((Form::Json, _)))
+    }
+
     /// Something happened.
     pub fn event(&mut self, now: Moment, event: impl FnOnce() -> Event) {
         if !self.is_read() {

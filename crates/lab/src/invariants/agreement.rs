@@ -14,7 +14,7 @@ use crate::{
 pub const NAME: &str = "agreement";
 
 /// Comparing whole states is slow; one call in so many does.
-const COMPARED_PER_MILLE: u64 = 4;
+const COMPARED_PER_MILLE: u64 = 1;
 
 /// Holds the entries that this member has come to commit against those agreed on.
 pub fn judge_log(member: Number, process: &mut Process, status: &Status, truth: &Truth) {
@@ -46,12 +46,11 @@ pub fn judge_state(
     let revisions = (found.store.revision(), expected.store.revision());
     must!(revisions.0 == revisions.1, "member {member} at entry {at}: revisions {revisions:?}");
     if dice.chance(COMPARED_PER_MILLE) {
-        counts.count(NAME);
-        judge_whole(member, process, truth);
+        judge_whole(member, process, truth, counts);
     }
 }
 
-pub fn judge_whole(member: Number, process: &Process, truth: &Truth) {
+pub fn judge_whole(member: Number, process: &Process, truth: &Truth, counts: &mut Counts) {
     let at = process.replica.status().applied;
     let Some(expected) = truth.state_at(at) else { return };
     let found = process.replica.state();
@@ -59,6 +58,7 @@ pub fn judge_whole(member: Number, process: &Process, truth: &Truth) {
     if found.members.is_empty() {
         return;
     }
+    counts.count(NAME);
     must!(
         fingerprint(found) == fingerprint(expected),
         "member {member} has another state at entry {at}:\n{found:?}\nnot\n{expected:?}"

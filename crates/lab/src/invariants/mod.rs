@@ -88,6 +88,13 @@ pub fn expected(scenario: &Scenario) -> Vec<&'static str> {
     expected
 }
 
+/// Those that something is held against in every single run, however short.
+pub fn of_every_run(scenario: &Scenario) -> Vec<&'static str> {
+    let mut expected = expected(scenario);
+    expected.retain(|name| !OF_LINES.contains(name));
+    expected
+}
+
 /// Those of elections, where there are any.
 pub const OF_LINES: [&str; 7] = [
     acts_once::NAME,

@@ -12,7 +12,7 @@ use tenure_lab::{
         scenario::Replay,
     },
     engine::ms,
-    invariants::one_answer::Open,
+    invariants::{no_spin, one_answer::Open},
 };
 
 pub fn started(seed: u64, members: u64) -> (World, Number, Replay) {
@@ -64,6 +64,19 @@ fn requests_in_a_minority_are_answered_soon_after_it_is_cut_off() {
 }
 
 /// A and B cannot hear each other, C hears both.
+/// A heartbeat to each follower and its answer, and nobody is woken in between: not 100 times a second by
+/// raft's tick.
+#[test]
+fn members_at_rest_sleep_between_heartbeats() {
+    let (mut world, _leader, _replay) = started(1, 3);
+    world.run(ms(2000));
+    let before = world.counts.of(no_spin::NAME);
+    world.run(ms(10_000));
+    let calls = world.counts.of(no_spin::NAME) - before;
+    let heartbeats = 200;
+    assert!(calls < 7 * heartbeats, "{calls} calls in {heartbeats} heartbeats");
+}
+
 #[test]
 fn a_partial_partition_keeps_serving() {
     for seed in seeds(6) {

@@ -26,6 +26,9 @@ impl Store {
     /// versions of its key before it unreachable, and itself if it is a deletion, so a step frees a
     /// version or two, however many keys the store has or versions the key.
     pub fn sweep(&mut self, budget: usize) -> bool {
+        if self.is_swept() {
+            return false;
+        }
         for _ in 0..budget {
             if !self.sweep_event() {
                 break;

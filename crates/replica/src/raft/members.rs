@@ -20,6 +20,13 @@ impl Consensus {
         voters
     }
 
+    /// How many those are.
+    pub(crate) fn voter_count(&self) -> usize {
+        let conf = self.node.store().conf_state();
+        let leaving = conf.voters_outgoing.iter().filter(|id| !conf.voters.contains(id));
+        conf.voters.len() + leaving.count()
+    }
+
     /// Whether this member votes, and will when the change under way is done.
     pub(crate) fn will_vote(&self, member: MemberId) -> bool {
         self.node.store().conf_state().voters.contains(&member.0)

@@ -157,6 +157,23 @@ impl Consensus {
         self.set_timeout();
     }
 
+    /// The how manieth tick from now does something; none if no number of them does.
+    pub(crate) fn ticks_until_due(&self) -> Option<usize> {
+        let raft = &self.node.raft;
+        match raft.state {
+            StateRole::Leader => {
+                let beat = self.setup.heartbeat_ticks.saturating_sub(raft.heartbeat_elapsed());
+                let quorum = self.setup.election_ticks.saturating_sub(raft.election_elapsed);
+                Some(beat.min(quorum).max(1))
+            }
+            _ if !raft.promotable() => None,
+            _ => {
+                let timeout = raft.randomized_election_timeout();
+                Some(timeout.saturating_sub(raft.election_elapsed).max(1))
+            }
+        }
+    }
+
     /// Hands in a peer's message. One that does not fit the situation is dropped, as raft allows.
     pub(crate) fn step(&mut self, message: RaftMessage) {
         if message.kind == RaftKind::TimeoutNow && !self.may_campaign() {

@@ -29,7 +29,7 @@ pub use self::{
     config::Config,
     counts::Counts,
     retention::Retention,
-    status::Status,
+    status::{RaftTimer, Status},
     views::{LineSummary, LineView, Seat, SessionView},
 };
 use crate::{
@@ -147,10 +147,11 @@ impl Replica {
     /// Takes in what has happened and answers what to do.
     pub fn handle(&mut self, now: Moment, inputs: impl IntoIterator<Item = Input>) -> Effects {
         self.notice_pause(now);
+        let slept = self.pass_quiet_ticks(now);
         for input in inputs {
             self.take(now, input);
         }
-        self.pass_time(now);
+        self.pass_time(now, slept);
         let mut more = self.pump(now);
         if let Some(message) = self.told_to_lead.take() {
             self.raft.step(message);
@@ -314,6 +315,6 @@ impl Replica {
         ]
         .into_iter()
         .flatten()
-        .fold(self.next_tick, Moment::min)
+        .fold(self.next_busy_tick(), Moment::min)
     }
 }

@@ -5,6 +5,7 @@ use tenure_api::{Alarm, MemberId, Revision, Term};
 use super::{Counts, Replica};
 use crate::{
     log::{LogIndex, SnapshotMark},
+    moment::Moment,
     raft::Role,
     state::State,
 };
@@ -62,16 +63,31 @@ pub struct Status {
     pub counts: Counts,
 }
 
+/// What a member does by itself if it hears nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaftTimer {
+    /// The raft leader tells the others that it is there.
+    Heartbeat,
+    /// Anybody else stands for election.
+    Election,
+}
+
 impl Replica {
+    /// What this member does next by itself, and when; none if it has no vote.
+    pub fn raft_timer(&self) -> Option<(RaftTimer, Moment)> {
+        let ticks = self.raft.ticks_until_due()? as u32;
+        let timer = if self.is_leader() { RaftTimer::Heartbeat } else { RaftTimer::Election };
+        Some((timer, self.next_tick + self.config.tick * (ticks - 1)))
+    }
+
     /// How this member stands.
     pub fn status(&self) -> Status {
-        let voters = self.raft.voters();
         Status {
             me: self.config.me,
             role: self.raft.role(),
             leader: self.raft.leader(),
             term: self.raft.term(),
-            voters: voters.len(),
+            voters: self.raft.voter_count(),
             is_learner: self.raft.is_learner(self.config.me),
             has_caught_up: self.has_caught_up(),
             committed: self.raft.committed(),

@@ -30,6 +30,9 @@ const TAIL_ENTRIES_KEPT: u64 = 64;
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 /// Ticks made up for when a call comes late. More would end in an election after every pause.
 const LATE_TICKS_MAX: u32 = 2;
+/// How long a member sleeps through ticks that do nothing. Well below what counts as a pause, and often
+/// enough for what is looked after at ticks.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Upkeep {
@@ -123,7 +126,35 @@ impl Upkeep {
 }
 
 impl Replica {
-    pub(super) fn pass_time(&mut self, now: Moment) {
+    /// Makes up for ticks that were slept through; how many those are. Before anything is taken in: they
+    /// were over when it came, and must not count against a raft leader that was heard of since.
+    pub(super) fn pass_quiet_ticks(&mut self, now: Moment) -> u32 {
+        let mut slept = 0;
+        let most = self.sleep_ticks_max();
+        while now >= self.next_tick && slept + 1 < most && self.next_tick_is_quiet() {
+            self.tick(now);
+            self.next_tick = self.next_tick + self.config.tick;
+            slept += 1;
+        }
+        slept
+    }
+
+    /// When the next tick is that does something, or the last that may be slept through.
+    pub(super) fn next_busy_tick(&self) -> Moment {
+        let most = self.sleep_ticks_max();
+        let due = self.raft.ticks_until_due().map_or(most, |due| most.min(due as u32));
+        self.next_tick + self.config.tick * (due - 1)
+    }
+
+    fn next_tick_is_quiet(&self) -> bool {
+        self.raft.ticks_until_due().is_none_or(|due| due > 1)
+    }
+
+    fn sleep_ticks_max(&self) -> u32 {
+        (SLEEP_MAX.as_micros() / self.config.tick.as_micros().max(1)).max(1) as u32
+    }
+
+    pub(super) fn pass_time(&mut self, now: Moment, slept: u32) {
         let mut ticks = 0;
         while now >= self.next_tick && ticks < LATE_TICKS_MAX {
             self.tick(now);
@@ -133,7 +164,7 @@ impl Replica {
         if now >= self.next_tick {
             self.next_tick = now + self.config.tick;
         }
-        if ticks > 0 {
+        if slept + ticks > 0 {
             self.hand_over_if_needed(now);
             self.give_up_requests(now);
             self.publish(now);

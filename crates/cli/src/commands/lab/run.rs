@@ -9,6 +9,7 @@ use tenure_lab::algorithms::{self, Outcome};
 use tenure_lab::cluster::{catalogue, scenario::Scenario};
 use tenure_lab::engine::{Counts, Trace};
 use tenure_lab::faults::{Script, write_span};
+use tenure_lab::invariants;
 
 use super::failure;
 use super::name::{COMMIT, RunName};
@@ -49,9 +50,11 @@ fn play(
         failure::when_it_fails(&run, script);
         let world = scenario.tell(seed, script, trace(form)).map_err(usage)?;
         let (virtual_s, counts) = (world.now().since_start().as_secs_f64(), world.counts.clone());
+        let mut never = world.never_struck();
+        never.extend(counts.missing(invariants::of_every_run(scenario)));
         // With it goes the trace, whose last lines stand before the result.
         drop(world);
-        return tell_scenario(&run, virtual_s, &counts, form, format);
+        return tell_scenario(&run, virtual_s, &counts, &never, form, format);
     }
     let names: Vec<&str> = algorithms::SCENARIOS
         .iter()
@@ -169,6 +172,7 @@ fn tell_scenario(
     run: &RunName,
     virtual_s: f64,
     counts: &Counts,
+    never: &[&str],
     form: Option<TraceForm>,
     format: Format,
 ) -> anyhow::Result<Exit> {
@@ -179,7 +183,8 @@ fn tell_scenario(
             "event": "result",
             "run": run.to_string(),
             "virtual_s": virtual_s,
-            "failed": false,
+            "failed": !never.is_empty(),
+            "never_happened": never,
             "counts": counts,
         });
         writeln!(stdout(), "{line}")?;
@@ -189,6 +194,15 @@ fn tell_scenario(
         for (what, count) in counts.iter() {
             writeln!(out, "  {what:<22} {count}")?;
         }
+        tell_never(&mut out, never)?;
     }
-    Ok(Exit::Done)
+    Ok(if never.is_empty() { Exit::Done } else { Exit::Error })
+}
+
+/// A check without anything to hold it against is no check.
+pub(super) fn tell_never(out: &mut impl Write, never: &[&str]) -> std::io::Result<()> {
+    if never.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "NEVER HAPPENED, so nothing is proved of it: {}", never.join(", "))
 }

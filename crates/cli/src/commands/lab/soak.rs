@@ -11,7 +11,7 @@ use tenure_lab::invariants;
 
 use super::failure;
 use super::name::{COMMIT, RunName};
-use super::run::scenario;
+use super::run::{scenario, tell_never};
 use crate::exit::{Exit, usage};
 use crate::output::Format;
 
@@ -167,14 +167,8 @@ impl Tally {
             for (what, count) in self.counts.iter() {
                 writeln!(out, "  {what:<22} {count}")?;
             }
-            match never.is_empty() {
-                true => writeln!(out, "nothing broke")?,
-                false => writeln!(
-                    out,
-                    "NEVER HAPPENED, so nothing is proved of it: {}",
-                    never.join(", ")
-                )?,
-            }
+            writeln!(out, "nothing broke")?;
+            tell_never(&mut out, &never)?;
         }
         Ok(if never.is_empty() { Exit::Done } else { Exit::Error })
     }

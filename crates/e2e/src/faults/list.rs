@@ -140,7 +140,7 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         what: "everybody leads after the raft leader failed",
         source: "etcd#11007",
-        shown: Elsewhere("`crates/e2e/tests/one_line.rs`"),
+        shown: Elsewhere("`crates/e2e/tests/elections/one_line.rs`"),
     },
     Fault {
         what: "no priority, no preferred leader, no named successor, no list of candidates, no history",
@@ -374,7 +374,7 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         what: "a failover of the store loses locks",
         source: "redisson#2669, #5965",
-        shown: Elsewhere("`crates/e2e/tests/one_line.rs`"),
+        shown: Elsewhere("`crates/e2e/tests/elections/one_line.rs`"),
     },
     Fault {
         what: "the command that runs under a lock outlives it",
@@ -451,12 +451,12 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         what: "sessions end when the servers are overloaded",
         source: "argo-workflows#5234, ovn-kubernetes#3959, etcd#20492",
-        shown: Elsewhere("`crates/e2e/tests/overload.rs`"),
+        shown: Elsewhere("`crates/e2e/tests/api/overload.rs`"),
     },
     Fault {
         what: "sessions end, or calls fail, when the servers change their leader",
         source: "consul#912, #1162, #1457, python-consul-lock#4, patroni#522",
-        shown: Elsewhere("`crates/e2e/tests/lease.rs`, `one_line.rs`"),
+        shown: Elsewhere("`crates/e2e/tests/api/lease.rs`, `one_line.rs`"),
     },
     Fault {
         what: "renewals are a heavy load",
@@ -489,7 +489,7 @@ pub const FAULTS: &[Fault] = &[
         what: "failover takes twice the TTL, or a lock delay on top of it",
         source: "consul#1172, #4232, vault#2949",
         shown: Elsewhere(
-            "[GUARANTEES.md](GUARANTEES.md): TTL and raft failover; `crates/e2e/tests/lease.rs`",
+            "[GUARANTEES.md](GUARANTEES.md): TTL and raft failover; `crates/e2e/tests/api/lease.rs`",
         ),
     },
     // Those who look on.
@@ -519,7 +519,7 @@ pub const FAULTS: &[Fault] = &[
     Fault {
         what: "watches lose events, starve, or hang at a member that is cut off",
         source: "etcd#17529, #15237, #8980, Xline#677",
-        shown: Elsewhere("`crates/e2e/tests/watch.rs`, `partition.rs`"),
+        shown: Elsewhere("`crates/e2e/tests/api/watch.rs`, `partition.rs`"),
     },
     Fault {
         what: "a sidecar names a leader that is long gone",

@@ -1,8 +1,7 @@
 //! The same random requests to a real etcd 3.5.1 and to us: the answers must be the same to the letter,
 //! apart from ids and terms.
 //!
-//! A failure names its seed: `TENURE_SEED=7 cargo nextest run -p tenure-e2e --test differential`.
-#![allow(clippy::unwrap_used)]
+//! A failure names its seed: `TENURE_SEED=7 cargo nextest run -p tenure-e2e --test api differential::`.
 
 use std::fmt::Debug;
 

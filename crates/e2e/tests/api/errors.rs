@@ -1,5 +1,4 @@
 //! What is refused, with etcd's code and etcd's text. A real etcd 3.5.1 is held against the same table.
-#![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
 

@@ -1,6 +1,5 @@
 //! etcdctl 3.5.1, verb by verb. The same script runs against a real etcd 3.5.1, one member of ours and
 //! three; all must say the same, apart from ids and terms.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     io::{BufRead, BufReader},

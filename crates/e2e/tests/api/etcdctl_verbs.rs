@@ -3,7 +3,6 @@
 //!
 //! What is deterministic is compared with a real etcd 3.5.1, asked by the same program. `tests/etcdctl.rs` goes
 //! deeper into flags and formats of single verbs.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::BTreeSet,

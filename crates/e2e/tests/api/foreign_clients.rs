@@ -1,5 +1,4 @@
 //! Clients in other languages: the packages etcd3 and etcd3gw for Python, and etcd3 for Node.
-#![allow(clippy::unwrap_used)]
 
 use std::{path::Path, process::Command};
 

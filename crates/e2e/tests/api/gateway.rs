@@ -1,6 +1,5 @@
 //! Every path of the JSON gateway, beside a real etcd 3.5.1: the same requests to both, the same
 //! status and the same bodies, apart from ids and terms.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 

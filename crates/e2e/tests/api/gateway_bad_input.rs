@@ -1,6 +1,5 @@
 //! What the JSON gateway makes of bodies that are not what they should be: a clear refusal, nothing
 //! lost, and everybody else is served on.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     io::{Read, Write},

@@ -1,5 +1,4 @@
 //! Streams of the JSON gateway: objects in, lines out.
-#![allow(clippy::unwrap_used)]
 
 use serde_json::json;
 use tenure_e2e::{Caller, Cluster, Ctl, Gateway, eventually};

@@ -1,5 +1,4 @@
 //! How a member says that it is well, and that it does nothing when there is nothing to do.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -2,7 +2,6 @@
 //!
 //! The lower bound is safety: a lease must not end before its TTL has passed since the last
 //! acknowledged renewal was *sent*. The upper bound is generous, because machines are busy.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::VecDeque,

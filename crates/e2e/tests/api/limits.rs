@@ -1,5 +1,4 @@
 //! Alarms: a store that is full, a member that holds something else than the others.
-#![allow(clippy::unwrap_used)]
 
 use std::{path::PathBuf, process::Stdio};
 

@@ -1,5 +1,4 @@
 //! Every metric is made to move, and held against a real etcd's.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! More work than the cluster can do: what is refused, and what is not.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     process::{Child, Command, Stdio},

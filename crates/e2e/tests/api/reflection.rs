@@ -1,5 +1,4 @@
 //! Server reflection: the services describe themselves, in both versions of it.
-#![allow(clippy::unwrap_used)]
 
 use tenure_e2e::Cluster;
 use tokio_stream::StreamExt;

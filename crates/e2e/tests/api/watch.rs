@@ -1,5 +1,4 @@
 //! Watches, as they are on the wire.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Backups of real clusters, real clusters from backups, and what is left of a lost majority.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,4 @@
 //! Members that fall behind and catch up.
-#![allow(clippy::unwrap_used)]
 
 use tenure::grpc::Client;
 use tenure_e2e::{Cluster, Plan, pb};

@@ -1,5 +1,4 @@
 //! Sessions that come back to their cluster by another member.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Settings from file, environment and flags, as a person at a shell meets them.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,4 @@
 //! Members that die at the worst moment. What was acknowledged must be there afterwards, once.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! Disks that lie, fill up, or forget.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     fs::{self, File},

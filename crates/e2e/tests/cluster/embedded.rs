@@ -1,5 +1,4 @@
 //! Members inside a program: its replicas elect among themselves, with no separate service.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

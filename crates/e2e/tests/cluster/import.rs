@@ -1,6 +1,5 @@
 //! From a real etcd 3.5.1 to tenure, by a snapshot file: everything that a client could see before, it must
 //! see after, and history goes on where it ended.
-#![allow(clippy::unwrap_used)]
 
 use std::{path::Path, process::Command, time::Duration};
 

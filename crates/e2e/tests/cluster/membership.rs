@@ -1,5 +1,4 @@
 //! Members come and go while the cluster serves.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

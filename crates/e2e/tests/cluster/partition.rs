@@ -1,5 +1,4 @@
 //! Networks that drop packets without a word.
-#![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 

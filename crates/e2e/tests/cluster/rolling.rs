@@ -1,5 +1,4 @@
 //! All members restarted one after the other, as for an upgrade.
-#![allow(clippy::unwrap_used)]
 
 use tenure::grpc::Client;
 use tenure_e2e::{Cluster, Load, Plan, Register};

@@ -2,7 +2,6 @@
 //!
 //! Its shell blocks run in one shell against three real members, with the addresses of the page
 //! replaced by free ones. A comment `<!-- runbook: kill n3 -->` does what the text takes for granted.
-#![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path, process::Command};
 

@@ -1,5 +1,4 @@
 //! Settings that cannot work, and what is said about them.
-#![allow(clippy::unwrap_used)]
 
 use std::{net::TcpListener, process::Command};
 

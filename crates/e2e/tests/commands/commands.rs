@@ -1,6 +1,5 @@
 //! Our own commands for looking after a cluster, beside etcdctl 3.5.1 on the same cluster: what a
 //! script reads must be the same, apart from how long things took.
-#![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
 use tenure_e2e::{Cluster, Ctl, Plan, Said, tools};

@@ -1,9 +1,6 @@
 //! A cluster that is ill, and what the doctor says: every finding about members is provoked here.
-#![allow(clippy::unwrap_used)]
 
-mod patients;
-
-use patients::{elect, examine, has};
+use crate::patients::{elect, examine, has};
 use tenure_e2e::{Cluster, Ctl, Etcd, Network, Plan, eventually, pb, tools};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,7 +91,7 @@ async fn data_that_differs_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wall_clocks_that_are_apart_are_a_note() {
     let mut cluster = Cluster::prepare(3, Plan::default());
-    cluster.members[1].spawn.env = patients::clock_ahead("+90s");
+    cluster.members[1].spawn.env = crate::patients::clock_ahead("+90s");
     cluster.members.iter_mut().for_each(tenure_e2e::Member::start);
     cluster.ready().await;
     let report = has(&cluster.endpoints(), &[], "clocks_apart").await;

@@ -1,8 +1,5 @@
 //! Those who believe to lead and do not: every finding about sidecars and status files is provoked
 //! here, against a real election.
-#![allow(clippy::unwrap_used)]
-
-mod patients;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use patients::{Candidate, elect, examine, has};
+use crate::patients::{Candidate, elect, examine, has};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tenure_e2e::{Cluster, Ctl, Etcd, Sidecar, Supervised, eventually, reserve, tools};

@@ -1,12 +1,9 @@
 //! Elections that are stuck, shaky or unguarded, and what the doctor says: every finding about
 //! candidates and sessions is provoked here.
-#![allow(clippy::unwrap_used)]
-
-mod patients;
 
 use std::time::Duration;
 
-use patients::{elect, elect_with, examine, has};
+use crate::patients::{elect, elect_with, examine, has};
 use rustix::process::Signal;
 use tenure::api::wire::tenure::v1;
 use tenure_e2e::session::{SessionStream, connect, lines};

@@ -1,5 +1,4 @@
 //! Elections from the shell: who leads is told, handed over, frozen and remembered.
-#![allow(clippy::unwrap_used)]
 
 use std::process::{Child, Command, Stdio};
 

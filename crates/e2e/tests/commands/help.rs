@@ -1,5 +1,4 @@
 //! Help, completions and man pages, as shells and man(1) take them.
-#![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Output};
 

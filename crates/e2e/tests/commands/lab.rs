@@ -1,5 +1,4 @@
 //! `tenure lab`, as people and programs use it.
-#![allow(clippy::unwrap_used)]
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,4 @@
 //! The examples of the library, as processes that are stopped and killed, on a real server.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::{BTreeMap, BTreeSet},

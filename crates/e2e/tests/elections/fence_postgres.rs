@@ -1,5 +1,4 @@
 //! Fencing in a real PostgreSQL. One server for all stories: making its data directory takes seconds.
-#![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path};
 

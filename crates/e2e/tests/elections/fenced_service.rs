@@ -1,5 +1,4 @@
 //! A service behind a gate with a file, killed and started again, and on a disk that fails.
-#![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path, process::Command, time::Duration};
 

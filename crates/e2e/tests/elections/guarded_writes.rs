@@ -1,6 +1,5 @@
 //! Writes that the store itself refuses once their holder was replaced, on our own server and on a
 //! real etcd 3.5.1.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

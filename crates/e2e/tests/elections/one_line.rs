@@ -1,5 +1,4 @@
 //! Stock clients and plain calls in one line of three real members: in their order, one at a time, whatever dies.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,6 +1,5 @@
 //! The list of others' faults is whole: every story in it is told by a test, every such test is in it, and
 //! `docs/PEER_FAULTS.md` shows it as it is.
-#![allow(clippy::unwrap_used)]
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 

@@ -1,7 +1,6 @@
 //! What others' observers do not hear, on a real etcd 3.5.1 and on us.
 //!
 //! What is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

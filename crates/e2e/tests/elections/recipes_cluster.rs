@@ -1,5 +1,4 @@
 //! The library on clusters of three whose members are killed, stopped and told what to do.
-#![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,6 @@
 //! Holders as processes of their own, which are stopped, blocked and killed.
 //!
 //! Each test runs itself once more as the other process: `TENURE_TEST_ROLE` tells it so.
-#![allow(clippy::unwrap_used)]
 
 use std::env;
 use std::io::Write;

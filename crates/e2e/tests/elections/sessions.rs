@@ -1,5 +1,4 @@
 //! Sessions, elections and locks of tenure.v1 on real clusters, word by word.
-#![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 

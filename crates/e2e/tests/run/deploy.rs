@@ -3,7 +3,6 @@
 //! The manifests are read against Kubernetes' own schemas (crates/e2e/python/manifests.py). What a schema cannot
 //! see is asked here: whether things that name each other mean each other, and whether the real
 //! binary understands every command line and serves every path that is probed.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::BTreeMap,

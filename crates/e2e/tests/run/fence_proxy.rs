@@ -1,5 +1,4 @@
 //! `tenure fence` in front of a real service: who comes in, who does not, and what each is told.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     path::Path,

@@ -1,6 +1,5 @@
 //! `tenure fence` and what is under way: bodies that are long, slow, or end in the middle, and who has
 //! to wait for them.
-#![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 

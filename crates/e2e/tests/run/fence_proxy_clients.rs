@@ -1,5 +1,4 @@
 //! `tenure fence` and clients that are large, slow, wrong, or many; and a stderr that nobody reads.
-#![allow(clippy::unwrap_used)]
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};

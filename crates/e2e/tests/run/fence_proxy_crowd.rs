@@ -1,6 +1,5 @@
 //! `tenure fence` in a crowd: many clients with tokens new and old, who hang up whenever they like. The
 //! service notes whether an older token ever works beside a newer one, or after it.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::{
     Arc,

@@ -1,6 +1,5 @@
 //! `tenure fence` and exchanges that do not end well: what the upstream may still get, and when the next
 //! holder comes in.
-#![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 

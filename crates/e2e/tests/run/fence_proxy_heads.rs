@@ -1,5 +1,4 @@
 //! `tenure fence` and heads of requests: what the upstream gets to see, and garbage.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

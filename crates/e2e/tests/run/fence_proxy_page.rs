@@ -1,6 +1,5 @@
 //! docs/how-to/fencing-proxy.md, run from top to bottom in one shell, with its addresses replaced by
 //! free ones.
-#![allow(clippy::unwrap_used)]
 
 use std::{fs, path::Path, process::Command};
 

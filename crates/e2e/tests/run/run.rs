@@ -1,6 +1,5 @@
 //! `tenure run` and `tenure lock` on ordinary days: what the command finds, what its end means, and what
 //! each flag does.
-#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::io::Write;

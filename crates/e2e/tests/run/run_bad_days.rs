@@ -3,7 +3,6 @@
 //!
 //! Both commands append their token to one file. Appends keep their order, so a token that comes after a
 //! greater one is two at once.
-#![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
 

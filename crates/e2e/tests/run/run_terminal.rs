@@ -1,5 +1,4 @@
 //! `tenure run` at a terminal: keys, window sizes, and a command that wants to read.
-#![allow(clippy::unwrap_used)]
 
 use std::process::Command;
 

@@ -1,5 +1,4 @@
 //! `tenure sidecar`: what it answers, and to whom.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,5 +1,4 @@
 //! `tenure sidecar` when things go wrong: when it must not answer, and who may be believed.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

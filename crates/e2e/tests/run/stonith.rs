@@ -1,6 +1,5 @@
 //! The worked example of docs/how-to/stonith.md: a writer that nobody can stop is cut off by nft before the
 //! next one begins.
-#![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -9,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use tenure_e2e::{Ctl, Network, Supervised, eventually, tools};
 
-const PAGE: &str = include_str!("../../../docs/how-to/stonith.md");
+const PAGE: &str = include_str!("../../../../docs/how-to/stonith.md");
 
 /// The shell blocks of the page, with `/usr/local/bin` somewhere else.
 fn blocks(bin: &str) -> Vec<String> {

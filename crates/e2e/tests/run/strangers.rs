@@ -1,5 +1,4 @@
 //! Those who have no business here: noise on the ports, members of other clusters, forgetful members.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     io::{Read, Write},

@@ -1,5 +1,4 @@
 //! Under systemd: the units are read by systemd itself, and the server says when it is ready.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     fs,

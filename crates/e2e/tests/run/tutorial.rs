@@ -1,5 +1,4 @@
 //! docs/TUTORIAL.md, played from top to bottom in two terminals.
-#![allow(clippy::unwrap_used)]
 
 use std::{fs, panic};
 

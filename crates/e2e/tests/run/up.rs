@@ -1,6 +1,5 @@
 //! Several members in one terminal: they come up, are killed, stopped, paused and restarted by what is
 //! typed, and none of them outlives its terminal.
-#![allow(clippy::unwrap_used)]
 
 use std::net::TcpListener;
 use std::path::Path;

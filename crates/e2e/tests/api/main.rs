@@ -1,0 +1,18 @@
+//! What clients of etcd see: the rpcs, the gateway, their errors and limits.
+#![allow(clippy::unwrap_used)]
+
+mod differential;
+mod errors;
+mod etcdctl;
+mod etcdctl_verbs;
+mod foreign_clients;
+mod gateway;
+mod gateway_bad_input;
+mod gateway_streams;
+mod health;
+mod lease;
+mod limits;
+mod metrics;
+mod overload;
+mod reflection;
+mod watch;

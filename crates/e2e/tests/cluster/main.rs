@@ -1,0 +1,16 @@
+//! Members that start, crash, are cut apart, changed, backed up and restored.
+#![allow(clippy::unwrap_used)]
+
+mod backup;
+mod catch_up;
+mod comeback;
+mod config;
+mod crash;
+mod disk;
+mod embedded;
+mod import;
+mod membership;
+mod partition;
+mod rolling;
+mod runbook;
+mod startup;

@@ -1,0 +1,11 @@
+//! What people type, and what they read.
+#![allow(clippy::unwrap_used)]
+
+mod commands;
+mod doctor;
+mod doctor_beliefs;
+mod doctor_elections;
+mod elect_commands;
+mod help;
+mod lab;
+mod patients;

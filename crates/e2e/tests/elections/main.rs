@@ -1,0 +1,17 @@
+//! Elections, locks and fences: the library, stock clients, and what others got wrong.
+#![allow(clippy::unwrap_used)]
+
+mod examples;
+mod fence_postgres;
+mod fenced_service;
+mod guarded_writes;
+mod one_line;
+mod peer_faults;
+mod peer_faults_elections;
+mod peer_faults_locks;
+mod peer_faults_observers;
+mod peer_faults_sessions;
+mod recipes;
+mod recipes_cluster;
+mod recipes_processes;
+mod sessions;

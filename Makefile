@@ -41,9 +41,9 @@ MINUTES ?= 10
 torture:
 	scripts/setup-tests
 	TENURE_SEEDS=2000 $(CARGO) nextest run --release -p tenure-lab
-	$(CARGO) build -p tenure-cli
-	TENURE_ROUNDS=300 $(CARGO) nextest run -p tenure-e2e --test run_torture
-	TENURE_MINUTES=$(MINUTES) $(CARGO) nextest run -p tenure-e2e --test torture --no-capture
+	$(CARGO) build --workspace --all-targets
+	TENURE_ROUNDS=300 $(CARGO) nextest run --workspace -E 'binary(run_torture)'
+	TENURE_MINUTES=$(MINUTES) $(CARGO) nextest run --workspace -E 'binary(torture)' --no-capture
 
 ## The shipped replica in virtual time, seed after seed, on one core for MINUTES.
 soak: build

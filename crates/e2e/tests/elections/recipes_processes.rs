@@ -22,7 +22,8 @@ fn role() -> Option<Engine> {
 /// The same test as the other process.
 fn other(test: &str, cluster: &Cluster) -> Program {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).env(ROLE, cluster.endpoints());
+    let test = format!("recipes_processes::{test}");
+    command.args(["--exact", &test, "--nocapture"]).env(ROLE, cluster.endpoints());
     Program::start("other", &mut command)
 }
 

@@ -27,6 +27,8 @@ pub struct Status {
     pub is_learner: bool,
     /// Whether it has caught up with the raft leader since it started.
     pub has_caught_up: bool,
+    /// Whether the others know its name, its addresses and what it can do.
+    pub is_published: bool,
     /// Up to where the log is committed.
     pub committed: LogIndex,
     /// Up to where it is applied here.
@@ -90,6 +92,7 @@ impl Replica {
             voters: self.raft.voter_count(),
             is_learner: self.raft.is_learner(self.config.me),
             has_caught_up: self.has_caught_up(),
+            is_published: self.is_published(),
             committed: self.raft.committed(),
             applied: self.applied.0,
             last_index: self.raft.last_index(),

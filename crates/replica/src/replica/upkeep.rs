@@ -141,6 +141,9 @@ impl Replica {
 
     /// When the next tick is that does something, or the last that may be slept through.
     pub(super) fn next_busy_tick(&self) -> Moment {
+        if !self.is_published() {
+            return self.next_tick;
+        }
         let most = self.sleep_ticks_max();
         let due = self.raft.ticks_until_due().map_or(most, |due| most.min(due as u32));
         self.next_tick + self.config.tick * (due - 1)
@@ -270,7 +273,8 @@ impl Replica {
         }
     }
 
-    fn is_published(&self) -> bool {
+    /// Whether the cluster knows this member as it is.
+    pub(super) fn is_published(&self) -> bool {
         let me = &self.config.me;
         let known = self.state.members.get(me);
         known.is_some_and(|known| {

@@ -86,9 +86,13 @@ async fn livez(State(door): State<Door>) -> impl IntoResponse {
     verdict(sickness(&door, true).await)
 }
 
-/// The member can serve what clients ask.
+/// The member can serve what clients ask, and is in the list of members by its name.
 async fn readyz(State(door): State<Door>) -> impl IntoResponse {
-    verdict(sickness(&door, false).await)
+    let unknown = || {
+        let known = door.status().is_published;
+        (!known).then(|| "the others do not know this member's name and addresses yet".to_owned())
+    };
+    verdict(sickness(&door, false).await.or_else(unknown))
 }
 
 fn verdict(sick: Option<String>) -> impl IntoResponse {

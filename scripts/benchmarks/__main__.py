@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import fence, parts
+from . import elections, fence, parts
 from .cluster import Cluster
 from .load import Load
 from .run import run
@@ -19,7 +19,7 @@ PARTS = {
     "failover": ("Losing the raft leader", parts.failover),
     "handover": ("Handing over", parts.hand_over),
     "start": ("Starting", parts.start),
-    "elections": ("Elections and locks", parts.elections),
+    "elections": ("Elections and locks", elections.elections),
     "run": ("Commands under a lease", run),
     "growth": ("Growing", parts.growth),
     "fence": ("Fencing proxy", fence.fence),

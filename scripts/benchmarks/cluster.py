@@ -110,11 +110,16 @@ class Cluster:
 
     def cpu_seconds(self):
         """User and system time of all servers together."""
-        total = 0
-        for member in self.members:
+        return sum(self.cpu_seconds_each())
+
+    def cpu_seconds_each(self):
+        """User and system time of each server."""
+
+        def one(member):
             fields = Path(f"/proc/{member.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-            total += int(fields[11]) + int(fields[12])
-        return total / TICKS_PER_SECOND
+            return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+        return [one(member) for member in self.members]
 
     def rss_mb(self):
         def one(member):

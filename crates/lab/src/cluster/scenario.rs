@@ -45,6 +45,9 @@ const SERVES_AFTER: Duration = ms(3000);
 /// Longer than any TTL of a holder, and what restarts and leader changes may add.
 const LEASES_END_AFTER: Duration = ms(9000);
 
+/// What one member has committed, all have within this time, if nothing is in the way.
+const SETTLES_AFTER: Duration = ms(100);
+
 /// Prints how to see a failure again.
 pub struct Replay {
     scenario: Option<&'static str>,
@@ -239,6 +242,14 @@ impl World {
         self.run(LEASES_END_AFTER);
         let live = self.truth.state().leases.len();
         assert_eq!(live, 0, "{live} leases live on though their holders are gone");
+        // The raft leader may have logged something of its own (an audit) just now.
+        self.run_until(SETTLES_AFTER, |world| {
+            let up_to_date = |number: &Number| {
+                let process = world.members[number].process.as_ref();
+                process.is_some_and(|p| p.replica.status().applied == world.truth.last())
+            };
+            world.numbers().iter().all(up_to_date)
+        });
         for number in &self.numbers() {
             let member = &self.members[number];
             let process = member.process.as_ref().expect("everybody is there");

@@ -24,7 +24,7 @@ pub(super) struct Args {
     ttl: i64,
 }
 
-/// Runs it.
+/// Says on stderr when all leases are there, so that others can begin to measure.
 pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
     const GRANTS_AT_ONCE: usize = 128;
     let count = args.load.clients_or(CLIENTS_DEFAULT);
@@ -38,6 +38,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         }
     })
     .await?;
+    eprintln!("the leases are granted");
     let clients = (0..count)
         .map(|index| Renewer {
             connection: connections[index % connections.len()].clone(),

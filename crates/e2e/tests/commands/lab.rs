@@ -60,7 +60,7 @@ fn a_trace_can_be_drawn_from() {
         let lines: Vec<Value> =
             text(&run.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let of = |kind: &str| lines.iter().filter(|line| line["event"] == kind).count();
-        for kind in ["send", "state", "fault", "result"] {
+        for kind in ["send", "state", "timer", "fault", "result"] {
             assert!(of(kind) > 0, "{name} has no {kind}");
         }
         let sent = lines.iter().find(|line| line["event"] == "send").unwrap();
@@ -105,6 +105,17 @@ fn blows_of_ones_own_say_what_they_break() {
     let unknown = lab(&["run", "bully-crsh"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("did you mean bully-crash?"));
+}
+
+#[test]
+fn a_run_that_proves_nothing_fails() {
+    let felt = lab_with(&["run", "calm", "--faults", "-"], "at 1s crash leader for 200ms\n");
+    assert_eq!(felt.status.code(), Some(0), "{}", text(&felt.stderr));
+    let late = "at 1s crash leader for 200ms\nat 10m isolate m1 for 1s\n";
+    let never = lab_with(&["run", "calm", "--faults", "-"], late);
+    assert_eq!(never.status.code(), Some(1), "{}", text(&never.stderr));
+    let said = text(&never.stdout);
+    assert!(said.contains("NEVER HAPPENED, so nothing is proved of it: isolate"), "{said}");
 }
 
 #[test]

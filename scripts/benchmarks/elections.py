@@ -51,6 +51,7 @@ def elections(bench):
             rows.append(Row(what, "cannot", shown, "", asked, f"{rounds} times"))
         rows.append(crowd(bench, tenure))
         rows.append(many_leases(bench, [tenure, etcd]))
+        rows.append(many_sessions(bench, tenure))
     rows.append(both_dead(bench))
     return rows
 
@@ -116,6 +117,26 @@ def many_leases(bench, clusters):
     note = f"{kept['etcd']} → {kept['tenure']}; etcd does not replicate renewals"
     ratio = f"{max(cpu['etcd']) / max(cpu['tenure']):.1f} ×"
     return Row(what, shown("etcd"), shown("tenure"), ratio, "≤ 50 % of a core", note)
+
+
+def many_sessions(bench, cluster):
+    """Sessions of the library that all lose the raft leader's member at once."""
+    sessions, ttl, seconds = bench.many_leases // 10, 10, 15
+    what = f"{sessions:,} sessions, TTL {ttl} s, the raft leader killed: sessions lost"
+    bench.say(what)
+    words = ["sessions", "--sessions", str(sessions), "--ttl", f"{ttl}s", "--duration", f"{seconds}s"]
+    load = subprocess.Popen(
+        bench.load.command(cluster, words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until_said(load, "all sessions are open")
+    time.sleep(1)
+    leader = bench.load.leader(cluster)
+    cluster.kill(leader)
+    report = json.loads(load.communicate(timeout=120)[0].strip().splitlines()[-1])
+    cluster.start(leader)
+    cluster.wait_healthy([leader])
+    note = f"the nearest to its end had {report['least_remaining_ms'] / 1000:.1f} s left"
+    return Row(what, "", f"{report['lost']}", "", "0", note)
 
 
 class Holder:

@@ -14,7 +14,7 @@ use tenure_lab::{
         scenario::Scenario,
     },
     engine::Counts,
-    invariants::{one_believer, one_holder, tenures_seen},
+    invariants,
     recipes::town,
 };
 
@@ -38,7 +38,7 @@ fn run(scenario: &Scenario, usual: u64) {
             total.assert_all(town::FAULTS);
             total.assert_all(["lost", "session_over", "drained", "frozen"]);
         }
-        total.assert_all([one_believer::NAME, one_holder::NAME, tenures_seen::NAME]);
+        total.assert_all(invariants::expected(scenario));
         total.assert_all(["won", "locked", "worked", "released", "dropped", "closed"]);
         total.assert_all(["guarded_write", "not_waited", "withdrawn", "ruled"]);
     }

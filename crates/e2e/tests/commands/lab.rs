@@ -51,6 +51,11 @@ fn everything_that_is_listed_can_be_run() {
         let found = result["promises"].as_array().unwrap().iter().filter(broken).count();
         assert_eq!(found, story["breaks"].as_array().unwrap().len(), "{name}: {result}");
     }
+    for scenario in list["scenarios"].as_array().unwrap() {
+        let name = scenario["name"].as_str().unwrap();
+        let run = lab(&["run", name, "-w", "json"]);
+        assert_eq!(run.status.code(), Some(0), "{name}: {}", text(&run.stdout));
+    }
 }
 
 #[test]

@@ -83,8 +83,13 @@ pub fn expected(scenario: &Scenario) -> Vec<&'static str> {
     // Without trouble nobody has to ask again.
     expected.retain(|name| !(scenario.faults.is_empty() && *name == acts_once::NAME));
     expected.retain(|name| !(lonely && *name == log_matching::NAME));
-    // Places show nothing, and who moves keeps its value: values prove nothing there.
-    expected.retain(|name| !(scenario.candidates > 0 && *name == written_once::NAME));
+    // Places show nothing, and who moves or proclaims uses a value twice: values prove nothing there.
+    let repeat = scenario.candidates > 0 || scenario.programs.is_some();
+    expected.retain(|name| !(repeat && *name == written_once::NAME));
+    expected.retain(|name| !(scenario.watchers == 0 && *name == watch_story::NAME));
+    if scenario.programs.is_some() {
+        expected.extend(OF_PROGRAMS);
+    }
     expected
 }
 
@@ -105,6 +110,9 @@ pub const OF_LINES: [&str; 7] = [
     queue_advances::NAME,
     tokens_grow::NAME,
 ];
+
+/// Those of programs that use the library.
+pub const OF_PROGRAMS: [&str; 3] = [one_believer::NAME, one_holder::NAME, tenures_seen::NAME];
 
 /// Everything the invariants remember.
 #[derive(Default)]

@@ -25,6 +25,7 @@ mod load;
 mod lock;
 mod put;
 mod report;
+mod sessions;
 mod stage;
 mod watch;
 
@@ -65,6 +66,8 @@ enum Workload {
     HandOver(hand_over::Args),
     /// Stand in many lines and live: what that costs shows at the members
     Crowd(crowd::Args),
+    /// Keep many sessions and see how close they come to their end while others do harm
+    Sessions(sessions::Args),
     /// Lead until killed: the victim of `hand-over`
     #[command(hide = true)]
     Hold(hold::Args),
@@ -96,6 +99,7 @@ pub(crate) fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
             Workload::Lock(args) => lock::run(args, &settings).await,
             Workload::HandOver(args) => hand_over::run(args, &settings).await,
             Workload::Crowd(args) => crowd::run(args, &settings).await,
+            Workload::Sessions(args) => sessions::run(args, &settings).await,
             Workload::Hold(args) => hold::run(args, &settings).await,
             Workload::Gap(args) => gap::run(args, &settings).await,
         }

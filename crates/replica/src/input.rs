@@ -15,7 +15,7 @@ use crate::{
     moment::Moment,
     mvcc::Store,
     queue::listeners::{LineInput, LineNews, Listener},
-    replica::{LineSummary, LineView, SessionView},
+    replica::{LineSummary, LineView, SessionsView},
     snapshot::Frozen,
     state::{Outcome, State},
     watch::{WatchInput, WatchNews},
@@ -151,7 +151,7 @@ pub enum Reply {
     /// Lines, and how many sessions there are.
     Lines(Vec<LineSummary>, usize),
     /// Sessions.
-    Sessions(Vec<SessionView>),
+    Sessions(Box<SessionsView>),
     /// Done, or up to date, with nothing to tell.
     Done,
     /// The whole store, frozen.

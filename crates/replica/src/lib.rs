@@ -38,7 +38,7 @@ pub use moment::Moment;
 pub use raft::Role;
 pub use replica::{
     Config, Counts, LineSummary, LineView, RaftTimer, Recovered, Replica, Retention, Seat,
-    SessionView, Status,
+    SessionView, SessionsView, Status,
 };
 pub use snapshot::{Frozen, Thaw};
 pub use state::{At, LineDone, Outcome, PlaceInfo, State};

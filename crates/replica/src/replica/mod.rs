@@ -30,7 +30,7 @@ pub use self::{
     counts::Counts,
     retention::Retention,
     status::{RaftTimer, Status},
-    views::{LineSummary, LineView, Seat, SessionView},
+    views::{LineSummary, LineView, Seat, SessionView, SessionsView},
 };
 use crate::{
     canary::Canary,

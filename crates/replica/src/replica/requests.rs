@@ -179,7 +179,7 @@ impl Replica {
                 let lines = self.line_summaries(&prefix, most);
                 Reply::Lines(lines, state.queues.session_count())
             }
-            Read::Sessions => Reply::Sessions(self.session_views(now)),
+            Read::Sessions => Reply::Sessions(Box::new(self.sessions_view(now))),
             Read::Freshness => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),
             Read::State => {

@@ -9,7 +9,7 @@ use super::Replica;
 use crate::{
     moment::Moment,
     queue::{Line, Place, Session, frozen_key},
-    state::PlaceInfo,
+    state::{PlaceInfo, State},
 };
 
 /// Somebody in line.
@@ -47,6 +47,30 @@ pub struct LineSummary {
     pub frozen: bool,
     /// The first of the holders.
     pub leader: Option<Seat>,
+}
+
+/// All sessions as they were at one moment. Putting it together is for whoever has the time, not for the
+/// core loop.
+#[derive(Clone, Debug)]
+pub struct SessionsView {
+    state: State,
+    remaining: Vec<Duration>,
+}
+
+impl SessionsView {
+    /// Each of them, in the order of their ids.
+    pub fn sessions(&self) -> Vec<SessionView> {
+        let mut places = self.state.all_places();
+        let sessions = self.state.queues.sessions().zip(&self.remaining);
+        sessions
+            .map(|((id, session), remaining)| SessionView {
+                id,
+                session: session.clone(),
+                remaining: *remaining,
+                places: places.remove(&id).unwrap_or_default(),
+            })
+            .collect()
+    }
 }
 
 /// A session and all it has.
@@ -104,16 +128,10 @@ impl Replica {
             .collect()
     }
 
-    pub(super) fn session_views(&self, now: Moment) -> Vec<SessionView> {
-        let sessions = self.state.queues.sessions();
-        sessions
-            .map(|(id, session)| SessionView {
-                id,
-                session: session.clone(),
-                remaining: self.deadlines.remaining(&id, now).unwrap_or_default(),
-                places: self.state.places_of(id),
-            })
-            .collect()
+    pub(super) fn sessions_view(&self, now: Moment) -> SessionsView {
+        let left = |id| self.deadlines.remaining(&id, now).unwrap_or_default();
+        let remaining = self.state.queues.sessions().map(|(id, _)| left(id)).collect();
+        SessionsView { state: self.state.clone(), remaining }
     }
 
     fn seat(&self, name: &Bytes, place: &Arc<Place>) -> Option<Seat> {

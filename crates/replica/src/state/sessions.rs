@@ -1,6 +1,9 @@
 //! What sessions ask for.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
@@ -13,7 +16,7 @@ use crate::{
     canary::Canary,
     command::{Ask, Ended, Join},
     queue::{
-        self, Candidate, Event, IDENTITY_BYTES_MAX, METADATA_BYTES_MAX, Mode, NAMES_MAX,
+        self, Candidate, Event, IDENTITY_BYTES_MAX, Line, METADATA_BYTES_MAX, Mode, NAMES_MAX,
         PLACES_MAX, PREEMPTION_DRAIN_MS, PRIORITY_MAX, Place, Refusal, SESSION_TTL_MS_MAX,
         SESSION_TTL_MS_MIN, Session, SessionEnd, TenureEnd, Transfer, VALUE_BYTES_MAX, key_of,
     },
@@ -407,12 +410,29 @@ impl State {
         session.places.iter().filter_map(|name| self.place_info(name, id)).collect()
     }
 
+    /// Where all sessions stand, in the order of names. One way through all lines: a line is searched from
+    /// its start for somebody's place, so that asking for each of many who stand in one would take for ever.
+    pub fn all_places(&self) -> BTreeMap<LeaseId, Vec<PlaceInfo>> {
+        let mut all = BTreeMap::<LeaseId, Vec<PlaceInfo>>::new();
+        for (name, line) in self.queues.lines() {
+            for place in line.places() {
+                if let Some(id) = place.session() {
+                    all.entry(id).or_default().push(info(name, line, place));
+                }
+            }
+        }
+        all
+    }
+
     fn place_info(&self, name: &Bytes, id: LeaseId) -> Option<PlaceInfo> {
         let line = self.queues.line(name)?;
-        let place = line.place_of(id)?.clone();
-        let draining = line.transfer().is_some_and(|transfer| transfer.from == place.created);
-        Some(PlaceInfo { name: name.clone(), ahead: line.ahead(&place), draining, place })
+        Some(info(name, line, line.place_of(id)?))
     }
+}
+
+fn info(name: &Bytes, line: &Line, place: &Arc<Place>) -> PlaceInfo {
+    let draining = line.transfer().is_some_and(|transfer| transfer.from == place.created);
+    PlaceInfo { name: name.clone(), ahead: line.ahead(place), draining, place: place.clone() }
 }
 
 /// The lines that a request is about.

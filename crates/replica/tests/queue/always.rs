@@ -101,8 +101,11 @@ fn places_belong_to_live_sessions(world: &World) {
     of_lines.sort();
     of_sessions.sort();
     assert_eq!(of_lines, of_sessions, "{:?}", world.path);
+    let mut all = world.state.all_places();
     for (id, _) in queues.sessions() {
         assert!(world.state.leases.contains(id), "{:?}", world.path);
+        let listed = all.remove(&id).unwrap_or_default();
+        assert_eq!(listed, world.state.places_of(id), "{:?}", world.path);
     }
 }
 

@@ -74,11 +74,12 @@ impl sessions_server::Sessions for Sessions {
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
         self.door.admit(request.metadata())?;
         let read = Request::Read(Read::Sessions, Consistency::Linearizable);
-        let (header, views) = match self.door.open(self.door.ask(read).await)? {
-            (header, Reply::Sessions(views)) => (header, views),
+        let (header, view) = match self.door.open(self.door.ask(read).await)? {
+            (header, Reply::Sessions(view)) => (header, view),
             (_, other) => return Err(unexpected(&other)),
         };
-        let sessions = views
+        let sessions = view
+            .sessions()
             .iter()
             .map(|view| pb::SessionInfo {
                 session: view.id.0,

@@ -7,6 +7,8 @@
 
 #[path = "cluster/alarms.rs"]
 mod alarms;
+// Planted bugs exist in builds with debug assertions only.
+#[cfg(debug_assertions)]
 #[path = "cluster/canaries.rs"]
 mod canaries;
 #[path = "cluster/chance.rs"]

@@ -66,12 +66,16 @@ impl Scenario {
             surprises: vec![],
         };
         if script.is_none() {
-            outcome.surprises = self.surprises(&own, &outcome);
+            outcome.surprises = self.surprises(&outcome);
+        }
+        let (struck, due) = (outcome.counts.blows(), script.unwrap_or(&own).steps.len() as u64);
+        if struck < due {
+            outcome.surprises.push(format!("only {struck} of {due} blows fell"));
         }
         Ok(outcome)
     }
 
-    fn surprises(&self, script: &Script, outcome: &Outcome) -> Vec<String> {
+    fn surprises(&self, outcome: &Outcome) -> Vec<String> {
         let mut surprises = vec![];
         for verdict in &outcome.verdicts {
             let expected = !self.breaks.contains(&verdict.promise);
@@ -89,10 +93,6 @@ impl Scenario {
         }
         for promise in self.breaks.iter().filter(|p| !self.algorithm.promises.contains(p)) {
             surprises.push(format!("{} never promised: {promise}", self.algorithm.name));
-        }
-        let struck: u64 = outcome.counts.blows();
-        if struck < script.steps.len() as u64 {
-            surprises.push(format!("only {struck} of {} blows fell", script.steps.len()));
         }
         surprises
     }

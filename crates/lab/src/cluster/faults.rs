@@ -8,8 +8,7 @@ use crate::{
     faults::{Action, Step, Who},
 };
 
-/// A fault that is felt only now and then (a snapshot that fails, when one is written) has been felt after so
-/// many turns.
+/// After so many turns a fault has found somebody to hit.
 const TURNS_ENOUGH: u64 = 4;
 
 /// A kind of trouble.
@@ -97,6 +96,19 @@ impl Fault {
             Fault::ClockDrift => "clock_drift",
             Fault::ClockJump => "clock_jump",
         }
+    }
+
+    /// Felt only if something happens meanwhile: a message to lose, a write to refuse, a snapshot.
+    fn needs_luck(self) -> bool {
+        matches!(
+            self,
+            Fault::FullDisk
+                | Fault::FailingDisk
+                | Fault::Loss
+                | Fault::Duplicates
+                | Fault::Reordering
+                | Fault::SnapshotFailure
+        )
     }
 
     /// The kind of trouble that a blow of a script is; none if it mends something.
@@ -230,17 +242,22 @@ impl World {
         self.agenda.after(next, Happening::Nemesis);
     }
 
-    /// What should have struck by now and never did: of chance, what had more than one turn; of a script, all
-    /// of it.
+    /// What should have struck by now and never did: of a script, all of it; of chance, what had its turns
+    /// and needs no luck.
     pub fn never_struck(&self) -> Vec<&'static str> {
         let due: Vec<Fault> = match &self.script {
             Some(script) => {
                 script.steps.iter().filter_map(|step| Fault::of(&step.action)).collect()
             }
-            None if self.decks_dealt > TURNS_ENOUGH => self.faults.clone(),
+            None if self.decks_dealt > TURNS_ENOUGH => {
+                self.faults.iter().copied().filter(|fault| !fault.needs_luck()).collect()
+            }
             None => vec![],
         };
-        self.counts.missing(due.into_iter().map(Fault::name))
+        let mut never = self.counts.missing(due.into_iter().map(Fault::name));
+        never.sort_unstable();
+        never.dedup();
+        never
     }
 
     /// The next kind of trouble. They are dealt like cards, so that none is missed for long.

@@ -135,16 +135,12 @@ impl Scenario {
             world.add_client_after(ms(300), Candidate::new(name, 600 + 300 * number as u64));
         }
         if self.candidates > 0 {
-            // Places show nothing, and who moves keeps its value.
-            world.invariants.written_once.values_repeat = true;
             world.add_client_after(ms(500), Ruler { name: "ruled" });
             for _ in 0..2 {
                 world.add_client_after(ms(400), Stock::new("stock"));
             }
         }
         if let Some(cast) = &self.programs {
-            // They proclaim what they like, more than once.
-            world.invariants.written_once.values_repeat = true;
             let town = cast.town(world.now(), world.canary, &mut world.dice);
             world.add_client_after(ms(400), town);
         }

@@ -84,20 +84,19 @@ impl World {
     pub fn strike(&mut self, action: &Action, lasts: Duration) {
         match action {
             Action::Crash(who) => {
-                self.whom(who).into_iter().for_each(|one| self.crash_and_restart(one, lasts));
-                self.counts.count("crash");
+                let hit = self.whom_running(who, "crash");
+                hit.into_iter().for_each(|one| self.crash_and_restart(one, lasts));
             }
             Action::Restart(who) => self.whom(who).into_iter().for_each(|one| self.start(one)),
             Action::Pause(who) => {
-                self.whom(who).into_iter().for_each(|one| self.pause(one, lasts));
-                self.counts.count("pause");
+                let hit = self.whom_running(who, "pause");
+                hit.into_iter().for_each(|one| self.pause(one, lasts));
             }
             Action::Slow(who, by) => {
-                for one in self.whom(who) {
+                for one in self.whom_running(who, "slow") {
                     self.member_mut(one).slow = *by;
                     self.agenda.after(lasts, Happening::Undo(Undo::Fast(one)));
                 }
-                self.counts.count("slow");
             }
             Action::Cut(a, b) => {
                 let links = self.between(a, b, true);
@@ -171,15 +170,14 @@ impl World {
     fn spoil_disk(&mut self, action: &Action, lasts: Duration) {
         match action {
             Action::DiskSlows(who) => {
-                for one in self.whom(who) {
+                for one in self.whom_running(who, "disk_slows") {
                     self.member_mut(one).disk.flush = SLOW;
                     self.agenda.after(lasts, Happening::Undo(Undo::FastDisk(one)));
                 }
-                self.counts.count("disk_slows");
             }
             Action::DiskStalls(who) => {
-                self.whom(who).into_iter().for_each(|one| self.stall_disk(one, lasts));
-                self.counts.count("disk_stalls");
+                let hit = self.whom_running(who, "disk_stalls");
+                hit.into_iter().for_each(|one| self.stall_disk(one, lasts));
             }
             Action::DiskFills(who) => {
                 for one in self.whom(who) {
@@ -208,6 +206,16 @@ impl World {
         };
         let groups: Vec<Vec<Number>> = groups.iter().map(numbers).collect();
         self.cut(across(&groups), lasts);
+    }
+
+    /// Those whom a name means now and whose process runs. It counts as felt if there are any.
+    fn whom_running(&mut self, who: &Who, felt: &'static str) -> Vec<Number> {
+        let mut hit = self.whom(who);
+        hit.retain(|one| self.members[one].process.is_some());
+        if !hit.is_empty() {
+            self.counts.count(felt);
+        }
+        hit
     }
 
     /// Those whom a name means now, as far as there are any.

@@ -25,7 +25,7 @@ use crate::{
     },
     engine::{Agenda, Clock, Counts, Dice, Event, Trace, ms, us},
     faults::Script,
-    invariants::{Invariants, leases_end, one_answer::Open},
+    invariants::{Invariants, leases_end, one_answer::Open, written_once},
 };
 
 /// Sets the chance of faults apart from all other chance.
@@ -275,7 +275,7 @@ impl World {
     /// A value that nobody else writes.
     pub fn fresh_value(&mut self) -> String {
         self.next_value += 1;
-        format!("v{}", self.next_value)
+        format!("{}{}", written_once::ONCE, self.next_value)
     }
 
     /// A member whose process runs, by chance.

@@ -12,17 +12,19 @@ use crate::{cluster::truth::Truth, engine::Counts};
 
 pub const NAME: &str = "written_once";
 
+/// What values begin with that nobody writes twice. Others prove nothing: who moves in a line keeps its
+/// value, and who leads proclaims what it likes.
+pub const ONCE: &str = "once ";
+
 #[derive(Default)]
 pub struct WrittenOnce {
     refused: BTreeSet<Bytes>,
-    /// Values are not unique in this world, so they prove nothing.
-    pub values_repeat: bool,
 }
 
 impl WrittenOnce {
     /// Values were written by an entry that has just been agreed on.
     pub fn judge_entry(&self, values: &[Bytes], truth: &Truth) {
-        for value in values.iter().filter(|_| !self.values_repeat) {
+        for value in values.iter().filter(|value| is_unique(value)) {
             let at = truth.written(value);
             must!(at.len() == 1, "{value:?} was written {} times: {at:?}", at.len());
             must!(
@@ -40,25 +42,21 @@ impl WrittenOnce {
         counts: &mut Counts,
     ) {
         let Request::Write(command) = &open.request else { return };
-        if self.values_repeat {
-            return;
-        }
         match (command, &answer.result) {
             (Command::Put(put), Ok(_)) => {
-                counts.count(NAME);
-                is_written(put.value.as_ref(), answer.revision, truth);
+                let value = unique(put.value.as_ref());
+                value.for_each(|value| is_written(value, answer.revision, truth, counts));
             }
             (Command::Txn(txn), Ok(Reply::Wrote(Outcome::Txn(result)))) => {
-                counts.count(NAME);
                 let (taken, other) = match result.succeeded {
                     true => (&txn.success, &txn.failure),
                     false => (&txn.failure, &txn.success),
                 };
-                values(taken).for_each(|value| is_written(Some(value), answer.revision, truth));
+                values(taken).for_each(|value| is_written(value, answer.revision, truth, counts));
                 values(other).for_each(|value| self.refuse(value, truth));
             }
             (Command::Put(put), Err(failure)) if is_refusal(*failure) => {
-                put.value.iter().for_each(|value| self.refuse(value, truth));
+                unique(put.value.as_ref()).for_each(|value| self.refuse(value, truth));
             }
             (Command::Txn(txn), Err(failure)) if is_refusal(*failure) => {
                 let both = values(&txn.success).chain(values(&txn.failure));
@@ -75,17 +73,25 @@ impl WrittenOnce {
     }
 }
 
-fn is_written(value: Option<&Bytes>, at: Revision, truth: &Truth) {
-    let Some(value) = value else { return };
+fn is_unique(value: &Bytes) -> bool {
+    value.starts_with(ONCE.as_bytes())
+}
+
+fn unique<'a>(value: impl IntoIterator<Item = &'a Bytes>) -> impl Iterator<Item = &'a Bytes> {
+    value.into_iter().filter(|value| is_unique(value))
+}
+
+fn is_written(value: &Bytes, at: Revision, truth: &Truth, counts: &mut Counts) {
+    counts.count(NAME);
     let written = truth.written(value);
     must!(written == [at], "{value:?} was acknowledged at {at} but is written at {written:?}");
 }
 
 fn values(ops: &[Op]) -> impl Iterator<Item = &Bytes> {
-    ops.iter().filter_map(|op| match op {
+    unique(ops.iter().filter_map(|op| match op {
         Op::Put(put) => put.value.as_ref(),
         _ => None,
-    })
+    }))
 }
 
 /// Answers that promise that nothing was changed.

@@ -63,7 +63,6 @@ fn requests_in_a_minority_are_answered_soon_after_it_is_cut_off() {
     }
 }
 
-/// A and B cannot hear each other, C hears both.
 /// A heartbeat to each follower and its answer, and nobody is woken in between: not 100 times a second by
 /// raft's tick.
 #[test]
@@ -77,6 +76,7 @@ fn members_at_rest_sleep_between_heartbeats() {
     assert!(calls < 7 * heartbeats, "{calls} calls in {heartbeats} heartbeats");
 }
 
+/// A and B cannot hear each other, C hears both.
 #[test]
 fn a_partial_partition_keeps_serving() {
     for seed in seeds(6) {

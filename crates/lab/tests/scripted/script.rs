@@ -64,7 +64,6 @@ impl Script {
 
     fn cluster(&mut self, members: u64) -> String {
         let mut world = World::with(1, members, |config| config.watch.stream_bytes_max = 150);
-        world.invariants.written_once.values_repeat = true;
         world.net.links.weather.delay_min = us(200);
         world.net.links.weather.delay_max = us(200);
         for number in world.numbers() {

@@ -88,12 +88,14 @@ pub struct Replica {
     joining: joining::Joining,
     connected: BTreeSet<MemberId>,
     last_call: Moment,
+    /// When the next call was asked for.
+    wake_at: Moment,
     next_tick: Moment,
     counts: Counts,
     effects: Effects,
 }
 
-/// A call later than this after the one before means that the process did not run.
+/// A call so much later than was asked for means that the process did not run.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Bytes of committed entries applied in one call; the rest follows in the next.
 const APPLY_BYTES_MAX: usize = 4 << 20;
@@ -134,6 +136,7 @@ impl Replica {
             joining: joining::Joining::new(now, state.members.is_empty()),
             connected: BTreeSet::new(),
             last_call: now,
+            wake_at: now,
             next_tick: now + config.tick,
             counts: Counts::default(),
             effects: Effects::default(),
@@ -164,7 +167,8 @@ impl Replica {
         self.follow_catching_up(now);
         self.effects.watch = self.watchers.take_news();
         self.effects.lines = self.lines.listeners.take_news();
-        self.effects.wake_at = if more { now } else { self.next_wake() };
+        self.wake_at = if more { now } else { self.next_wake() };
+        self.effects.wake_at = self.wake_at;
         std::mem::take(&mut self.effects)
     }
 
@@ -200,7 +204,10 @@ impl Replica {
                 self.connected.remove(&member);
                 self.peer_lost(now, member);
             }
-            Input::HandOver => self.leadership.hand_over(),
+            Input::HandOver => {
+                self.leadership.hand_over();
+                self.hand_over_if_needed(now);
+            }
             Input::Audited(index, digest) => self.audited(index, digest),
             Input::Removed => self.removed(),
         }
@@ -292,8 +299,10 @@ impl Replica {
     /// If this process stood still nobody could renew here, and what it knows may be old.
     fn notice_pause(&mut self, now: Moment) {
         let pause = now.since(self.last_call);
+        let late = now.since(self.wake_at.max(self.last_call));
         self.last_call = now;
-        if pause > PAUSE_MIN && !Canary::PauseCounts.sings() {
+        // All of it, though some was sleep: nobody knows when it began.
+        if late > PAUSE_MIN && !Canary::PauseCounts.sings() {
             self.deadlines.hold_back(pause);
             self.lines.hold_back(pause);
             self.leadership.paused(pause);

@@ -30,9 +30,11 @@ const TAIL_ENTRIES_KEPT: u64 = 64;
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 /// Ticks made up for when a call comes late. More would end in an election after every pause.
 const LATE_TICKS_MAX: u32 = 2;
-/// How long a member sleeps through ticks that do nothing. Well below what counts as a pause, and often
-/// enough for what is looked after at ticks.
+/// How long a member sleeps through ticks that do nothing, and which part of the election timeout at the
+/// most: often enough for what is looked after at ticks, and too short for what is made up for after a pause
+/// to end in an election.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
+const SLEEPS_PER_ELECTION_TIMEOUT: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Upkeep {
@@ -154,7 +156,9 @@ impl Replica {
     }
 
     fn sleep_ticks_max(&self) -> u32 {
-        (SLEEP_MAX.as_micros() / self.config.tick.as_micros().max(1)).max(1) as u32
+        let most = SLEEP_MAX.as_micros() / self.config.tick.as_micros().max(1);
+        let part = self.config.election_ticks() / SLEEPS_PER_ELECTION_TIMEOUT;
+        (most as usize).min(part).max(1) as u32
     }
 
     pub(super) fn pass_time(&mut self, now: Moment, slept: u32) {

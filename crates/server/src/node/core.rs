@@ -102,6 +102,8 @@ pub struct Core {
     outlets: Outlets,
     status: watch::Sender<Arc<Status>>,
     status_at: Moment,
+    /// Something was applied since.
+    status_is_behind: bool,
     me: MemberId,
     meter: Meter,
     others: Peers,
@@ -158,6 +160,7 @@ impl Core {
             outlets: Outlets::default(),
             status,
             status_at: Moment::ZERO,
+            status_is_behind: false,
             me,
             meter: Meter::new(parts.metrics.clone(), parts.alarms),
             others: Peers::new(me, parts.others),
@@ -181,9 +184,9 @@ impl Core {
             let now = self.now();
             self.meter.round_begins(now, inputs.len(), self.me, self.status.borrow().voters < 2);
             let effects = self.replica.handle(now, inputs.drain(..));
-            self.set_alarm(sleep.as_mut(), effects.wake_at, now);
-            let applied = effects.applied;
+            let (applied, wake_at) = (effects.applied, effects.wake_at);
             self.carry_out(now, effects)?;
+            self.set_alarm(sleep.as_mut(), wake_at, now);
             self.meter.round_ends(woken, applied);
             tokio::select! {
                 biased;
@@ -214,7 +217,10 @@ impl Core {
         Moment::after_start(self.clock.elapsed())
     }
 
+    /// Not later than the replica asks for, nor than the status is due.
     fn set_alarm(&self, sleep: std::pin::Pin<&mut Sleep>, at: Moment, now: Moment) {
+        let due = self.status_is_behind.then_some(self.status_at + STATUS_AGE_MAX);
+        let at = due.map_or(at, |due| due.min(at));
         let deadline = tokio::time::Instant::from_std(self.clock + at.max(now).since_start());
         if sleep.deadline() != deadline {
             sleep.reset(deadline);
@@ -377,8 +383,10 @@ impl Core {
                 fatal => Stopped::Replica(fatal),
             });
         }
+        self.status_is_behind |= effects.applied > 0;
         if status_changed || now.since(self.status_at) >= STATUS_AGE_MAX {
             self.status_at = now;
+            self.status_is_behind = false;
             self.publish(now);
             self.follow_members(now);
         }

@@ -166,7 +166,7 @@ impl Door {
         let _ = self.submissions.send(Submission::HandOver);
     }
 
-    /// How the member stands, at most a tick old.
+    /// How the member stands, a few milliseconds ago at the most.
     pub fn status(&self) -> Arc<Status> {
         self.status.borrow().clone()
     }

@@ -16,8 +16,10 @@ use crate::exit::Exit;
 
 /// Set in the processes that try shorter scripts.
 const TRYING: &str = "TENURE_LAB_TRYING";
+/// What they say before what broke.
+const BROKEN: &str = "broken: ";
 /// So many shorter scripts are tried.
-const TRIES_MAX: usize = 400;
+const TRIES_MAX: usize = 1000;
 
 /// Names a planted bug, in builds that have them.
 const CANARY: &str = "TENURE_LAB_CANARY";
@@ -32,7 +34,9 @@ pub(super) fn when_it_fails(run: &RunName, script: Option<&Script>) {
     let (run, script) = (run.clone(), script.cloned());
     std::panic::set_hook(Box::new(move |panic| {
         let text = panic.payload_as_str().unwrap_or("it cannot be said").to_owned();
-        if std::env::var_os(TRYING).is_none() {
+        if std::env::var_os(TRYING).is_some() {
+            println!("{BROKEN}{}", kind(&text));
+        } else {
             report(&run, &text, script.as_ref());
         }
         std::process::exit(i32::from(Exit::Error.code()));
@@ -48,13 +52,16 @@ fn report(run: &RunName, text: &str, script: Option<&Script>) {
     let short = shrink(fell, TRIES_MAX, |shorter| {
         tries += 1;
         eprint!("\r{tries} tries, {} blows … ", shorter.steps.len());
-        fails(run, shorter)
+        fails(run, shorter, &kind(text))
     });
     eprintln!("\r{tries} tries, {} blows are left:   \n\n{short}", short.steps.len());
     let (scenario, seed) = (&run.scenario, run.seed);
     let path = std::env::temp_dir().join(format!("tenure-{scenario}-{seed}.faults"));
     let kept = std::fs::write(&path, short.to_string()).is_ok();
-    eprintln!("the whole run again:   tenure lab replay {run}");
+    match script {
+        None => eprintln!("the whole run again:   tenure lab replay {run}"),
+        Some(_) => eprintln!("the whole run again:   the same command with --trace text"),
+    }
     if kept {
         let path = path.display();
         eprintln!(
@@ -63,21 +70,35 @@ fn report(run: &RunName, text: &str, script: Option<&Script>) {
     }
 }
 
-/// Whether a run still fails with these blows only.
-fn fails(run: &RunName, script: &Script) -> bool {
+/// What broke, without what differs from run to run: an invariant's name, or the words before the first
+/// colon.
+fn kind(text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    match first.strip_prefix("invariant ") {
+        Some(rest) => rest.split(':').next().unwrap_or_default().to_owned(),
+        None => {
+            let words = first.split(':').take(2).collect::<Vec<_>>().join(":");
+            words.chars().filter(|c| !c.is_ascii_digit()).take(80).collect()
+        }
+    }
+}
+
+/// Whether a run still fails in the same way with these blows only.
+fn fails(run: &RunName, script: &Script, as_before: &str) -> bool {
     let Ok(program) = std::env::current_exe() else { return false };
     let seed = run.seed.to_string();
     let child = Command::new(program)
         .args(["lab", "run", &run.scenario, "--seed", &seed, "--faults", "-"])
         .env(TRYING, "1")
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
     let Ok(mut child) = child else { return false };
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(script.to_string().as_bytes());
     }
-    let ended = child.wait();
-    ended.is_ok_and(|status| status.code() == Some(i32::from(Exit::Error.code())))
+    let said = child.wait_with_output().map(|output| output.stdout).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    said.lines().filter_map(|line| line.strip_prefix(BROKEN)).any(|kind| kind == as_before)
 }

@@ -119,6 +119,6 @@ pub(crate) fn run(command: Command, client: ClientArgs) -> anyhow::Result<Exit> 
         Command::Run(args) => run::run(&args, format),
         Command::Compare(args) => compare::run(&args, format),
         Command::Soak(args) => soak::run(&args, format),
-        Command::Replay { run } => run::replay(&run),
+        Command::Replay { run } => run::replay(&run, format),
     }
 }

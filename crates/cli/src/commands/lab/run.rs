@@ -22,11 +22,12 @@ pub(super) fn run(args: &RunArgs, format: Format) -> anyhow::Result<Exit> {
     play(&args.scenario, args.seed, script.as_ref(), args.trace, format)
 }
 
-pub(super) fn replay(run: &RunName) -> anyhow::Result<Exit> {
+pub(super) fn replay(run: &RunName, format: Format) -> anyhow::Result<Exit> {
     if let Some(commit) = run.commit.as_deref().filter(|commit| *commit != COMMIT) {
         eprintln!("this is commit {COMMIT}, that was {commit}: it may be another run");
     }
-    play(&run.scenario, run.seed, None, Some(TraceForm::Text), Format::Simple)
+    let form = if format == Format::Json { TraceForm::Json } else { TraceForm::Text };
+    play(&run.scenario, run.seed, None, Some(form), format)
 }
 
 /// The scenario of the shipped replica that has this name.
@@ -44,7 +45,7 @@ fn play(
     let run = RunName::here(name, seed);
     if let Some(story) = algorithms::scenario(name) {
         let outcome = story.play(seed, script, trace(form)).map_err(usage)?;
-        return tell_story(&run, &outcome, script.is_none(), form, format);
+        return tell_story(&run, &outcome, form, format);
     }
     if let Some(scenario) = scenario(name) {
         failure::when_it_fails(&run, script);
@@ -97,7 +98,6 @@ fn trace(form: Option<TraceForm>) -> Trace {
 fn tell_story(
     run: &RunName,
     outcome: &Outcome,
-    as_written: bool,
     form: Option<TraceForm>,
     format: Format,
 ) -> anyhow::Result<Exit> {
@@ -161,7 +161,7 @@ fn tell_story(
             ledger.sent(),
             ledger.routine_sent()
         )?;
-        for surprise in outcome.surprises.iter().filter(|_| as_written) {
+        for surprise in &outcome.surprises {
             writeln!(out, "  NOT AS EXPECTED: {surprise}")?;
         }
     }

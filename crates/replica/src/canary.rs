@@ -41,11 +41,17 @@ pub enum Canary {
     WatchGap,
     /// Nobody is told when a leader goes: the line stands still.
     QueueStuck,
+    /// A newcomer overtakes those of its own priority, too.
+    JumpsTheLine,
+    /// A vote is given without asking how far the candidate's log goes.
+    VoteForAnybody,
+    /// It asks to be called again at once, always.
+    NeverSleeps,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 16] = [
+    pub const ALL: [Canary; 19] = [
         Canary::SkippedFlush,
         Canary::EarlyPersist,
         Canary::VoteNotPersisted,
@@ -62,6 +68,9 @@ impl Canary {
         Canary::RequestTwice,
         Canary::WatchGap,
         Canary::QueueStuck,
+        Canary::JumpsTheLine,
+        Canary::VoteForAnybody,
+        Canary::NeverSleeps,
     ];
 
     /// Whether it is planted on this thread. Never, in a release build.

@@ -53,7 +53,7 @@ impl World {
             idle_calls: 0,
             last_call: now,
         });
-        self.log(|| format!("m{number} starts, life {boot}"));
+        self.tell_of(number, "start", || format!("starts, life {boot}"));
         self.expect_call(number, now);
         for other in self.numbers() {
             if other != number {
@@ -70,7 +70,7 @@ impl World {
             return;
         }
         member.disk.crash(&mut self.dice, &mut self.counts);
-        self.log(|| format!("m{number} crashes"));
+        self.tell_of(number, "crash", || "crashes".into());
         for other in self.numbers() {
             self.net.disbelieve(number, other);
             if self.net.disconnect(number, other) && !self.net.links.is_cut(number, other) {
@@ -225,7 +225,7 @@ impl World {
         process.pauses += 1;
         process.called_at = None;
         process.ticket += 1;
-        self.log(|| format!("m{number} stands still for {duration:?}"));
+        self.tell_of(number, "pause", || format!("stands still for {duration:?}"));
         self.agenda.after(duration, Happening::Resume { member: number, life });
     }
 
@@ -235,7 +235,7 @@ impl World {
         let Some(process) = member.process.as_mut().filter(|_| member.life == life) else { return };
         process.pauses = process.pauses.saturating_sub(1);
         if process.pauses == 0 {
-            self.log(|| format!("m{number} goes on"));
+            self.tell_of(number, "resume", || "goes on".into());
             self.expect_call(number, now);
         }
     }

@@ -95,7 +95,7 @@ impl Scenario {
     pub fn tell(&self, seed: u64, script: Option<&Script>, trace: Trace) -> Result<World, String> {
         let mut world = self.world(seed);
         world.trace = trace;
-        script.map_or(Ok(()), |script| world.follow(script))?;
+        script.map_or(Ok(()), |script| world.follow(script, self.operators > 0))?;
         self.play(&mut world);
         Ok(world)
     }

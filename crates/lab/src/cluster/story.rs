@@ -36,6 +36,16 @@ impl World {
         });
     }
 
+    /// Something happens to a member's process.
+    pub(super) fn tell_of(
+        &mut self,
+        number: Number,
+        kind: &'static str,
+        text: impl FnOnce() -> String,
+    ) {
+        self.trace.event(self.agenda.now(), || Event::new(kind, text()).of(format!("m{number}")));
+    }
+
     /// What a member is now, if that is something else than before.
     pub(super) fn tell_state(&mut self, number: Number) {
         if !self.trace.is_read() {

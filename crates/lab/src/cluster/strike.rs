@@ -49,14 +49,17 @@ pub enum Undo {
 }
 
 impl World {
-    /// Follows a script instead of chance.
+    /// Follows a script instead of chance. It may name members that are yet to come, if any may.
     ///
     /// # Errors
     /// If it names somebody unknown.
-    pub fn follow(&mut self, script: &Script) -> Result<(), String> {
+    pub fn follow(&mut self, script: &Script, more_may_come: bool) -> Result<(), String> {
+        let last = self.members.keys().next_back().copied().unwrap_or_default();
+        let here =
+            |name: &str| number(name).is_some_and(|at| at > 0 && (more_may_come || at <= last));
         let known = |who: &Who| match who {
-            Who::Named(name) if number(name).is_none() => {
-                Err(format!("there is no {name} here: members are called m1, m2, …"))
+            Who::Named(name) if !here(name) => {
+                Err(format!("there is no {name} here: members are called m1 to m{last}"))
             }
             _ => Ok(()),
         };

@@ -144,6 +144,37 @@ const CLAIMS: &[Claim] = &[
               every message that is late",
     },
     Claim {
+        algorithm: "raft-paper",
+        claim: "detection takes 1–5 s",
+        from: "002 (comparison of protocols)",
+        contradicted: |row| within(row.detection, 1_000, 5_000),
+        why: "a follower notices when its timeout runs out, and those of the paper are 150–300 ms; 1–5 s are \
+              those of systems that wait longer",
+    },
+    Claim {
+        algorithm: "raft-kraft",
+        claim: "18 s until the next controller",
+        from: "004 (practical numbers)",
+        contradicted: |row| within(row.failover, 17_000, 19_000),
+        why: "18 s is taken here for the longest: 9 s of silence, up to twice that by chance. What the figure \
+              is made of is not told",
+    },
+    Claim {
+        algorithm: "zookeeper",
+        claim: "sequential nodes are not balanced: the same low id wins again and again",
+        from: "004 (misconceptions)",
+        contradicted: |row| {
+            let text = format!(
+                "the most successful of {} won {:.0} %",
+                row.winners,
+                100.0 * row.top_share
+            );
+            (row.top_share < 0.4).then_some(Finding::Measured(text))
+        },
+        why: "who comes back gets a new, higher number and stands at the end: they take turns. The low id is \
+              that of the node, not of the process",
+    },
+    Claim {
         algorithm: "kubernetes",
         claim: "failover in 10–15 s with 15/10/2",
         from: "004 (practical numbers)",

@@ -15,6 +15,9 @@ const DEATHS: usize = 24;
 /// Who may never come to a decision is watched for so long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What availability is reckoned from: a leader that dies once a day.
+const DAY_SECS: f64 = 86_400.0;
+
 /// Who leads on which side of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
@@ -22,6 +25,14 @@ pub enum Sides {
     OnlyMajority,
     OnlyMinority,
     Neither,
+}
+
+impl Row {
+    /// The share of time in which somebody leads, in nines, if the leader dies once a day.
+    pub fn nines(&self) -> Option<f64> {
+        let without = self.failover?.as_secs_f64() / DAY_SECS;
+        Some(-without.log10())
+    }
 }
 
 impl Sides {
@@ -41,7 +52,9 @@ pub struct Row {
     pub algorithm: &'static str,
     /// Messages from a leader's death until all know the next, by the number of contenders.
     pub messages: Vec<(usize, Option<f64>)>,
-    pub rounds: Option<u32>,
+    /// The longest chain of messages, each in answer to the one before, that led to the next leader since
+    /// somebody's patience had run out; by the number of contenders.
+    pub rounds: Vec<(usize, Option<u32>)>,
     /// The power of n with which messages grow.
     pub growth: Option<f64>,
     pub detection: Option<Duration>,
@@ -68,8 +81,10 @@ pub fn measure(algorithm: &'static Algorithm, seeds: u64) -> Row {
     // Whoever never comes to a decision is not asked again and again.
     let decides = algorithm.patience.is_some() || led(algorithm, algorithm.contenders, 1).is_some();
     let seeds = if decides { seeds } else { 0 };
+    let costs = SIZES.map(|size| (size, election_cost(algorithm, size, seeds)));
     let messages: Vec<(usize, Option<f64>)> =
-        SIZES.iter().map(|size| (*size, election_cost(algorithm, *size, seeds))).collect();
+        costs.iter().map(|(size, cost)| (*size, cost.map(|cost| cost.0))).collect();
+    let rounds = costs.iter().map(|(size, cost)| (*size, cost.map(|cost| cost.1))).collect();
     let failovers: Vec<Failover> =
         (1..=seeds).filter_map(|seed| failover(algorithm, algorithm.contenders, seed)).collect();
     let mut times: Vec<Duration> = failovers.iter().map(|one| one.led).collect();
@@ -84,7 +99,7 @@ pub fn measure(algorithm: &'static Algorithm, seeds: u64) -> Row {
         algorithm: algorithm.name,
         growth: growth(&messages),
         messages,
-        rounds: failovers.iter().map(|one| one.rounds).max(),
+        rounds,
         detection: median(&detections),
         failover: median(&times),
         failover_max: times.last().copied(),
@@ -145,12 +160,13 @@ fn failover(algorithm: &Algorithm, contenders: usize, seed: u64) -> Option<Failo
     })
 }
 
-/// Messages of one election, on average.
-fn election_cost(algorithm: &Algorithm, contenders: usize, seeds: u64) -> Option<f64> {
-    let costs: Vec<u64> = (1..=seeds.min(5))
-        .filter_map(|seed| failover(algorithm, contenders, seed).map(|one| one.words))
-        .collect();
-    (!costs.is_empty()).then(|| costs.iter().sum::<u64>() as f64 / costs.len() as f64)
+/// Messages of one election, on average, and its rounds at the most.
+fn election_cost(algorithm: &Algorithm, contenders: usize, seeds: u64) -> Option<(f64, u32)> {
+    let all: Vec<Failover> =
+        (1..=seeds.min(5)).filter_map(|seed| failover(algorithm, contenders, seed)).collect();
+    let words: u64 = all.iter().map(|one| one.words).sum();
+    let rounds = all.iter().map(|one| one.rounds).max()?;
+    Some((words as f64 / all.len() as f64, rounds))
 }
 
 /// The slope of a line through the points, both axes logarithmic.

@@ -10,9 +10,10 @@ pub fn table(rows: &[Row]) -> String {
         "algorithm",
         "messages at n = 3, 5, 9, 17",
         "grows",
-        "rounds",
+        "rounds at n = 3, 5, 9, 17",
         "detection",
         "failover (max)",
+        "nines, one death a day",
         "vacant",
         "top winner",
         "in a partition leads",
@@ -46,13 +47,19 @@ fn line(row: &Row) -> Vec<String> {
         .iter()
         .map(|(_, count)| count.map_or("–".into(), |count| format!("{count:.0}")))
         .collect();
+    let rounds: Vec<String> = row
+        .rounds
+        .iter()
+        .map(|(_, count)| count.map_or("–".into(), |count| count.to_string()))
+        .collect();
     vec![
         row.algorithm.to_owned(),
         messages.join(", "),
         row.growth.map_or("–".into(), |growth| format!("n^{growth:.1}")),
-        row.rounds.map_or("–".into(), |rounds| rounds.to_string()),
+        rounds.join(", "),
         time(row.detection),
         format!("{} ({})", time(row.failover), time(row.failover_max)),
+        row.nines().map_or("–".into(), |nines| format!("{nines:.1}")),
         format!("{:.1} %", 100.0 * row.vacancy),
         format!("{:.0} % of {}", 100.0 * row.top_share, row.winners),
         row.sides.name().to_owned(),

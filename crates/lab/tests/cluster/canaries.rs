@@ -167,6 +167,21 @@ fn a_vote_that_is_not_written_is_found() {
 }
 
 #[test]
+fn a_vote_for_somebody_who_lacks_what_was_committed_is_found() {
+    finds_shipped(Shipped::VoteForAnybody, &PARTITIONS, &["leader_completeness"]);
+}
+
+#[test]
+fn a_newcomer_that_overtakes_its_equals_is_found() {
+    finds_shipped(Shipped::JumpsTheLine, &LINES_CALM, &["fifo"]);
+}
+
+#[test]
+fn a_member_that_never_sleeps_is_found() {
+    finds_shipped(Shipped::NeverSleeps, &CALM, &["no_spin"]);
+}
+
+#[test]
 fn a_read_that_asked_nobody_is_found() {
     finds_shipped(Shipped::ReadUnasked, &PARTITIONS, &["linearizable"]);
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
 
 use super::{Mode, Place, Refusal, Tenure, TenureEnd, history::End, names::FROZEN};
+use crate::canary::Canary;
 
 /// How many ended tenures a line remembers.
 pub(super) const HISTORY_MAX: usize = 32;
@@ -202,7 +203,9 @@ impl Line {
         let behind_fixed =
             self.places.iter().rposition(|place| place.is_fixed()).map_or(0, |at| at + 1);
         let lower = |place: &&Arc<Place>| {
-            !place.holds() && place.priority() < newcomer.priority() && place.key != newcomer.key
+            let (theirs, ours) = (place.priority(), newcomer.priority());
+            let outranked = theirs < ours || theirs == ours && Canary::JumpsTheLine.sings();
+            !place.holds() && outranked && place.key != newcomer.key
         };
         self.places.iter().skip(behind_fixed).filter(lower).map(|place| place.key.clone()).collect()
     }

@@ -175,9 +175,13 @@ impl Consensus {
     }
 
     /// Hands in a peer's message. One that does not fit the situation is dropped, as raft allows.
-    pub(crate) fn step(&mut self, message: RaftMessage) {
+    pub(crate) fn step(&mut self, mut message: RaftMessage) {
         if message.kind == RaftKind::TimeoutNow && !self.may_campaign() {
             return;
+        }
+        let asks = matches!(message.kind, RaftKind::RequestVote | RaftKind::RequestPreVote);
+        if asks && Canary::VoteForAnybody.sings() {
+            message.log_term = Term(u64::MAX);
         }
         let _ = self.node.step(message_in(message));
         self.set_timeout();

@@ -167,7 +167,8 @@ impl Replica {
         self.follow_catching_up(now);
         self.effects.watch = self.watchers.take_news();
         self.effects.lines = self.lines.listeners.take_news();
-        self.wake_at = if more { now } else { self.next_wake() };
+        let at_once = more || Canary::NeverSleeps.sings();
+        self.wake_at = if at_once { now } else { self.next_wake() };
         self.effects.wake_at = self.wake_at;
         std::mem::take(&mut self.effects)
     }

@@ -81,6 +81,7 @@ fn as_json(rows: &[Row]) -> serde_json::Value {
                 "detection_us": row.detection.map(us),
                 "failover_us": row.failover.map(us),
                 "failover_max_us": row.failover_max.map(us),
+                "nines_at_one_death_a_day": row.nines(),
                 "vacancy": row.vacancy,
                 "top_share": row.top_share,
                 "winners": row.winners,

@@ -376,9 +376,13 @@ impl Client for Candidate {
             },
             (Command::LeaseRenew(_), Ok(_)) => {
                 self.renewed = open.sent;
-                if self.holds.is_some() {
+                if let Some(token) = self.holds {
                     let until = self.believed_until();
                     world.invariants.one_believer.until(&self.name, me, until);
+                    // People have read it before.
+                    if world.trace.is_drawn() {
+                        world.tell_belief(me, &self.name, Some((token, until)));
+                    }
                 }
                 ms(5)
             }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tenure_e2e::{Cluster, Sidecar, fetch, tools};
+use tenure_e2e::{Cluster, Sidecar, eventually, fetch, tools};
 
 const BINARY: &str = "/usr/local/bin/tenure";
 /// What stands for the names of your images.
@@ -247,8 +247,12 @@ async fn the_server_understands_its_command_and_serves_its_probes() {
     let cluster = Cluster::start(1).await;
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
         let path = container[probe]["httpGet"]["path"].as_str().unwrap();
-        let (status, _) = fetch(&cluster.members[0].client.to_string(), path).await.unwrap();
-        assert!(status.contains(" 200 "), "{path}: {status}");
+        eventually(path, async || {
+            let server = cluster.members[0].client.to_string();
+            let (status, _) = fetch(&server, path).await.unwrap();
+            if status.contains(" 200 ") { Ok(()) } else { Err(status) }
+        })
+        .await;
     }
 }
 

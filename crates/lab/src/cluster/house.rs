@@ -341,7 +341,12 @@ impl World {
     fn flush_failed(&mut self, number: Number) {
         let disk = &mut self.member_mut(number).disk;
         let what = if disk.full { "disk_full" } else { "disk_failed" };
-        disk.fails = false;
+        // A full one is started again when there is room, a broken one when it was replaced.
+        if !disk.full {
+            let delay = self.dice.duration(ms(50), ms(1000));
+            self.agenda.after(delay, Happening::Start(number));
+        }
+        self.member_mut(number).disk.fails = false;
         self.counts.count(what);
         self.log(|| format!("m{number} cannot write and stops"));
         self.crash(number);

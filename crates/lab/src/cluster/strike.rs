@@ -87,8 +87,10 @@ impl World {
     pub fn strike(&mut self, action: &Action, lasts: Duration) {
         match action {
             Action::Crash(who) => {
-                let hit = self.whom_running(who, "crash");
-                hit.into_iter().for_each(|one| self.crash_and_restart(one, lasts));
+                // Who is down already is started again, too.
+                let all = self.whom(who);
+                self.whom_running(who, "crash");
+                all.into_iter().for_each(|one| self.crash_and_restart(one, lasts));
             }
             Action::Restart(who) => self.whom(who).into_iter().for_each(|one| self.start(one)),
             Action::Pause(who) => {

@@ -48,7 +48,16 @@ impl<K: Clone + Ord> Deadlines<K> {
     pub fn restart(&mut self, lease: K, ttl: Duration, now: Moment) {
         let at = self.lease_clock(now) + ttl;
         match self.by_lease.get_mut(&lease) {
-            Some(deadline) => deadline.at = at,
+            Some(deadline) => {
+                deadline.at = at;
+                // The lease clock may have been held back since by more than has passed: it would be looked
+                // at too late.
+                if let Some(filed) = deadline.filed.filter(|filed| *filed > at) {
+                    deadline.filed = Some(at);
+                    self.to_check.remove(&(filed, lease.clone()));
+                    self.to_check.insert((at, lease));
+                }
+            }
             None => {
                 self.by_lease.insert(lease.clone(), Deadline { at, filed: Some(at) });
                 self.to_check.insert((at, lease));
@@ -149,6 +158,17 @@ mod tests {
         assert_eq!(deadlines.take_due(at(6700), 10), [A]);
         assert_eq!(deadlines.next_check(), Some(at(7700)));
         assert_eq!(deadlines.remaining(&B, at(6700)), Some(Duration::from_secs(1)));
+    }
+
+    /// Ten seconds without a raft leader, and a renewal right after them.
+    #[test]
+    fn a_lease_renewed_after_much_time_was_lost_still_ends_on_time() {
+        let mut deadlines: Deadlines = Deadlines::default();
+        deadlines.restart(A, Duration::from_secs(5), at(1000));
+        deadlines.hold_back(Duration::from_secs(10));
+        deadlines.restart(A, Duration::from_secs(5), at(2000));
+        assert_eq!(deadlines.take_due(at(6999), 10), []);
+        assert_eq!(deadlines.take_due(at(7000), 10), [A]);
     }
 
     #[test]

@@ -125,6 +125,8 @@ impl Replica {
     /// A member that has just come up cannot know how old its leases are: each gets its whole TTL.
     pub(super) fn restart_deadlines(&mut self, now: Moment) {
         self.deadlines = Default::default();
+        // Whatever was lost before is made up for by that.
+        self.leadership.leases_restart(now);
         for (id, _) in self.state.leases.iter() {
             if let Some(ttl) = self.time_to_live(id) {
                 self.deadlines.restart(id, ttl, now);

@@ -97,6 +97,11 @@ impl Leadership {
         self.vacant_since = self.vacant_since.map(|since| since + pause);
     }
 
+    /// All leases have their whole time from now on.
+    pub(super) fn leases_restart(&mut self, now: Moment) {
+        self.unrenewable_since = self.unrenewable_since.map(|since| since.max(now));
+    }
+
     fn campaign_at(&mut self, at: Moment) {
         self.campaign = Some(Campaign { at, tries_left: CAMPAIGN_TRIES_MAX });
     }

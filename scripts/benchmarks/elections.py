@@ -120,7 +120,8 @@ def many_leases(bench, clusters):
 
 def many_sessions(bench, cluster):
     """Sessions of the library, a third of which lose their member at once, and all the raft leader."""
-    sessions, ttl, seconds = bench.many_leases // 10, 10, 15
+    # Each has connections of its own: more would be a question of how many files a process may open.
+    sessions, ttl, seconds = 3000, 10, 15
     what = f"{sessions:,} sessions, TTL {ttl} s, the raft leader killed: sessions lost"
     bench.say(what)
     words = ["sessions", "--sessions", str(sessions), "--ttl", f"{ttl}s", "--duration", f"{seconds}s"]

@@ -43,7 +43,8 @@ async fn the_health_service_answers_for_the_whole_server() {
     assert_eq!(health.check(unknown).await.unwrap_err().code(), tonic::Code::NotFound);
 }
 
-/// The loop ticks a hundred times a second. One that is woken by nothing would run thousands of times.
+/// The loop is woken some twenty times a second, and by messages. One that is woken by nothing would run
+/// thousands of times.
 #[tokio::test]
 async fn an_idle_member_rests() {
     for count in [1, 3] {

@@ -24,7 +24,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// How many
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
     /// Time to live of each
     #[arg(long, default_value = "10s", value_parser = duration)]

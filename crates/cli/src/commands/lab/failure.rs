@@ -70,8 +70,8 @@ fn report(run: &RunName, text: &str, script: Option<&Script>) {
     }
 }
 
-/// What broke, without what differs from run to run: an invariant's name, or the words before the first
-/// colon.
+/// What broke, without what differs from run to run: an invariant's name, or the first words without their
+/// figures.
 fn kind(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     match first.strip_prefix("invariant ") {

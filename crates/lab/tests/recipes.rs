@@ -98,7 +98,7 @@ fn an_observer_that_misses_something_is_found() {
 
 #[test]
 fn a_write_without_a_guard_is_found() {
-    finds(Canary::UnguardedWrites, "one_believer");
+    finds(Canary::UnguardedWrites, "one_writer");
 }
 
 #[test]

@@ -47,11 +47,21 @@ pub enum Canary {
     VoteForAnybody,
     /// It asks to be called again at once, always.
     NeverSleeps,
+    /// Once somebody has led, nobody campaigns again.
+    NeverCampaigns,
+    /// A follower takes entries without asking what comes before them.
+    AppendsAnywhere,
+    /// A transaction that changes nothing gives back the revision that it never took.
+    RevisionGivenBack,
+    /// What the log says is done by each member's own clock.
+    OwnClock,
+    /// A cluster that is restored goes on from where its backup ends.
+    RestoredInPlace,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 19] = [
+    pub const ALL: [Canary; 24] = [
         Canary::SkippedFlush,
         Canary::EarlyPersist,
         Canary::VoteNotPersisted,
@@ -71,6 +81,11 @@ impl Canary {
         Canary::JumpsTheLine,
         Canary::VoteForAnybody,
         Canary::NeverSleeps,
+        Canary::NeverCampaigns,
+        Canary::AppendsAnywhere,
+        Canary::RevisionGivenBack,
+        Canary::OwnClock,
+        Canary::RestoredInPlace,
     ];
 
     /// Whether it is planted on this thread. Never, in a release build.

@@ -6,9 +6,14 @@
 //! that the old one can have reached, everything earlier counts as compacted, and whatever lives
 //! only as long as a session is gone, because the session's owner has long been told so, or will be.
 
-use tenure_api::{Member, Revision};
+use tenure_api::{Member, Revision, Term};
 
-use crate::state::State;
+use crate::{
+    canary::Canary,
+    log::{LogIndex, SnapshotMark},
+    snapshot::Frozen,
+    state::State,
+};
 
 /// How far revisions jump at least. The old cluster would have to write 30,000 times a second for a
 /// year after the backup to get there; and JSON can hold the number (2⁵³) after 9,000 restores.
@@ -24,6 +29,9 @@ pub const REVISION_MAX: Revision = Revision(1 << 53);
 /// no cluster writes a million times a second, so none ever catches up with the clock. Several
 /// members cannot agree on a clock before they talk to each other; they hand in none.
 pub fn first_revision(last: Revision, jump: i64, floor: Option<Revision>) -> Option<Revision> {
+    if Canary::RestoredInPlace.sings() {
+        return Some(last);
+    }
     let jumped = last.0.checked_add(jump.max(REVISION_JUMP_MIN)).map(Revision)?;
     let first = floor.map_or(jumped, |floor| floor.max(jumped));
     (first <= REVISION_MAX).then_some(first)
@@ -45,5 +53,25 @@ impl State {
         // A name that was frozen stays so: its mark hangs on no lease.
         state.lines_from_keys();
         state
+    }
+}
+
+impl Frozen {
+    /// What the members of a new cluster find on their disks: an old state, refounded, as a snapshot just
+    /// behind the place in the old log where it was. All of them vote.
+    #[must_use]
+    pub fn refounded(
+        old: &State,
+        behind: (LogIndex, Term),
+        members: Vec<Member>,
+        first: Revision,
+    ) -> Frozen {
+        let mark = SnapshotMark {
+            index: behind.0 + 1,
+            term: Term(behind.1.0 + 1),
+            voters: members.iter().map(|member| member.id).collect(),
+            ..SnapshotMark::default()
+        };
+        Frozen { mark, state: old.refound(members, first) }
     }
 }

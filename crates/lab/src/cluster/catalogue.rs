@@ -17,6 +17,7 @@ pub const CALM: Scenario = Scenario {
     candidates: 0,
     programs: None,
     leisure: 1,
+    restored: false,
 };
 
 pub const ROUGH: Scenario = Scenario {
@@ -144,6 +145,13 @@ pub const LINES: Scenario = Scenario {
     ..LINES_CALM
 };
 
+pub const RESTORED: Scenario = Scenario {
+    name: "restored",
+    about: "A cluster is lost in the middle of trouble and begins again from a backup: tokens still grow.",
+    restored: true,
+    ..LINES
+};
+
 pub const RECIPES_CALM: Scenario = Scenario {
     name: "recipes-calm",
     about: "Programs use the library's elections, locks and electors; an operator rules over one line.",
@@ -196,7 +204,7 @@ pub const SOAK: Scenario = Scenario {
 };
 
 /// All of them.
-pub const SCENARIOS: [&Scenario; 19] = [
+pub const SCENARIOS: [&Scenario; 20] = [
     &CALM,
     &ROUGH,
     &ROUGH_ALONE,
@@ -210,6 +218,7 @@ pub const SCENARIOS: [&Scenario; 19] = [
     &CHANGING,
     &LINES_CALM,
     &LINES,
+    &RESTORED,
     &RECIPES_CALM,
     &RECIPES_PROGRAMS,
     &RECIPES_MEMBERS,

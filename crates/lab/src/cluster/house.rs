@@ -19,11 +19,8 @@ use crate::{
         member::{Number, Process, id},
     },
     engine::{ms, us},
-    invariants::{agreement, durable_commit, log_matching, no_spin, one_answer::Open, one_roll},
+    invariants::{agreement, durable_commit, no_spin, one_answer::Open, one_roll},
 };
-
-/// Comparing whole logs is slow; one call in so many does.
-const LOGS_COMPARED_PER_MILLE: u64 = 10;
 
 impl World {
     /// One round of a member's loop.
@@ -54,6 +51,8 @@ impl World {
         no_spin::judge(number, process, (now, unasked), &effects, &mut self.counts);
         for persist in &effects.persist {
             process.log.write(persist);
+            let log_matching = &mut self.invariants.log_matching;
+            log_matching.judge(number, persist, &process.log, &mut self.counts);
         }
         let wake_at = effects.wake_at;
         self.write(number, &mut effects);
@@ -89,6 +88,7 @@ impl World {
             self.invariants.written_once.judge_entry(&values, &self.truth);
             for change in &self.truth.changes[changes_before..] {
                 self.invariants.growth.judge_change(change, &mut self.counts);
+                self.invariants.one_writer.judge(change, &mut self.counts);
             }
             let ended = self.truth.take_ended();
             self.invariants.leases_kept.judge(&ended, &self.truth, &mut self.counts);
@@ -112,20 +112,6 @@ impl World {
         if moved {
             let (dice, counts) = (&mut self.dice, &mut self.counts);
             agreement::judge_state(number, process, &status, &self.truth, dice, counts);
-            if self.dice.chance(LOGS_COMPARED_PER_MILLE) {
-                self.compare_logs(number);
-            }
-        }
-    }
-
-    /// With every other member's.
-    pub(super) fn compare_logs(&mut self, number: Number) {
-        let log = |member: Number| self.members[&member].process.as_ref().map(|p| &p.log);
-        let others = self.members.keys().copied().filter(|other| *other != number);
-        for other in others {
-            if let (Some(one), Some(two)) = (log(number), log(other)) {
-                log_matching::judge((number, one), (other, two), &mut self.counts);
-            }
         }
     }
 

@@ -21,6 +21,7 @@ pub mod house;
 pub mod member;
 pub mod net;
 pub mod process;
+pub mod restore;
 pub mod scenario;
 mod story;
 pub mod strike;

@@ -11,9 +11,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use tenure_api::{EventKind, KeyValue, LeaseId, Member, MemberId, Revision, Term};
+use tenure_api::{EventKind, KeyValue, LeaseId, Member, MemberId, Revision, Span, Term};
 use tenure_replica::{
-    At, Entry, EntryKind, LogIndex, Moment, State,
+    At, Entry, EntryKind, Frozen, LogIndex, Moment, State,
     codec::{Codec, DecodeError, Reader},
     command::{Batch, Command},
     mvcc::Change,
@@ -65,7 +65,21 @@ pub struct LeaseEnd {
 
 impl Truth {
     pub fn new(members: Vec<Member>) -> Truth {
-        let state = State::new(members);
+        Truth::from(State::new(members))
+    }
+
+    /// Of a cluster that begins with a snapshot: nothing before it was ever agreed on, nor is looked for.
+    pub fn restored(frozen: Frozen) -> Truth {
+        let mut truth = Truth::from(frozen.state);
+        truth.entries = vec![(frozen.mark.term, 0); frozen.mark.index as usize];
+        for kv in truth.state.store.live_in(&Span::From(Bytes::new())) {
+            truth.by_key.insert(kv.key.clone(), vec![kv.clone()]);
+            truth.written.insert(kv.value.clone(), vec![kv.mod_revision]);
+        }
+        truth
+    }
+
+    fn from(state: State) -> Truth {
         Truth {
             entries: vec![],
             states: VecDeque::from([state.clone()]),
@@ -236,7 +250,8 @@ impl Truth {
     }
 }
 
-fn print(entry: &Entry) -> (Term, u64) {
+/// An entry's term and, as one number, its content.
+pub fn print(entry: &Entry) -> (Term, u64) {
     let mut hasher = DefaultHasher::new();
     (entry.kind as u8, &entry.data).hash(&mut hasher);
     (entry.term, hasher.finish())

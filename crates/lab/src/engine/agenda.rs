@@ -43,11 +43,15 @@ impl<E> Eq for Due<E> {}
 
 impl<E> Default for Agenda<E> {
     fn default() -> Agenda<E> {
-        Agenda { now: Moment::ZERO, counter: 0, due: BinaryHeap::new() }
+        Agenda::beginning_at(Moment::ZERO)
     }
 }
 
 impl<E> Agenda<E> {
+    pub fn beginning_at(now: Moment) -> Agenda<E> {
+        Agenda { now, counter: 0, due: BinaryHeap::new() }
+    }
+
     pub fn now(&self) -> Moment {
         self.now
     }

@@ -9,7 +9,8 @@
 //! | [`agreement`] | Raft §5.4, state machine safety; invariant 1 of the design |
 //! | [`durable_commit`] | invariant 3: the leader's own count waits for the disk, too |
 //! | [`one_answer`] | invariant 4 |
-//! | [`one_believer`] | section 6 of the design: lock delay, fencing |
+//! | [`one_believer`] | section 6 of the design: lock delay |
+//! | [`one_writer`] | section 6: fencing, whatever else goes wrong |
 //! | [`one_holder`] | the library's promise: who believes is right |
 //! | [`tenures_seen`] | the library's promise: an observer sees every tenure once |
 //! | [`written_once`] | an acknowledged write is there, once; a refused one is not |
@@ -25,6 +26,7 @@
 //! | [`leases_survive`] | section 5: a leader change does not cut a live lease |
 //! | [`leases_end`] | a dead holder's lease ends, soon |
 //! | [`watch_story`] | every event once, in order, whole revisions, no gap |
+//! | [`heals`] | liveness: a healed cluster serves within a bound |
 //! | [`no_spin`] | the machine asks to be called when it has something to do, not before |
 //!
 //! They are judged after every call of every machine. None of them changes anything.
@@ -35,6 +37,7 @@ pub mod durable_commit;
 pub mod fifo;
 pub mod freed_by_its_token;
 pub mod growth;
+pub mod heals;
 pub mod held_is_true;
 pub mod leader_completeness;
 pub mod leases_end;
@@ -48,6 +51,7 @@ pub mod one_believer;
 pub mod one_holder;
 pub mod one_leader;
 pub mod one_roll;
+pub mod one_writer;
 pub mod queue_advances;
 pub mod tenures_seen;
 pub mod tokens_grow;
@@ -57,10 +61,11 @@ pub mod written_once;
 use crate::cluster::scenario::Scenario;
 
 /// What each is called in counts and failures.
-pub const ALL: [&str; 14] = [
+pub const ALL: [&str; 15] = [
     agreement::NAME,
     durable_commit::NAME,
     growth::NAME,
+    heals::NAME,
     leader_completeness::NAME,
     leases_end::NAME,
     leases_kept::NAME,
@@ -100,31 +105,47 @@ pub fn of_every_run(scenario: &Scenario) -> Vec<&'static str> {
 }
 
 /// Those of elections, where there are any.
-pub const OF_LINES: [&str; 7] = [
+pub const OF_LINES: [&str; 8] = [
     acts_once::NAME,
     fifo::NAME,
     freed_by_its_token::NAME,
     held_is_true::NAME,
     one_believer::NAME,
+    one_writer::NAME,
     queue_advances::NAME,
     tokens_grow::NAME,
 ];
 
 /// Those of programs that use the library.
-pub const OF_PROGRAMS: [&str; 3] = [one_believer::NAME, one_holder::NAME, tenures_seen::NAME];
+pub const OF_PROGRAMS: [&str; 3] = [one_holder::NAME, one_writer::NAME, tenures_seen::NAME];
 
 /// Everything the invariants remember.
 #[derive(Default)]
 pub struct Invariants {
+    pub log_matching: log_matching::LogMatching,
     pub one_leader: one_leader::OneLeader,
     pub one_answer: one_answer::OneAnswer,
     pub one_believer: one_believer::OneBeliever,
+    pub one_writer: one_writer::OneWriter,
     pub written_once: written_once::WrittenOnce,
     pub linearizable: linearizable::Linearizable,
     pub growth: growth::Growth,
     pub leases_kept: leases_kept::LeasesKept,
     pub leader_completeness: leader_completeness::LeaderCompleteness,
     pub tokens_grow: tokens_grow::TokensGrow,
+}
+
+impl Invariants {
+    /// What a cluster still owes that begins again from a backup. What was acknowledged after the backup is lost,
+    /// the log and its terms are new, and keys that hang on no lease are as they were; but no token that was
+    /// ever given out may come a second time.
+    pub fn after_restore(self) -> Invariants {
+        Invariants {
+            one_writer: self.one_writer,
+            tokens_grow: self.tokens_grow,
+            ..Invariants::default()
+        }
+    }
 }
 
 /// Fails the run in the name of an invariant.

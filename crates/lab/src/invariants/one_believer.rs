@@ -1,5 +1,4 @@
-//! Of those who want no overlap, at most one believes that it leads; and whoever has stopped believing
-//! without knowing it, by its token is refused: guarded writes come with tokens that only grow.
+//! Of those who want no overlap, at most one believes that it leads.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use tenure_api::Revision;
 use tenure_replica::Moment;
 
 use super::must;
-use crate::{cluster::truth::Truth, engine::Counts};
+use crate::engine::Counts;
 
 pub const NAME: &str = "one_believer";
 
@@ -54,19 +53,5 @@ impl OneBeliever {
     /// It stops.
     pub fn stops(&mut self, name: &Bytes, client: usize) {
         self.believers.remove(&(name.clone(), client));
-    }
-
-    /// All guarded writes that were ever taken, in order.
-    pub fn judge_writes(&self, name: &Bytes, truth: &Truth, counts: &mut Counts) {
-        let key = [b"guarded/", &name[..]].concat();
-        let mut last = 0;
-        for change in &truth.changes {
-            for event in change.events.iter().filter(|event| event.kv.key == key) {
-                let token: i64 = String::from_utf8_lossy(&event.kv.value).parse().unwrap_or(0);
-                must!(token >= last, "a write with token {token} was taken after one with {last}");
-                last = token;
-                counts.count(NAME);
-            }
-        }
     }
 }

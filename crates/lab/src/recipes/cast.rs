@@ -56,9 +56,6 @@ impl Cast {
         if self.nobles > 0 {
             town.rule_from(now + ms(1200));
         }
-        for election in [THRONE, "crown", "swift", "lock"] {
-            town.judge_writes_of(election);
-        }
         let mut settle = |count: usize, script: &dyn Fn(Duration) -> Script| {
             for _ in 0..count {
                 let begins = now + dice.duration(ms(400), ms(900));

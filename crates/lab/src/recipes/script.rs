@@ -27,6 +27,7 @@ use crate::{
     engine::{Dice, ms},
     invariants::{
         one_holder::{Belief, OneHolder},
+        one_writer::GUARDED,
         tenures_seen::TenuresSeen,
     },
 };
@@ -199,7 +200,7 @@ impl Stage {
             target: CompareTarget::Create(Revision(token.get())),
         };
         let put = Put {
-            key: format!("guarded/{name}").into(),
+            key: format!("{GUARDED}{name}").into(),
             value: Some(token.get().to_string().into()),
             lease: PutLease::Set(None),
             prev_kv: false,

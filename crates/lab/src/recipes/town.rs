@@ -3,7 +3,7 @@
 //! Its turn comes whenever something arrives, a timer rings or a member has spoken. Then everybody who
 //! can run does, and the judges look at what is believed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tenure_replica::{
@@ -42,8 +42,6 @@ pub struct Town {
     cuts: BTreeMap<(ProgramId, Number), Moment>,
     /// When chance picks on the next program; never, if nothing may happen to them.
     next_trouble: Option<Moment>,
-    /// The elections whose guarded writes are judged.
-    elections: BTreeSet<&'static str>,
     turn_due: Option<Moment>,
     healed: bool,
     /// When somebody rules over the throne next.
@@ -63,7 +61,6 @@ impl Town {
             calls: BTreeMap::new(),
             cuts: BTreeMap::new(),
             next_trouble: rough.then_some(Moment::ZERO + ms(1500)),
-            elections: BTreeSet::new(),
             turn_due: None,
             healed: false,
             next_rule: None,
@@ -82,11 +79,6 @@ impl Town {
     /// From that moment on somebody rules over the throne.
     pub fn rule_from(&mut self, moment: Moment) {
         self.next_rule = Some(moment);
-    }
-
-    /// The guarded writes of this election are judged.
-    pub fn judge_writes_of(&mut self, election: &'static str) {
-        self.elections.insert(election);
     }
 
     fn expect_turn(&mut self, me: usize, world: &mut World, at: Moment) {
@@ -454,10 +446,6 @@ impl Client for Town {
         }
         let notes = self.notes.open();
         notes.seen.judge(&mut world.counts);
-        for name in &self.elections {
-            let name = Bytes::from_static(name.as_bytes());
-            world.invariants.one_believer.judge_writes(&name, &world.truth, &mut world.counts);
-        }
         world.counts.count(one_holder::NAME);
     }
 }

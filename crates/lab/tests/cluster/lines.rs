@@ -3,7 +3,7 @@
 use crate::seeds;
 use tenure_lab::{
     cluster::{
-        catalogue::{LINES, LINES_CALM},
+        catalogue::{LINES, LINES_CALM, RESTORED},
         scenario::Scenario,
     },
     engine::Counts,
@@ -31,4 +31,10 @@ fn one_leads_at_a_time_when_nothing_goes_wrong() {
 #[test]
 fn one_leads_at_a_time_whatever_goes_wrong() {
     run(&LINES, 24);
+}
+
+/// A token that was given out after the backup is never given out again.
+#[test]
+fn tokens_grow_though_all_is_lost_but_a_backup() {
+    run(&RESTORED, 12);
 }

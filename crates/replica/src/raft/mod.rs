@@ -183,6 +183,10 @@ impl Consensus {
         if asks && Canary::VoteForAnybody.sings() {
             message.log_term = Term(u64::MAX);
         }
+        if message.kind == RaftKind::Append && Canary::AppendsAnywhere.sings() {
+            let found = self.node.raft.raft_log.term(message.index).unwrap_or(0);
+            message.log_term = if found == 0 { message.log_term } else { Term(found) };
+        }
         let _ = self.node.step(message_in(message));
         self.set_timeout();
     }
@@ -203,6 +207,9 @@ impl Consensus {
     /// Not while a snapshot is installed but not durable: raft-rs would look for entries between
     /// what it counts as applied and the snapshot, find none, and panic.
     fn may_campaign(&self) -> bool {
+        if Canary::NeverCampaigns.sings() && self.node.raft.term > 0 {
+            return false;
+        }
         self.installing == 0
     }
 

@@ -2,6 +2,7 @@
 
 use super::Replica;
 use crate::{
+    canary::Canary,
     command::{Batch, Command, MemberChange, decode_entry},
     input::{Fatal, Notice, Reply},
     log::{Entry, EntryKind, SnapshotMark},
@@ -69,6 +70,7 @@ impl Replica {
         batch: Batch,
         traces: &mut Traces,
     ) {
+        let ms = if Canary::OwnClock.sings() { self.clock_ms(now).unwrap_or(ms) } else { ms };
         let at = At { index: entry.index, term: entry.term, ms };
         if !self.state.admits(&batch) {
             return;

@@ -11,9 +11,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tenure_api::{ClusterId, Member, MemberId, Revision, Term};
+use tenure_api::{ClusterId, Member, MemberId, Revision};
 use tenure_replica::{
-    Frozen, SnapshotMark,
+    Frozen,
     refound::{REVISION_JUMP_MIN, first_revision},
 };
 
@@ -74,15 +74,8 @@ pub fn restore(
     let floor = (members.len() == 1).then(revision_by_clock);
     let first = first_revision(last, jump, floor)
         .ok_or(BackupError::RevisionsEnd { last: last.0, jump })?;
-    let frozen = Frozen {
-        mark: SnapshotMark {
-            index: backup.mark.index + 1,
-            term: Term(backup.mark.term.0 + 1),
-            voters: members.iter().map(|member| member.id).collect(),
-            ..SnapshotMark::default()
-        },
-        state: backup.state.refound(members.clone(), first),
-    };
+    let behind = (backup.mark.index, backup.mark.term);
+    let frozen = Frozen::refounded(&backup.state, behind, members.clone(), first);
     let cluster_id = cluster_id(backup, &plan.config, first);
     let identity = Identity { cluster_id, member_id: plan.config.member_id(), joined: false };
     let before = backup.note.map(|note| note.cluster_id);

@@ -10,7 +10,7 @@
 //! After them, the flag does nothing: it may be forgotten in a unit file while the cluster grows
 //! again. A start without it forgets that, so that it can be used another time.
 
-use tenure_api::{ClusterId, Member, Term};
+use tenure_api::{ClusterId, Member};
 use tenure_replica::{
     Frozen, HardState, Moment, Replica, SnapshotMark,
     refound::{REVISION_JUMP_MIN, first_revision},
@@ -91,15 +91,10 @@ fn alone(
             is_learner: false,
         },
     };
-    let state = old.refound([member], first);
-    let lost = Lost { leases: old.leases.len(), keys: old.store.len() - state.store.len() };
-    let mark = SnapshotMark {
-        index: status.last_index + 1,
-        term: Term(status.term.0 + 1),
-        voters: vec![me],
-        ..SnapshotMark::default()
-    };
-    Ok((Frozen { mark, state }, lost))
+    let behind = (status.last_index, status.term);
+    let frozen = Frozen::refounded(old, behind, vec![member], first);
+    let keys = old.store.len() - frozen.state.store.len();
+    Ok((frozen, Lost { leases: old.leases.len(), keys }))
 }
 
 /// The member with its whole log applied. It hears nobody and time stands still.

@@ -133,7 +133,23 @@ const CLAIMS: &[Claim] = &[
               be first in line. The create revision of the candidate's key is one",
     },
     Claim {
-        algorithm: "raft",
+        algorithm: "etcd-recipe-shortest",
+        claim: "1 s lease + 1 s heartbeat = 2–3 s until the next leader",
+        from: "004 (practical numbers)",
+        contradicted: |row| within(row.failover, 2_000, 3_000),
+        why: "with its default timeouts etcd grants no lease below 2 s; the time runs from the last renewal, \
+              which is a sixth of the lease ago on average, and the next in line is told at once",
+    },
+    Claim {
+        algorithm: "zookeeper-fenced",
+        claim: "the zxid of the session's creation is a fencing token",
+        from: "002 (fencing values of ZooKeeper and etcd)",
+        contradicted: |_| story("zookeeper-session-zxid-crash", Promise::TokensGrow),
+        why: "it says when its owner came, not when its turn came. The zxid in which the node was made grows with \
+              the line",
+    },
+    Claim {
+        algorithm: "raft-etcd",
         claim: "etcd's election timeout is 100–500 ms with a heartbeat of 100 ms by default",
         from: "000 (split vote and randomised timeouts)",
         contradicted: |_| {

@@ -56,6 +56,14 @@ const KRAFT: Preset = Preset {
     hears_of_ends: false,
     ..OURS
 };
+/// etcd's defaults.
+const ETCD: Preset = Preset {
+    tick: ms(50),
+    heartbeat: ms(100),
+    election_timeout: ms(1000),
+    hears_of_ends: false,
+    ..OURS
+};
 const NO_PREVOTE: Preset = Preset { pre_vote: false, ..PAPER };
 const FIXED: Preset = Preset { random_timeouts: false, ..NO_PREVOTE };
 
@@ -83,6 +91,15 @@ pub(super) const RAFT_KRAFT: Algorithm = Algorithm {
     origin: "Kafka KRaft, as told",
     patience: Some(ms(40_000)),
     cast: |setup| cast(setup, &KRAFT),
+    ..RAFT
+};
+
+pub(super) const RAFT_ETCD: Algorithm = Algorithm {
+    name: "raft-etcd",
+    about: "the shipped replica with etcd's default timeouts: 1 to 2 s, a heartbeat every 100 ms",
+    origin: "etcd 3.5",
+    patience: Some(ms(10_000)),
+    cast: |setup| cast(setup, &ETCD),
     ..RAFT
 };
 
@@ -155,6 +172,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "The leader dies, and nobody misses it until 9 to 18 s after its last heartbeat.",
         lasts: Duration::from_secs(90),
         script: "at 40s crash leader\n",
+        breaks: &[],
+    },
+    Scenario {
+        name: "raft-etcd-crash",
+        algorithm: &RAFT_ETCD,
+        about: "The leader dies, and nobody misses it until 1 to 2 s after its last heartbeat.",
+        lasts: Duration::from_secs(20),
+        script: "at 8s crash leader\n",
         breaks: &[],
     },
     Scenario {

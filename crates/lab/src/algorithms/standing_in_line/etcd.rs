@@ -4,6 +4,8 @@
 //!   before it are gone it leads, even if its own key went long ago (etcd-io/etcd#11456 for locks, still so
 //!   for elections).
 //! - `etcd-recipe-checked`: looks for its own key first.
+//! - `etcd-recipe-shortest`: with the shortest lease that etcd grants, 2 s: one and a half of its default election
+//!   timeout, in whole seconds.
 //! - `etcd-recipe-grant-token`: takes the revision in the header of its *lease's grant* for its fencing
 //!   token, as one can read. That says when it came, not when its turn came: tokens go back, and the storage
 //!   refuses the leader of the day. A grant changes nothing in the store, so where nobody writes meanwhile
@@ -12,7 +14,10 @@
 
 use std::time::Duration;
 
-use super::candidate::{Recipe, Token, cast};
+use super::{
+    LEADER_WRITES_TEXT,
+    candidate::{Recipe, Token, cast},
+};
 use crate::{
     algorithms::{Algorithm, Scenario},
     engine::ms,
@@ -33,6 +38,7 @@ const SHIPPED: Recipe = Recipe {
     sessions_anew: true,
     may_write: None,
 };
+const SHORTEST: Recipe = Recipe { session: ms(2000), ..SHIPPED };
 const CHECKED: Recipe = Recipe { looks_for_itself: true, ..SHIPPED };
 const GRANT_TOKEN: Recipe = Recipe {
     token: Token::Opened,
@@ -48,7 +54,6 @@ const QUIET_GRANT_TOKEN: Recipe = Recipe { notes_down: false, ..GRANT_TOKEN };
 const EXPIRED_WITHIN: Promise = Promise::VacantAtMost(ms(10_100));
 /// Judged at every write that is answered.
 const LEADER_WRITES: Promise = Promise::Own(LEADER_WRITES_TEXT);
-const LEADER_WRITES_TEXT: &str = "who leads may write";
 
 pub(in crate::algorithms) const ETCD_RECIPE: Algorithm = Algorithm {
     name: "etcd-recipe",
@@ -64,6 +69,21 @@ pub(in crate::algorithms) const ETCD_RECIPE: Algorithm = Algorithm {
     contenders: 3,
     patience: Some(ms(12_000)),
     cast: |setup| cast(setup, &SHIPPED),
+};
+
+pub(in crate::algorithms) const ETCD_RECIPE_SHORTEST: Algorithm = Algorithm {
+    name: "etcd-recipe-shortest",
+    about: "etcd's recipe with the shortest lease that it grants by default, 2 s",
+    promises: &[
+        Promise::OneBeliever,
+        Promise::OneWriter,
+        Promise::TokensGrow,
+        Promise::VacantAtMost(ms(2100)),
+        Promise::SomebodyLeads,
+    ],
+    patience: Some(ms(4000)),
+    cast: |setup| cast(setup, &SHORTEST),
+    ..ETCD_RECIPE
 };
 
 pub(in crate::algorithms) const ETCD_RECIPE_CHECKED: Algorithm = Algorithm {
@@ -106,6 +126,14 @@ pub(in crate::algorithms) const SCENARIOS: &[Scenario] = &[
         about: "The leader dies. Its key goes with its lease within 10 s, and only the next in line is told.",
         lasts: Duration::from_secs(40),
         script: "at 20s crash leader\n",
+        breaks: &[],
+    },
+    Scenario {
+        name: "etcd-recipe-shortest-crash",
+        algorithm: &ETCD_RECIPE_SHORTEST,
+        about: "The leader dies. Its key goes with its lease within 2 s, and the next in line leads.",
+        lasts: Duration::from_secs(20),
+        script: "at 10s crash leader\n",
         breaks: &[],
     },
     Scenario {

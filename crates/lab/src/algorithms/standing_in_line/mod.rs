@@ -14,8 +14,12 @@ mod zookeeper;
 
 pub(super) use etcd::{
     ETCD_RECIPE, ETCD_RECIPE_CHECKED, ETCD_RECIPE_GRANT_TOKEN, ETCD_RECIPE_GRANT_TOKEN_QUIET,
-    SCENARIOS as ETCD_SCENARIOS,
+    ETCD_RECIPE_SHORTEST, SCENARIOS as ETCD_SCENARIOS,
 };
 pub(super) use zookeeper::{
     SCENARIOS as ZOOKEEPER_SCENARIOS, ZOOKEEPER, ZOOKEEPER_FENCED, ZOOKEEPER_HERD,
+    ZOOKEEPER_SESSION_ZXID,
 };
+
+/// What a leader whose token is refused finds out.
+const LEADER_WRITES_TEXT: &str = "who leads may write";

@@ -4,10 +4,15 @@
 //!   and for all but one nothing has changed.
 //! - `zookeeper`: everybody watches the node before its own only.
 //! - `zookeeper-fenced`: the zxid in which its node was made goes with every write.
+//! - `zookeeper-session-zxid`: the zxid in which its *session* was opened does, as one can read. Who came
+//!   first need not be first in line: tokens go back, and the storage refuses the leader of the day.
 
 use std::time::Duration;
 
-use super::candidate::{Recipe, Token, cast};
+use super::{
+    LEADER_WRITES_TEXT,
+    candidate::{Recipe, Token, cast},
+};
 use crate::{
     algorithms::{Algorithm, Scenario},
     engine::ms,
@@ -30,7 +35,16 @@ const NEXT: Recipe = Recipe {
 };
 const HERD: Recipe = Recipe { herd: true, ..NEXT };
 const FENCED: Recipe = Recipe { token: Token::Created, gate: Gate::Tokens, ..NEXT };
+const SESSION_ZXID: Recipe = Recipe {
+    token: Token::Opened,
+    warms_up: true,
+    notes_down: true,
+    may_write: Some(LEADER_WRITES_TEXT),
+    ..FENCED
+};
 
+/// Judged at every write that is answered.
+const LEADER_WRITES: Promise = Promise::Own(LEADER_WRITES_TEXT);
 const EXPIRED_WITHIN: Promise = Promise::VacantAtMost(ms(30_100));
 const PROMISES: &[Promise] =
     &[Promise::OneBeliever, Promise::OneWriter, EXPIRED_WITHIN, Promise::SomebodyLeads];
@@ -65,6 +79,21 @@ pub(in crate::algorithms) const ZOOKEEPER_FENCED: Algorithm = Algorithm {
     ],
     cast: |setup| cast(setup, &FENCED),
     ..ZOOKEEPER
+};
+
+pub(in crate::algorithms) const ZOOKEEPER_SESSION_ZXID: Algorithm = Algorithm {
+    name: "zookeeper-session-zxid",
+    about: "ephemeral sequential nodes; the zxid of its session goes with every write",
+    origin: "a wrong but common advice",
+    promises: &[
+        Promise::OneBeliever,
+        Promise::OneWriter,
+        Promise::TokensGrow,
+        LEADER_WRITES,
+        Promise::SomebodyLeads,
+    ],
+    cast: |setup| cast(setup, &SESSION_ZXID),
+    ..ZOOKEEPER_FENCED
 };
 
 const CRASH: &str = "at 50s crash leader\n";
@@ -102,5 +131,13 @@ pub(in crate::algorithms) const SCENARIOS: &[Scenario] = &[
         lasts: Duration::from_secs(120),
         script: LONG_PAUSE,
         breaks: &[Promise::OneBeliever],
+    },
+    Scenario {
+        name: "zookeeper-session-zxid-crash",
+        algorithm: &ZOOKEEPER_SESSION_ZXID,
+        about: "The last to open its session is the first in line and leads. It dies, and the next has an older session: its token is lower, and the storage refuses the only leader there is.",
+        lasts: Duration::from_secs(100),
+        script: CRASH,
+        breaks: &[Promise::TokensGrow, LEADER_WRITES],
     },
 ];

@@ -45,8 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         };
         println!("{name} leads under token {}", leadership.token());
-        let holder = HolderKey::exclusive(session.id(), election.name(), leadership.token());
-        let why = lead(&client, &leadership, &holder, careless).await;
+        let why = lead(&client, &leadership, &leadership.holder_key(), careless).await;
         println!("{name} leads no more: {why}");
     }
 }

@@ -190,6 +190,9 @@ pub struct Effects {
     pub tenures_begun: u64,
     /// How long each who was granted something had waited, by the clock for people.
     pub waited_ms: Vec<u64>,
+    /// How long names had nobody who led, though somebody waited, when somebody did again; all together, by the
+    /// clock for people.
+    pub vacant_ms: u64,
     /// How long each who led had led, by the clock for people.
     pub held_ms: Vec<u64>,
     /// What an operator may want to read.

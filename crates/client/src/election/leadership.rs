@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::backend::Drain;
 use crate::clock::Moment;
+use crate::fence::HolderKey;
 use crate::session::Hold;
 use crate::{Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError, SessionState};
 
@@ -40,6 +41,11 @@ impl Leadership {
     /// The number that goes with everything this leader writes.
     pub fn token(&self) -> FencingToken {
         self.hold.token()
+    }
+
+    /// The key that it stands on, to guard writes in the same store with.
+    pub fn holder_key(&self) -> HolderKey {
+        self.hold.holder_key()
     }
 
     /// Whether something that takes so long may be begun now, and under which token.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::backend::Drain;
+use crate::fence::HolderKey;
 use crate::{Doubt, FencingToken, Leadership, Loss, ProclaimError, SessionState};
 
 /// Why the work has to end.
@@ -47,6 +48,11 @@ impl Scope {
     /// The number that goes with everything that is written.
     pub fn token(&self) -> FencingToken {
         *self.inner.token.borrow()
+    }
+
+    /// The key that the leadership stands on, to guard writes in the same store with. None if it is over.
+    pub fn holder_key(&self) -> Option<HolderKey> {
+        self.leadership().as_ref().map(Leadership::holder_key)
     }
 
     /// Whether something that takes so long may be begun now, and under which token.

@@ -49,6 +49,7 @@ impl HolderKey {
     /// let election = Election::new(&session, "scheduler")?;
     /// let leadership = election.candidate("10.0.0.7").campaign().await?;
     /// let holder = HolderKey::exclusive(session.id(), leadership.name(), leadership.token());
+    /// assert_eq!(holder, leadership.holder_key());
     /// # let _ = holder;
     /// # Ok(())
     /// # }

@@ -75,7 +75,7 @@ impl Core {
         }
     }
 
-    pub(super) fn id(&self) -> LeaseId {
+    pub(crate) fn id(&self) -> LeaseId {
         self.session.id()
     }
 

@@ -9,6 +9,7 @@ use tokio::sync::{oneshot, watch};
 use super::core::{Core, Owner, SessionState};
 use crate::backend::{Drain, Grant, Join, Place};
 use crate::chance::Backoff;
+use crate::fence::HolderKey;
 use crate::{AcquireError, Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError};
 
 /// Pauses between attempts to leave.
@@ -165,6 +166,11 @@ impl Hold {
 
     pub(crate) fn token(&self) -> FencingToken {
         self.grant.held[0].token
+    }
+
+    /// The key of the first, or only, name.
+    pub(crate) fn holder_key(&self) -> HolderKey {
+        HolderKey::exclusive(self.core.id(), self.name(), self.token())
     }
 
     /// The same to look at, for somebody who does not hold it.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use tenure::api::wire::tenure::v1;
 use tenure::grpc::{Client, Options};
 use tenure_e2e::{
     Caller, Cluster, Ctl, Plan, Scrape, Watcher, eventually, fetch, pb,
-    session::{SessionStream, connect},
+    session::{SessionStream, connect, lines},
     tools,
 };
 use tokio::task::JoinSet;
@@ -37,6 +38,7 @@ const ALONE: &[(Act, &[&str])] = &[
         "tenure_lock_wait_seconds",
     ]),
     (Act::LeadAndResign, &["tenure_lock_held_seconds"]),
+    (Act::LeadAfterFrost, &["tenure_election_vacant_seconds_total"]),
     (Act::Compact, &["etcd_debugging_mvcc_compact_revision", "etcd_debugging_mvcc_db_compaction_last"]),
     (Act::Hash, &["etcd_mvcc_hash_rev_duration_seconds"]),
     (Act::Health, &["etcd_server_health_success"]),
@@ -88,6 +90,7 @@ enum Act {
     LockWithoutLease,
     Lead,
     LeadAndResign,
+    LeadAfterFrost,
     Compact,
     Hash,
     Health,
@@ -155,6 +158,19 @@ async fn act(act: Act, cluster: &mut Cluster) -> Held {
             let mut session = session(cluster).await;
             session.join("other").await;
             session.leave("other", 0).await;
+        }
+        Act::LeadAfterFrost => {
+            let name = || "cold".to_owned();
+            let mut operator = lines(cluster.members[0].client).await;
+            operator.freeze(v1::FreezeRequest { name: name() }).await.unwrap();
+            let mut session = session(cluster).await;
+            session.join("cold").await;
+            // The clock is read in whole milliseconds; each of these takes a write to the disk.
+            for _ in 0..20 {
+                client.kv().put(set("meanwhile", 1)).await.unwrap();
+            }
+            operator.resume(v1::ResumeRequest { name: name() }).await.unwrap();
+            session.granted("cold").await;
         }
         Act::Compact => {
             let revision = client.kv().range(get("k")).await.unwrap().header.unwrap().revision;

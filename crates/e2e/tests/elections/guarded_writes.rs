@@ -1,8 +1,9 @@
 //! Writes that the store itself refuses once their holder was replaced, on our own server and on a
 //! real etcd 3.5.1.
 
-use std::time::Duration;
+use std::{ops::ControlFlow, time::Duration};
 
+use tenure::elector::{ElectorConfig, Ended, LeaderElector, Scope};
 use tenure::fence::{
     FencingToken, GuardedError, HolderKey, guarded_delete, guarded_put, guarded_txn,
 };
@@ -151,7 +152,7 @@ async fn a_leadership_that_ends_takes_its_writes_with_it(engine: &Engine, client
     let election = Election::new(&session, "guarded/leader").unwrap();
     let leadership = election.candidate("x").campaign().await.unwrap();
     let held = Lock::new(&session, "guarded/lock").unwrap().lock().await.unwrap();
-    let leads = HolderKey::exclusive(session.id(), leadership.name(), leadership.token());
+    let leads = leadership.holder_key();
     let holds = HolderKey::exclusive(session.id(), held.name(), held.token());
     guarded_put(client, &leads, put("led", "good")).await.unwrap();
     guarded_put(client, &holds, put("locked", "good")).await.unwrap();
@@ -165,6 +166,27 @@ async fn a_leadership_that_ends_takes_its_writes_with_it(engine: &Engine, client
     assert_eq!(deposed(guarded_put(client, &holds, put("locked", "late")).await), None);
     assert_eq!(value(client, "led").await.as_deref(), Some("good"));
     assert_eq!(value(client, "locked").await.as_deref(), Some("still good"));
+}
+
+/// Work that an elector runs knows its key, and nobody does when it is over.
+async fn the_work_of_an_elector_writes_under_its_own_key(engine: &Engine, client: &Client) {
+    let config = ElectorConfig::new("guarded/job").unwrap();
+    let elector = LeaderElector::new(engine.clone(), config).unwrap();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let work = |scope: Scope| {
+        let (client, tell) = (client.clone(), tell.clone());
+        async move {
+            let holder = scope.holder_key().unwrap();
+            guarded_put(&client, &holder, put("worked", "good")).await.unwrap();
+            tell.send((scope, holder)).unwrap();
+            ControlFlow::Break(())
+        }
+    };
+    assert!(matches!(elector.run(work).await, Ended::Done(())));
+    let (scope, holder) = told.recv().await.unwrap();
+    assert_eq!(scope.holder_key(), None);
+    assert_eq!(deposed(guarded_put(client, &holder, put("worked", "late")).await), None);
+    assert_eq!(value(client, "worked").await.as_deref(), Some("good"));
 }
 
 async fn all(client: &Client) {
@@ -182,6 +204,7 @@ async fn our_own_server_refuses_the_writes_of_a_replaced_holder() {
     let endpoints = cluster.endpoints();
     for engine in [Engine::tenure(&endpoints).unwrap(), Engine::etcd(&endpoints).unwrap()] {
         a_leadership_that_ends_takes_its_writes_with_it(&engine, &client).await;
+        the_work_of_an_elector_writes_under_its_own_key(&engine, &client).await;
     }
 }
 

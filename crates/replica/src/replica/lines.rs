@@ -11,7 +11,7 @@ use crate::{
     command::{Command, LINES_SINCE, LineCommand, Overdue},
     lease::Deadlines,
     moment::Moment,
-    queue::{Event, listeners::Listeners},
+    queue::{Event, Place, listeners::Listeners},
 };
 
 /// Overdue things that go into one command.
@@ -78,14 +78,24 @@ impl Replica {
                     let until = tenure.end.map_or(tenure.from_ms, |end| end.at_ms);
                     self.effects.held_ms.push(until.saturating_sub(tenure.from_ms));
                 }
-                Event::Granted { place, .. } => {
+                Event::Granted { name, place, .. } => {
                     let clock = self.clock_ms(now).unwrap_or_default();
                     self.effects.waited_ms.push(clock.saturating_sub(place.since_ms));
+                    let since = self.vacant_since_ms(name, place).unwrap_or(clock);
+                    self.effects.vacant_ms += clock.saturating_sub(since);
                 }
                 _ => {}
             }
         }
         self.lines.listeners.observe(events);
+    }
+
+    /// Since when nobody led this name, though somebody waited. None if others hold it beside this one.
+    fn vacant_since_ms(&self, name: &Bytes, led_by: &Place) -> Option<u64> {
+        let line = self.state.queues.line(name)?;
+        line.leader().filter(|leader| leader.created == led_by.created)?;
+        let before = line.tenures().filter_map(|tenure| tenure.end).map(|end| end.at_ms).max();
+        Some(before.unwrap_or(0).max(led_by.since_ms))
     }
 
     /// Unless another transfer is under way already, nobody is asked to make room any more.

@@ -1,6 +1,6 @@
 //! `tenure_election_*`, `tenure_lock_*`, `tenure_sessions`: who leads, who waits, and for how long.
 
-use prometheus::{Histogram, IntCounter, IntGauge, IntGaugeVec};
+use prometheus::{Counter, Histogram, IntCounter, IntGauge, IntGaugeVec};
 use tenure_replica::{Effects, LineSummary};
 
 use super::make::{Buckets, Maker};
@@ -12,6 +12,7 @@ pub(crate) struct LineMetrics {
     leader: IntGaugeVec,
     candidates: IntGaugeVec,
     transitions: IntCounter,
+    vacant: Counter,
     waited: Histogram,
     held: Histogram,
     sessions: IntGauge,
@@ -34,6 +35,10 @@ impl LineMetrics {
                 "tenure_election_transitions_total",
                 "How often somebody began to lead, in all elections and locks.",
             ),
+            vacant: make.float_counter(
+                "tenure_election_vacant_seconds_total",
+                "How long somebody waited and nobody led, in all elections and locks; counted when somebody does.",
+            ),
             waited: make.histogram(
                 "tenure_lock_wait_seconds",
                 "How long those who were granted something had stood in line.",
@@ -51,6 +56,7 @@ impl LineMetrics {
     /// What a round of the core loop brought.
     pub(crate) fn noted(&self, effects: &Effects) {
         self.transitions.inc_by(effects.tenures_begun);
+        self.vacant.inc_by(effects.vacant_ms as f64 / 1e3);
         for ms in &effects.waited_ms {
             self.waited.observe(*ms as f64 / 1e3);
         }

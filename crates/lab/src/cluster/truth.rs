@@ -31,6 +31,8 @@ const STATES_KEPT: usize = 1000;
 
 pub struct Truth {
     entries: Vec<(Term, u64)>,
+    /// In which term each was agreed on. That of the entry itself may be an earlier one.
+    agreed_in: Vec<Term>,
     state: State,
     states: VecDeque<State>,
     /// Every change ever, in order of revision; compaction does not touch it.
@@ -72,6 +74,7 @@ impl Truth {
     pub fn restored(frozen: Frozen) -> Truth {
         let mut truth = Truth::from(frozen.state);
         truth.entries = vec![(frozen.mark.term, 0); frozen.mark.index as usize];
+        truth.agreed_in = vec![frozen.mark.term; frozen.mark.index as usize];
         for kv in truth.state.store.live_in(&Span::From(Bytes::new())) {
             truth.by_key.insert(kv.key.clone(), vec![kv.clone()]);
             truth.written.insert(kv.value.clone(), vec![kv.mod_revision]);
@@ -82,6 +85,7 @@ impl Truth {
     fn from(state: State) -> Truth {
         Truth {
             entries: vec![],
+            agreed_in: vec![],
             states: VecDeque::from([state.clone()]),
             state,
             changes: vec![],
@@ -101,6 +105,11 @@ impl Truth {
 
     pub fn term(&self, index: LogIndex) -> Option<Term> {
         self.entries.get(index.checked_sub(1)? as usize).map(|(term, _)| *term)
+    }
+
+    /// The last entry that was agreed on before this term began.
+    pub fn last_before(&self, term: Term) -> LogIndex {
+        self.agreed_in.partition_point(|agreed| *agreed < term) as LogIndex
     }
 
     /// Whether this is the entry that was agreed on.
@@ -160,6 +169,7 @@ impl Truth {
     ) -> Vec<Bytes> {
         assert_eq!(entry.index, self.last() + 1);
         self.entries.push(print(entry));
+        self.agreed_in.push(in_term);
         let first_change = self.changes.len();
         if !entry.data.is_empty() {
             let (ms, batches) = decode(&entry.data).expect("what was agreed on can be read");

@@ -1,4 +1,4 @@
-//! Whoever comes to lead the log has everything that was ever committed (Raft §5.4).
+//! Whoever comes to lead has everything that was committed in the terms before its own (Raft §5.4).
 
 use std::collections::BTreeMap;
 
@@ -36,9 +36,9 @@ impl LeaderCompleteness {
         }
         self.seen.insert(member, status.term);
         counts.count(NAME);
-        // What was committed in this very term, it has committed itself.
-        let before = (1..=truth.last()).rev().find(|index| truth.term(*index) < Some(status.term));
-        let Some(before) = before else { return };
+        // What was committed in this very term, it has committed itself; and of later terms it may not have
+        // heard, though it was elected before they began.
+        let before = truth.last_before(status.term);
         let log = &process.log;
         must!(
             log.last() >= before,

@@ -58,6 +58,7 @@ impl FromStr for LineName {
             () if name.len() > NAME_BYTES_MAX => refused("must not be longer than 1024 bytes"),
             () if name.ends_with('/') => refused("must not end with a slash"),
             () if name.contains("//") => refused("must not have an empty part"),
+            () if name.rsplit('/').next() == Some("!frozen") => refused("must not end in !frozen"),
             () => Ok(LineName(name.into())),
         }
     }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::backend::Drain;
 use crate::fence::HolderKey;
-use crate::{Doubt, FencingToken, Leadership, Loss, ProclaimError, SessionState};
+use crate::{Doubt, FencingToken, Leadership, LineName, Loss, ProclaimError, SessionState};
 
 /// Why the work has to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub struct Scope {
 
 #[derive(Debug)]
 struct Inner {
+    name: LineName,
     /// Absent when the tenure is over.
     leadership: Mutex<Option<Leadership>>,
     /// Of the last leadership, also when it is over.
@@ -41,8 +42,9 @@ impl Scope {
     pub(super) fn new(leadership: Leadership) -> Scope {
         let token = watch::Sender::new(leadership.token());
         let cancelled = watch::Sender::new(None);
+        let name = leadership.name().clone();
         let leadership = Mutex::new(Some(leadership));
-        Scope { inner: Arc::new(Inner { leadership, token, cancelled }) }
+        Scope { inner: Arc::new(Inner { name, leadership, token, cancelled }) }
     }
 
     /// The number that goes with everything that is written.
@@ -101,7 +103,10 @@ impl Scope {
     pub async fn proclaim(&self, value: impl Into<Vec<u8>>) -> Result<(), ProclaimError> {
         let asked = match &*self.leadership() {
             Some(leadership) => leadership.hold().ask_to_proclaim(value.into()),
-            None => return Ok(()),
+            None => {
+                let name = self.inner.name.clone();
+                return Err(ProclaimError::Lost { name, loss: Loss::Resigned });
+            }
         };
         asked.await
     }

@@ -18,9 +18,10 @@ use crate::{
 const SESSION: u8 = 1;
 const LINE: u8 = 2;
 const DELAY: u8 = 3;
+const FORGOTTEN: u8 = 4;
 
 impl Queues {
-    /// Each session, line and delay as one record, in order.
+    /// Each session, line and delay as one record, in order; and what was forgotten.
     pub(crate) fn records(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let sessions = self.sessions.iter().map(|(id, session)| {
             let mut out = vec![SESSION];
@@ -46,7 +47,12 @@ impl Queues {
             }
             out
         });
-        sessions.chain(lines).chain(delays)
+        let forgotten = (self.forgotten > Revision(0)).then(|| {
+            let mut out = vec![FORGOTTEN];
+            put_i64(&mut out, self.forgotten.0);
+            out
+        });
+        sessions.chain(lines).chain(delays).chain(forgotten)
     }
 
     /// Reads one record.
@@ -75,6 +81,7 @@ impl Queues {
                 };
                 self.delays.insert(session, delay);
             }
+            FORGOTTEN => self.forgotten = Revision(input.i64()?),
             tag => return Err(DecodeError::UnknownTag { what: "queue record", tag }),
         }
         Ok(())

@@ -241,26 +241,29 @@ impl Listeners {
         let now = state.store.revision();
         let frozen = line.is_frozen();
         let vacant = Observed::Vacant { revision: now, frozen };
+        let shown = line.leader().and_then(|leader| state.store.get(&leader.key)).cloned();
         let mut told = Vec::new();
         match after {
             None => told.push(match line.tenures().last().filter(|tenure| tenure.end.is_none()) {
-                Some(tenure) => {
-                    let kv = line.leader().and_then(|leader| state.store.get(&leader.key)).cloned();
-                    Observed::Began(tenure.clone(), kv)
-                }
+                Some(tenure) => Observed::Began(tenure.clone(), shown),
                 None => vacant,
             }),
             Some(after) => {
-                if after < line.forgotten() {
-                    told.push(Observed::Forgotten(line.forgotten()));
+                let forgotten = line.forgotten().max(state.queues.forgotten());
+                if after < forgotten {
+                    told.push(Observed::Forgotten(forgotten));
                 }
                 let mut vacated = false;
                 for tenure in line.tenures() {
+                    // What it shows may have changed since, and is kept in full only while it lasts.
+                    let shown = shown.clone().filter(|_| tenure.end.is_none());
                     if tenure.from > after {
                         let mut begun = tenure.clone();
                         begun.end = None;
-                        told.push(Observed::Began(begun, None));
+                        told.push(Observed::Began(begun, shown));
                         vacated = false;
+                    } else if let Some(kv) = shown.filter(|kv| kv.mod_revision > after) {
+                        told.push(Observed::Proclaimed(tenure.clone(), kv));
                     }
                     if tenure.end.is_some_and(|end| end.at > after) {
                         told.push(Observed::Ended(tenure.clone()));

@@ -46,9 +46,10 @@ pub fn names_above(key: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Names that are joined through a session have no empty part: `a//b` and `a/` would lie under `a/`
-/// and `a` in ways that nobody means.
+/// and `a` in ways that nobody means. They may begin with a slash, as those of many clients of etcd's do.
 pub fn check(name: &[u8]) -> Result<(), Refusal> {
-    let empty_part = name.split(|byte| *byte == b'/').any(<[u8]>::is_empty);
+    let below_root = name.strip_prefix(b"/").unwrap_or(name);
+    let empty_part = below_root.split(|byte| *byte == b'/').any(<[u8]>::is_empty);
     let last = name.rsplit(|byte| *byte == b'/').next();
     if empty_part || name.len() > NAME_BYTES_MAX || last == Some(FROZEN) {
         return Err(Refusal::BadName);
@@ -93,10 +94,12 @@ mod tests {
 
     #[test]
     fn odd_names_are_refused() {
-        for bad in ["", "/a", "a/", "a//b", "a/!frozen"] {
+        for bad in ["", "/", "//a", "a/", "a//b", "a/!frozen"] {
             assert_eq!(check(bad.as_bytes()), Err(Refusal::BadName), "{bad:?}");
         }
-        assert_eq!(check(b"jobs/nightly"), Ok(()));
+        for good in ["jobs/nightly", "/registry/jobs"] {
+            assert_eq!(check(good.as_bytes()), Ok(()));
+        }
         assert_eq!(check(&[b'x'; NAME_BYTES_MAX + 1]), Err(Refusal::BadName));
     }
 }

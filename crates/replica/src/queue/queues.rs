@@ -26,6 +26,8 @@ pub struct Queues {
     /// Sessions whose stop was not confirmed, and the lines that remember it.
     pub(super) delays: OrdMap<LeaseId, Delay>,
     pub(super) idle: OrdSet<(Revision, Bytes)>,
+    /// Up to which revision lines that were forgotten altogether had tenures.
+    pub(super) forgotten: Revision,
 }
 
 /// A session that held, went, and may not have noticed.
@@ -280,8 +282,9 @@ impl Queues {
             if let Some(known) = self.session_mut(session) {
                 known.places.remove(name);
             }
+            let ttl_ms = self.sessions.get(&session).map_or(0, |session| session.ttl_ms);
             if unsure && !Canary::DelayForgotten.sings() {
-                self.begin_delay(name, &place, ending.at, events);
+                self.begin_delay(name, (session, place.created), ttl_ms, ending.at, events);
             }
         }
         if !ending.returns {
@@ -291,17 +294,23 @@ impl Queues {
         Some(place)
     }
 
-    fn begin_delay(&mut self, name: &Bytes, place: &Place, at: Revision, events: &mut Vec<Event>) {
-        let Some(session) = place.session() else { return };
-        let ttl_ms = self.sessions.get(&session).map_or(0, |session| session.ttl_ms);
+    /// Who wants no overlap waits until whoever held with this token has surely stopped.
+    pub(crate) fn begin_delay(
+        &mut self,
+        name: &Bytes,
+        (session, token): (LeaseId, Revision),
+        ttl_ms: u64,
+        at: Revision,
+        events: &mut Vec<Event>,
+    ) {
         let Some(line) = self.line_mut(name) else { return };
         if !line.delays.contains(&session) {
             line.delays.push(session);
         }
         let delay = self.delays.entry(session).or_default();
         match delay.names.iter_mut().find(|(known, _)| known == name) {
-            Some((_, token)) => *token = place.created,
-            None => delay.names.push((name.clone(), place.created)),
+            Some((_, known)) => *known = token,
+            None => delay.names.push((name.clone(), token)),
         }
         delay.ttl_ms = delay.ttl_ms.max(ttl_ms);
         delay.since = at;
@@ -341,6 +350,11 @@ impl Queues {
     /// Whether a session's stop is waited for, and has been since this revision and no later one.
     pub(crate) fn is_delayed_since(&self, session: LeaseId, since: Revision) -> bool {
         self.delays.get(&session).is_some_and(|delay| delay.since == since)
+    }
+
+    /// Up to which revision tenures of lines that nobody stands in may be missing.
+    pub fn forgotten(&self) -> Revision {
+        self.forgotten
     }
 
     /// A session whose stop is not confirmed.
@@ -474,7 +488,9 @@ impl Queues {
         self.idle.insert((revision, name.clone()));
         while self.idle.len() > IDLE_LINES_MAX {
             if let Some((_, oldest)) = self.idle.remove_min() {
-                self.lines.remove(&oldest);
+                let line = self.lines.remove(&oldest);
+                let ended = line.and_then(|line| line.history.back()?.end).map(|end| end.at);
+                self.forgotten = self.forgotten.max(ended.unwrap_or_default());
             }
         }
     }

@@ -47,6 +47,8 @@ refusals! {
     RequestTooOld = 14, "the answer to this request is forgotten";
     /// Something is larger than it may be.
     TooLarge = 15, "too large: a name, value, identity or metadata, or too many places";
+    /// The chosen one would be passed over.
+    CandidateUnhealthy = 16, "the chosen one says that it is not healthy, and would be passed over";
 }
 
 impl Refusal {

@@ -47,6 +47,10 @@ impl State {
         if chosen.holds() {
             return Ok(LineDone::Token(chosen.created));
         }
+        // It would be passed over as soon as its turn came.
+        if !chosen.wants_to_lead() {
+            return Err(Refusal::CandidateUnhealthy);
+        }
         let session = chosen.session().ok_or(Refusal::NoSuchCandidate)?;
         let ahead = line.places().iter().take_while(|place| place.key != chosen.key);
         if ahead.clone().any(|place| place.is_fixed()) {
@@ -106,14 +110,28 @@ impl State {
             return Err(Refusal::NameFrozen);
         }
         let identity = self.store.get(&place.key).map(|kv| self.queues.identity_of(&place, kv));
-        self.take_away(&place, TenureEnd::Evicted, at, traces);
+        self.take_away(name, &place, TenureEnd::Evicted, at, traces);
         Ok(LineDone::Evicted(Some((place, identity.unwrap_or_default()))))
     }
 
     /// Takes a place from whoever has it. The key of a client of etcd's is never deleted under it, or
-    /// the client would take that for its turn: it loses its lease.
-    fn take_away(&mut self, place: &Arc<Place>, why: TenureEnd, at: At, traces: &mut Traces) {
+    /// the client would take that for its turn: it loses its lease. It may believe in that for as long as it
+    /// would have lived.
+    fn take_away(
+        &mut self,
+        name: &Bytes,
+        place: &Arc<Place>,
+        why: TenureEnd,
+        at: At,
+        traces: &mut Traces,
+    ) {
         let cause = Cause::ends(at, why, false);
+        let stock = place.lease.filter(|_| place.candidate.is_none() && place.holds());
+        if let Some((lease, known)) = stock.and_then(|id| Some((id, self.leases.get(id)?))) {
+            let ttl_ms = known.ttl_secs.max(1) as u64 * 1000;
+            let (held, now) = ((lease, place.created), self.store.revision());
+            self.queues.begin_delay(name, held, ttl_ms, now, &mut traces.lines);
+        }
         match (&place.candidate, place.lease) {
             (Some(candidate), _) => {
                 let keys = self.keys_together(candidate);
@@ -143,7 +161,7 @@ impl State {
             // A key that hangs on nothing is somebody's data, and leads nobody.
             let stock = place.candidate.is_none() && place.lease.is_some();
             if stock || (place.holds() && place.candidate.is_some()) {
-                self.take_away(place, TenureEnd::Frozen, at, traces);
+                self.take_away(name, place, TenureEnd::Frozen, at, traces);
             }
         }
         let mark = Put {

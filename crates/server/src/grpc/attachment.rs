@@ -34,6 +34,8 @@ use crate::{
 /// A process whose connection broke may come back within this time before fast release ends its
 /// session.
 const REATTACH_WINDOW: Duration = Duration::from_millis(50);
+/// How often a session whose client is gone is ended, while nobody can: then its time runs out by itself.
+const RELEASE_TRIES: usize = 100;
 /// Requests of one stream that may be under way at once.
 const UNDER_WAY_MAX: usize = 256;
 
@@ -142,11 +144,16 @@ impl Attachment {
             Ok(_) => return Err(Status::internal("the node answered something else")),
         };
         // What came before the attachment is in the list of places already.
+        let attachment = opened.attachment;
+        let seat = |outlet| Seat { session, attachment, fast_release: open.fast_release, outlet };
         loop {
             let news = tokio::select! {
                 biased;
                 news = outlet.news.recv() => news,
-                () = self.responses.closed() => return Ok(None),
+                () = self.responses.closed() => {
+                    self.release(&seat(outlet)).await;
+                    return Ok(None);
+                }
             };
             match news {
                 Some((LineNews::Session(Event::Attached { by: other, .. }), _)) if other == by => {
@@ -156,9 +163,8 @@ impl Attachment {
                 None => return Err(refuse(Failure::Stopped)),
             }
         }
-        let attachment = opened.attachment;
         self.say(stamp, Says::Opened(opened)).await;
-        Ok(Some(Seat { session, attachment, fast_release: open.fast_release, outlet }))
+        Ok(Some(seat(outlet)))
     }
 
     async fn serve(&self, seat: &mut Seat, requests: &mut impl Requests) -> End {
@@ -325,7 +331,14 @@ impl Attachment {
         }
         let how = Ended::ConnectionLost { attachment: seat.attachment };
         let command = LineCommand::End { id: seat.session, how };
-        let _ = self.door.ask(Request::Write(Command::Line(command))).await;
+        // Whoever attaches meanwhile makes it void, so it can be said again where there is no raft leader yet.
+        for _ in 0..RELEASE_TRIES {
+            let ask = self.door.ask(Request::Write(Command::Line(command.clone()))).await;
+            match ask.and_then(|answer| answer.result) {
+                Ok(_) | Err(Failure::Stopped) => return,
+                Err(_) => self.means.pause(REATTACH_WINDOW).await,
+            }
+        }
     }
 }
 

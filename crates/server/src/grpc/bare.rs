@@ -67,7 +67,7 @@ impl Bare {
         &self,
         request: pb::CandidatesRequest,
     ) -> Result<pb::CandidatesResponse, Status> {
-        let lines = Lines::new(self.door.clone());
+        let lines = Lines::new(self.door.clone(), None);
         lines.candidates(Request::new(request)).await.map(tonic::Response::into_inner)
     }
 
@@ -76,7 +76,7 @@ impl Bare {
     /// # Errors
     /// As the service.
     pub async fn observe(&self, request: pb::ObserveRequest) -> Result<Observed, Status> {
-        let lines = Lines::new(self.door.clone());
+        let lines = Lines::new(self.door.clone(), None);
         lines.observe(Request::new(request)).await.map(tonic::Response::into_inner)
     }
 }

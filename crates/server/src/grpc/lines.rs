@@ -3,8 +3,8 @@
 use std::pin::Pin;
 
 use bytes::Bytes;
-use futures_util::Stream;
-use tenure_api::{LeaseId, wire::tenure::v1 as pb};
+use futures_util::{Stream, future::OptionFuture};
+use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
     Consistency, LineDone, LineView, Read, Reply, Request,
     command::{Command, LineCommand, Rule, Successor},
@@ -13,8 +13,10 @@ use tenure_replica::{
 use tonic::{Response, Status};
 
 use super::{
+    Limits,
     reply::{refuse, unexpected},
     stubs::lines_server,
+    watch::leader_gone,
     words::{candidate, line_done, refuse_rule, tenure, text, token},
 };
 use crate::node::{Door, LineOutlet, Stamp};
@@ -29,13 +31,15 @@ const LET_GO: &str = "tenure: the member stops, or the observer took its news to
 
 pub(super) struct Lines {
     door: Door,
+    /// Without them an observer is never told that this member may know nothing new.
+    limits: Option<Limits>,
 }
 
 type Header = Option<tenure_api::wire::etcdserverpb::ResponseHeader>;
 
 impl Lines {
-    pub(super) fn new(door: Door) -> Lines {
-        Lines { door }
+    pub(super) fn new(door: Door, limits: Option<Limits>) -> Lines {
+        Lines { door, limits }
     }
 
     async fn view(&self, name: String) -> Result<(Header, LineView), Status> {
@@ -88,7 +92,7 @@ impl lines_server::Lines for Lines {
         self.read(Read::Freshness).await?;
         let (name, after) = (Bytes::from(request.name), token(request.after_revision));
         let outlet = self.door.listen(|listener| LineInput::Observe { listener, name, after });
-        Ok(Response::new(Box::pin(observed(self.door.clone(), outlet))))
+        Ok(Response::new(Box::pin(observed(self.door.clone(), outlet, self.limits))))
     }
 
     async fn history(
@@ -184,15 +188,26 @@ impl lines_server::Lines for Lines {
     }
 }
 
-/// What an observer is told, until this member stops or the observer lags too far behind.
+/// What an observer is told, until this member stops or has missed the raft leader for too long, or the
+/// observer lags too far behind.
 fn observed(
     door: Door,
     outlet: LineOutlet,
+    limits: Option<Limits>,
 ) -> impl Stream<Item = Result<pb::ObserveResponse, Status>> + Send {
-    futures_util::stream::unfold(Some((door, outlet)), async |told| {
+    futures_util::stream::unfold(Some((door, outlet)), move |told| async move {
         let (door, mut outlet) = told?;
+        let cut_off = OptionFuture::from(limits.map(|limits| leader_gone(door.clone(), limits)));
+        let mut cut_off = std::pin::pin!(cut_off);
         loop {
-            match outlet.news.recv().await {
+            let news = tokio::select! {
+                biased;
+                news = outlet.news.recv() => news,
+                Some(()) = &mut cut_off, if limits.is_some() => {
+                    return Some((Err(refuse(Failure::NoLeader)), None));
+                }
+            };
+            match news {
                 Some((LineNews::Observed(seen), stamp)) => {
                     return Some((Ok(observation(&door, &seen, stamp)), Some((door, outlet))));
                 }

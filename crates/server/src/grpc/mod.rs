@@ -82,7 +82,7 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
                 .max_decoding_message_size(frame_max),
         )
         .add_service(SessionsServer::new(sessions::Sessions::new(door.clone())))
-        .add_service(LinesServer::new(lines::Lines::new(door.clone())))
+        .add_service(LinesServer::new(lines::Lines::new(door.clone(), Some(limits))))
         .add_service(reflection::v1())
         .add_service(reflection::v1alpha())
 }

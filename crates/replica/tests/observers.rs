@@ -1,0 +1,119 @@
+//! Observers that come back hear of everything that they missed, or that something is missing.
+
+#![allow(clippy::unwrap_used)]
+
+use bytes::Bytes;
+use tenure_api::{LeaseId, Put, Revision, Term, op::PutLease};
+use tenure_replica::{
+    At, State,
+    command::{Command, LINES_SINCE},
+    queue::{
+        key_of,
+        listeners::{LineInput, LineNews, Listener, Listeners, Observed},
+    },
+    state::Traces,
+};
+
+const OBSERVER: Listener = 1;
+
+/// A state to which clients of etcd's do things.
+struct Town {
+    state: State,
+    index: u64,
+}
+
+impl Town {
+    fn new() -> Town {
+        let mut state = State::new(vec![]);
+        state.cluster_version = LINES_SINCE;
+        Town { state, index: 0 }
+    }
+
+    fn does(&mut self, command: &Command) {
+        self.index += 1;
+        let at = At { index: self.index, term: Term(1), ms: self.index };
+        self.state.apply(at, command, &mut Traces::default()).unwrap();
+    }
+
+    fn shows(&mut self, name: &str, lease: i64, value: &str) {
+        let (key, lease) = (key_of(name.as_bytes(), LeaseId(lease)), LeaseId(lease));
+        if !self.state.leases.contains(lease) {
+            self.does(&Command::LeaseGrant { id: lease, ttl_secs: 5 });
+        }
+        let put = Put {
+            key,
+            value: Some(Bytes::copy_from_slice(value.as_bytes())),
+            lease: PutLease::Set(Some(lease)),
+            prev_kv: false,
+        };
+        self.does(&Command::Put(put));
+    }
+
+    fn goes(&mut self, lease: i64) {
+        self.does(&Command::LeaseRevoke(LeaseId(lease)));
+    }
+
+    fn now(&self) -> Revision {
+        self.state.store.revision()
+    }
+
+    /// What somebody is told who was told everything up to a revision.
+    fn told_after(&self, name: &str, after: Revision) -> Vec<Observed> {
+        let mut listeners = Listeners::default();
+        let name = Bytes::copy_from_slice(name.as_bytes());
+        let observe = LineInput::Observe { listener: OBSERVER, name, after: Some(after) };
+        listeners.handle(observe, &self.state);
+        let news = listeners.take_news().into_iter();
+        news.map(|(_, news)| match news {
+            LineNews::Observed(seen) => seen,
+            other => panic!("an observer was told {other:?}"),
+        })
+        .collect()
+    }
+}
+
+#[test]
+fn a_value_that_changed_meanwhile_is_told() {
+    let mut town = Town::new();
+    town.shows("jobs", 7, "10.0.0.7");
+    let left = town.now();
+    town.shows("jobs", 7, "10.0.0.8");
+    let told = town.told_after("jobs", left);
+    let [Observed::Proclaimed(_, kv)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(&kv.value[..], b"10.0.0.8");
+    assert_eq!(town.told_after("jobs", town.now()), []);
+}
+
+#[test]
+fn the_value_of_whoever_leads_by_now_is_told_in_full() {
+    let mut town = Town::new();
+    town.shows("jobs", 7, "old");
+    let left = town.now();
+    town.goes(7);
+    let long = "x".repeat(20_000);
+    town.shows("jobs", 8, &long);
+    let told = town.told_after("jobs", left);
+    let [Observed::Ended(_), Observed::Began(_, Some(kv))] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(kv.value.len(), long.len());
+}
+
+#[test]
+fn of_a_line_that_was_forgotten_it_is_said_that_something_is_missing() {
+    let mut town = Town::new();
+    town.shows("jobs", 7, "first");
+    let left = town.now();
+    town.goes(7);
+    town.shows("jobs", 8, "second");
+    town.goes(8);
+    for other in 0..1100 {
+        town.shows(&format!("other/{other}"), 9, "x");
+        town.goes(9);
+    }
+    let is_gap = |told: &Observed| matches!(told, Observed::Forgotten(until) if *until > left);
+    assert!(is_gap(&town.told_after("jobs", left)[0]));
+    // Also if there is such a line again.
+    town.shows("jobs", 10, "third");
+    let told = town.told_after("jobs", left);
+    assert!(is_gap(&told[0]) && matches!(told[1], Observed::Began(..)), "{told:?}");
+    assert_eq!(town.told_after("jobs", town.now()), []);
+}

@@ -18,6 +18,13 @@ pub fn tenure() -> PathBuf {
     )
 }
 
+/// The commit that the `tenure` binary says it was built from, and how it was built.
+pub fn built_from() -> String {
+    let said = run(&tenure(), &["version"]);
+    let commit = said.lines().find_map(|line| line.strip_prefix("commit: "));
+    commit.unwrap_or("unknown").to_owned()
+}
+
 /// An example of the library, built beside the tests.
 pub fn example(name: &str) -> PathBuf {
     let test = env::current_exe().expect("a test knows its own path");

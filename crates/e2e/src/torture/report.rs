@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
 
 use super::{nemesis::Fault, round::Outcome};
+use crate::tools;
 
 /// The page.
 pub fn page(outcomes: &[Outcome]) -> String {
-    let mut page = String::from("# Torture\n\n");
+    let mut page = format!("# Torture\n\nCommit {}.\n\n", tools::built_from());
     let good = outcomes.iter().filter(|outcome| outcome.good()).count();
     let took: u64 = outcomes.iter().map(|outcome| outcome.took.as_secs()).sum();
     let operations: usize = outcomes.iter().map(|outcome| outcome.operations).sum();

@@ -1,0 +1,186 @@
+//! Faults of different kinds in force at the same time, all of them mended only afterwards.
+//!
+//! A majority may be lost meanwhile: then nothing is promised but that nothing is broken. Answered is what was
+//! really in force together; a bad disk that its member did not notice is not.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{
+    Fault::{self, *},
+    LONG, SHORT, clocks,
+    disks::{self, BadDisk, NOTICED_WITHIN},
+    members, network, processes,
+};
+use crate::torture::{Chance, Ground};
+
+const CUTS: [Fault; 4] = [Isolate, Split, OneWay, Bridge];
+const POOR: [Fault; 2] = [Loss, Slow];
+const PROCESSES: [Fault; 4] = [KillLeader, KillFollower, StopLeader, Stop];
+const DISKS: [Fault; 2] = [DiskFull, DiskError];
+
+/// How long a member on a bad disk may take to notice while others are hurt, too: it may have nothing to write.
+const NOTICED_SOON: Duration = Duration::from_secs(2);
+/// How long a new member may take to have its snapshot over lines that lose packets.
+const INSTALLED_WITHIN: Duration = Duration::from_secs(40);
+
+/// Whether lines, processes and a disk were bad at the same time.
+pub(super) fn is_one(together: &BTreeSet<Fault>) -> bool {
+    let any = |of: &[Fault]| of.iter().any(|fault| together.contains(fault));
+    (any(&CUTS) || any(&POOR)) && any(&PROCESSES) && any(&DISKS)
+}
+
+/// Who is hurt, each in another way.
+#[derive(Clone, Copy)]
+struct Victims {
+    sick: usize,
+    stopped: usize,
+    killed: usize,
+}
+
+impl Victims {
+    /// Any three; on some days the one whose disk may be filled is the sick one.
+    fn choose(ground: &Ground, chance: &mut Chance) -> Victims {
+        let mut places: Vec<usize> = (0..ground.count()).collect();
+        chance.shuffle(&mut places);
+        if chance.percent(50) {
+            let first = places.iter().position(|at| *at == 0).expect("there is a first");
+            places.swap(0, first);
+        }
+        Victims { sick: places[0], stopped: places[1], killed: places[2] }
+    }
+
+    /// Its disk goes bad: full where that can be done, unable to flush elsewhere.
+    fn bad_disk(&self, ground: &Ground, chance: &mut Chance) -> BadDisk {
+        let full = if self.sick == 0 && chance.percent(70) { BadDisk::full(ground) } else { None };
+        full.unwrap_or_else(|| BadDisk::broken(ground, self.sick))
+    }
+}
+
+/// Lines are cut, clocks jump, a disk goes bad, one member is stopped or one is killed, or both.
+pub(super) async fn strike(ground: &mut Ground, chance: &mut Chance) -> BTreeSet<Fault> {
+    let victims = Victims::choose(ground, chance);
+    let mut together = BTreeSet::new();
+    // The disk is noticed while somebody writes, so it comes before too few are left for that.
+    let mut begins = [0, 1, 2];
+    chance.shuffle(&mut begins);
+    let mut bad = None;
+    for begin in begins {
+        match begin {
+            0 => together.extend(bad_lines(ground, chance).await),
+            1 => {
+                clocks::jump(ground, chance).await;
+                together.insert(ClockJump);
+            }
+            _ => {
+                let disk = victims.bad_disk(ground, chance);
+                disk.is_noticed(ground, NOTICED_SOON).await;
+                bad = Some(disk);
+            }
+        }
+    }
+    let disk = bad.expect("it began");
+    let leader = ground.leader().await;
+    let (stop, kill) = *chance.one_of(&[(true, false), (false, true), (true, true)]);
+    if stop {
+        ground.cluster.members[victims.stopped].pause();
+        together.insert(if leader == Some(victims.stopped) { StopLeader } else { Stop });
+    }
+    if kill {
+        ground.cluster.members[victims.killed].kill();
+        together.insert(if leader == Some(victims.killed) { KillLeader } else { KillFollower });
+    }
+    tokio::time::sleep(chance.between(SHORT, LONG)).await;
+    if disk.is_noticed(ground, Duration::ZERO).await {
+        together.insert(disk.fault());
+    }
+    // They come back into what is still broken, in any order.
+    let mut bad = Some(disk);
+    let mut ends = [0, 1, 2, 3];
+    chance.shuffle(&mut ends);
+    for end in ends {
+        match end {
+            0 => ground.wiring.heal(),
+            1 if stop => ground.cluster.members[victims.stopped].resume(),
+            2 if kill => ground.begin(victims.killed),
+            3 => disks::mend(bad.take().expect("it is mended once"), ground).await,
+            _ => continue,
+        }
+        tokio::time::sleep(chance.between(Duration::ZERO, 2 * SHORT)).await;
+    }
+    together
+}
+
+/// Some are cut off, and sometimes what is left loses packets or is slow.
+async fn bad_lines(ground: &Ground, chance: &mut Chance) -> Vec<Fault> {
+    let mut bad = vec![*chance.one_of(&CUTS)];
+    if chance.percent(50) {
+        bad.push(*chance.one_of(&POOR));
+    }
+    for fault in &bad {
+        network::begin(*fault, ground, chance).await;
+    }
+    bad
+}
+
+/// A member ends of its disk and is replaced by a new one, which gets a snapshot, while packets are lost, lines are
+/// slow, clocks jump, a member is stopped again and again, and, of five, another one is dead.
+pub(super) async fn strike_and_replace(
+    ground: &mut Ground,
+    chance: &mut Chance,
+) -> BTreeSet<Fault> {
+    ground.serves().await;
+    let victims = Victims::choose(ground, chance);
+    let Victims { sick, stopped, killed } = victims;
+    let views = ground.look().await;
+    let Some(id) = views.iter().find(|view| view.at == sick).map(|view| view.id) else {
+        return BTreeSet::new();
+    };
+    let mut together = BTreeSet::from([Loss, Slow, ClockJump]);
+    network::lose(ground, chance);
+    ground.wiring.slow(stopped);
+    clocks::jump(ground, chance).await;
+    let disk = victims.bad_disk(ground, chance);
+    if !disk.is_noticed(ground, NOTICED_WITHIN).await {
+        disks::mend(disk, ground).await;
+        return together;
+    }
+    together.insert(disk.fault());
+    // A full disk may have been noticed by somebody who can do without.
+    ground.cluster.members[sick].kill();
+    let leader = ground.leader().await;
+    let spare = ground.count() > 3;
+    if spare {
+        ground.cluster.members[killed].kill();
+        together.insert(if leader == Some(killed) { KillLeader } else { KillFollower });
+    }
+    together.insert(Stop);
+    let stutter = processes::stutter(ground.cluster.members[stopped].pid(), chance.branch());
+    let installed = tokio::select! {
+        never = stutter => match never {},
+        installed = replace(ground, sick, id, disk) => installed,
+    };
+    together.insert(Replace);
+    if installed {
+        together.insert(Snapshot);
+    }
+    ground.cluster.members[stopped].resume();
+    if spare {
+        ground.begin(killed);
+    }
+    together
+}
+
+/// As somebody would whose member's machine is gone: the new one learns before it votes, because no more than a
+/// majority is there. Answers whether a snapshot was installed.
+async fn replace(ground: &mut Ground, at: usize, id: u64, disk: BadDisk) -> bool {
+    let before = members::installed(ground);
+    let client = ground.any();
+    members::remove(&client, id).await;
+    // The new one has a disk that works.
+    drop(disk);
+    members::add(&client, ground, at, true).await;
+    ground.begin(at);
+    let installed = members::is_installed(ground, before, INSTALLED_WITHIN).await;
+    members::promote(&client, ground, at).await;
+    installed
+}

@@ -1,7 +1,7 @@
 //! Programs that are not ours. One that is missing fails the test and says how to get it.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -80,6 +80,12 @@ pub fn libfaketime() -> &'static str {
 /// Whether this is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Whether a process may be traced that is no child of the tracer.
+pub fn may_trace() -> bool {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    is_root() || scope.map_or(true, |scope| scope.trim() == "0")
 }
 
 /// Fails unless this is root, who alone may do `what`.

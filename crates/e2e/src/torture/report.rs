@@ -83,6 +83,10 @@ fn faults(page: &mut String, outcomes: &[Outcome]) {
         let each: Vec<_> = each.map(|count| count.to_string()).collect();
         let _ = writeln!(page, "| {fault} | {} | {all} |", each.join(" | "));
     }
+    let left_out = Fault::ALL.iter().filter_map(|fault| Some((fault, fault.left_out()?)));
+    let left_out: Vec<_> = left_out.map(|(fault, why)| format!("{fault} ({why})")).collect();
+    let left_out = if left_out.is_empty() { "nothing".to_owned() } else { left_out.join(", ") };
+    let _ = writeln!(page, "\nLeft out: {left_out}.");
 }
 
 /// What storms were made of.
@@ -192,5 +196,8 @@ mod tests {
         let page = page_of("abc (debug build)", &[outcome(10_000, 0)]);
         assert!(page.starts_with("# Torture\n\nCommit abc (debug build).\n"), "{page}");
         assert!(page.contains("| SIGSTOP any + packet loss + fsync EIO | 2 |"), "{page}");
+        let left_out = "Left out: disk full (only root may mount a small disk to fill).";
+        assert_eq!(page.contains(left_out), !tools::is_root(), "{page}");
+        assert!(page.contains("Left out: "), "{page}");
     }
 }

@@ -98,9 +98,21 @@ impl Fault {
         StormReplace,
     ];
 
-    /// All that can be done here: to fill a disk, one must be allowed to mount one.
+    /// All that can be done here.
     pub fn possible() -> Vec<Fault> {
-        Fault::ALL.into_iter().filter(|fault| *fault != DiskFull || tools::is_root()).collect()
+        Fault::ALL.into_iter().filter(|fault| fault.left_out().is_none()).collect()
+    }
+
+    /// Why it cannot be done here, if it cannot.
+    pub fn left_out(self) -> Option<&'static str> {
+        match self {
+            DiskFull if !tools::is_root() => Some("only root may mount a small disk to fill"),
+            // No storm without a bad disk.
+            DiskError | Storm | StormReplace if !tools::may_trace() => {
+                Some("strace may not attach to a process here: kernel.yama.ptrace_scope is not 0")
+            }
+            _ => None,
+        }
     }
 
     /// Those that make another member lead, and how often each of them is taken.

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     nemesis::{Fault, in_words},
-    round::Outcome,
+    round::{LEADER_CHANGES_MIN, OPERATIONS_MIN, Outcome},
 };
 use crate::tools;
 
@@ -57,11 +57,35 @@ fn page_of(built: &str, outcomes: &[Outcome]) -> String {
             outcome.tally.struck.values().sum::<usize>(),
         );
     }
+    enough(&mut page, outcomes);
     faults(&mut page, outcomes);
     together(&mut page, outcomes);
     checks(&mut page, outcomes);
     failures(&mut page, outcomes);
     page
+}
+
+/// What was asked of every round, and which ones needed longer for it, or never got there.
+fn enough(page: &mut String, outcomes: &[Outcome]) {
+    let _ = write!(
+        page,
+        "\nAsked of every round: {OPERATIONS_MIN} operations and {LEADER_CHANGES_MIN} changes of the raft leader."
+    );
+    for outcome in outcomes {
+        let Outcome { operations, leader_changes, longer, .. } = outcome;
+        let seed = outcome.round.seed;
+        if *operations < OPERATIONS_MIN || *leader_changes < LEADER_CHANGES_MIN {
+            let _ = write!(
+                page,
+                " **Seed {seed} did not get there**: {operations} operations and {leader_changes} changes, {} s longer \
+                 than planned.",
+                longer.as_secs()
+            );
+        } else if longer.as_secs() > 0 {
+            let _ = write!(page, " Seed {seed} went on for {} s to get there.", longer.as_secs());
+        }
+    }
+    let _ = writeln!(page);
 }
 
 /// How often each fault struck in all rounds.
@@ -199,5 +223,14 @@ mod tests {
         let left_out = "Left out: disk full (only root may mount a small disk to fill).";
         assert_eq!(page.contains(left_out), !tools::is_root(), "{page}");
         assert!(page.contains("Left out: "), "{page}");
+    }
+
+    #[test]
+    fn a_round_that_proved_too_little_is_named() {
+        let page = page_of("", &[outcome(9_999, 240)]);
+        let named = "**Seed 7 did not get there**: 9999 operations and 50 changes, 240 s longer than planned.";
+        assert!(page.contains(named), "{page}");
+        let page = page_of("", &[outcome(10_000, 9)]);
+        assert!(page.contains("Seed 7 went on for 9 s to get there."), "{page}");
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::task::LocalSet;
+use tokio::runtime::Runtime;
 
 use super::{
     Chance, Ground,
@@ -99,8 +99,9 @@ impl Round {
     /// Runs it. What panics is an outcome, too.
     pub async fn run(self) -> Outcome {
         let began = Instant::now();
-        let alone = LocalSet::new();
-        let ran = alone.run_until(async { tokio::task::spawn_local(self.play()).await }).await;
+        // What a round that failed leaves at work ends with its runtime: the next one has the same addresses.
+        let alone = move || Runtime::new().expect("there are threads").block_on(self.play());
+        let ran = tokio::task::spawn_blocking(alone).await;
         let mut outcome = ran.unwrap_or_else(|panic| {
             let panic = panic.into_panic();
             let text = panic.downcast_ref::<String>().cloned();

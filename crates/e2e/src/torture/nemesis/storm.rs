@@ -145,8 +145,13 @@ pub(super) async fn strike_and_replace(
         return together;
     }
     together.insert(disk.fault());
-    // A full disk may have been noticed by somebody who can do without.
-    ground.cluster.members[sick].kill();
+    let member = &mut ground.cluster.members[sick];
+    if member.ended().is_some() {
+        member.wait_for_end().await;
+    } else {
+        // It has noticed, and could do without what it wanted to write.
+        member.kill();
+    }
     let leader = ground.leader().await;
     let spare = ground.count() > 3;
     if spare {

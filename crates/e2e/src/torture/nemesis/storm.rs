@@ -56,58 +56,93 @@ impl Victims {
     }
 }
 
+/// What is hurt, one after the other, and mended in another order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Lines,
+    Clocks,
+    Disk,
+    Stopped,
+    Killed,
+}
+
+/// What is in force.
+struct Storm {
+    victims: Victims,
+    disk: Option<BadDisk>,
+    together: BTreeSet<Fault>,
+}
+
 /// Lines are cut, clocks jump, a disk goes bad, one member is stopped or one is killed, or both.
 pub(super) async fn strike(ground: &mut Ground, chance: &mut Chance) -> BTreeSet<Fault> {
     let victims = Victims::choose(ground, chance);
-    let mut together = BTreeSet::new();
-    // The disk is noticed while somebody writes, so it comes before too few are left for that.
-    let mut begins = [0, 1, 2];
-    chance.shuffle(&mut begins);
-    let mut bad = None;
-    for begin in begins {
-        match begin {
-            0 => together.extend(bad_lines(ground, chance).await),
-            1 => {
-                clocks::jump(ground, chance).await;
-                together.insert(ClockJump);
-            }
-            _ => {
-                let disk = victims.bad_disk(ground, chance);
-                disk.is_noticed(ground, NOTICED_SOON).await;
-                bad = Some(disk);
-            }
-        }
-    }
-    let disk = bad.expect("it began");
-    let leader = ground.leader().await;
-    let (stop, kill) = *chance.one_of(&[(true, false), (false, true), (true, true)]);
-    if stop {
-        ground.cluster.members[victims.stopped].pause();
-        together.insert(if leader == Some(victims.stopped) { StopLeader } else { Stop });
-    }
-    if kill {
-        ground.cluster.members[victims.killed].kill();
-        together.insert(if leader == Some(victims.killed) { KillLeader } else { KillFollower });
+    let mut storm = Storm { victims, disk: None, together: BTreeSet::new() };
+    // A disk is noticed while somebody writes, so it comes before too few are left for that.
+    let mut parts = vec![Part::Lines, Part::Clocks, Part::Disk];
+    chance.shuffle(&mut parts);
+    let processes: &[&[Part]] =
+        &[&[Part::Stopped], &[Part::Killed], &[Part::Killed, Part::Stopped]];
+    parts.extend(*chance.one_of(processes));
+    for part in &parts {
+        storm.begin(*part, ground, chance).await;
     }
     tokio::time::sleep(chance.between(SHORT, LONG)).await;
-    if disk.is_noticed(ground, Duration::ZERO).await {
-        together.insert(disk.fault());
+    if let Some(disk) = &storm.disk
+        && disk.is_noticed(ground, Duration::ZERO).await
+    {
+        storm.together.insert(disk.fault());
     }
-    // They come back into what is still broken, in any order.
-    let mut bad = Some(disk);
-    let mut ends = [0, 1, 2, 3];
-    chance.shuffle(&mut ends);
-    for end in ends {
-        match end {
-            0 => ground.wiring.heal(),
-            1 if stop => ground.cluster.members[victims.stopped].resume(),
-            2 if kill => ground.begin(victims.killed),
-            3 => disks::mend(bad.take().expect("it is mended once"), ground).await,
-            _ => continue,
-        }
+    // They come back into what is still broken.
+    chance.shuffle(&mut parts);
+    for part in parts {
+        storm.end(part, ground).await;
         tokio::time::sleep(chance.between(Duration::ZERO, 2 * SHORT)).await;
     }
-    together
+    storm.together
+}
+
+impl Storm {
+    async fn begin(&mut self, part: Part, ground: &mut Ground, chance: &mut Chance) {
+        let Victims { stopped, killed, .. } = self.victims;
+        match part {
+            Part::Lines => self.together.extend(bad_lines(ground, chance).await),
+            Part::Clocks => {
+                clocks::jump(ground, chance).await;
+                self.together.insert(ClockJump);
+            }
+            Part::Disk => {
+                let disk = self.victims.bad_disk(ground, chance);
+                disk.is_noticed(ground, NOTICED_SOON).await;
+                self.disk = Some(disk);
+            }
+            Part::Stopped => {
+                let leads = ground.leader().await == Some(stopped);
+                ground.cluster.members[stopped].pause();
+                self.together.insert(if leads { StopLeader } else { Stop });
+            }
+            Part::Killed => {
+                let leads = ground.leader().await == Some(killed);
+                ground.cluster.members[killed].kill();
+                self.together.insert(if leads { KillLeader } else { KillFollower });
+            }
+        }
+    }
+
+    async fn end(&mut self, part: Part, ground: &mut Ground) {
+        let Victims { stopped, killed, .. } = self.victims;
+        match part {
+            Part::Lines => ground.wiring.heal(),
+            // They go on from where they are.
+            Part::Clocks => {}
+            Part::Disk => {
+                if let Some(disk) = self.disk.take() {
+                    disks::mend(disk, ground).await;
+                }
+            }
+            Part::Stopped => ground.cluster.members[stopped].resume(),
+            Part::Killed => ground.begin(killed),
+        }
+    }
 }
 
 /// Some are cut off, and sometimes what is left loses packets or is slow.

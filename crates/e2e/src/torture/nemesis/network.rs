@@ -50,18 +50,13 @@ pub(super) async fn begin(fault: Fault, ground: &Ground, chance: &mut Chance) {
             }
         }
         Fault::Bridge => wiring.cut(one, other),
-        Fault::Loss => lose(ground, chance),
+        Fault::Loss => wiring.lose(1 + chance.below(LOST_MAX)),
         Fault::Slow => {
             wiring.slow(one);
             wiring.slow(other);
         }
         _ => isolate(ground, one),
     }
-}
-
-/// Some packets are lost, everywhere.
-pub(super) fn lose(ground: &Ground, chance: &mut Chance) {
-    ground.wiring.lose(1 + chance.below(LOST_MAX));
 }
 
 pub(super) async fn flap(ground: &mut Ground, chance: &mut Chance) -> bool {

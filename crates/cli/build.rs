@@ -1,4 +1,4 @@
-//! Tells the program from which commit it was built: a run in the lab is named by it.
+//! Tells the program from which commit it was built: a run in the lab is named by it, and `tenure version` says it.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
 //! Programs that are not ours. One that is missing fails the test and says how to get it.
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,6 +16,13 @@ pub fn tenure() -> PathBuf {
     found.expect(
         "no tenure binary beside the tests: run `cargo build -p tenure-cli`, or set TENURE_BIN",
     )
+}
+
+/// The commit that the `tenure` binary says it was built from, and how it was built.
+pub fn built_from() -> String {
+    let said = run(&tenure(), &["version"]);
+    let commit = said.lines().find_map(|line| line.strip_prefix("commit: "));
+    commit.unwrap_or("unknown").to_owned()
 }
 
 /// An example of the library, built beside the tests.
@@ -73,6 +80,12 @@ pub fn libfaketime() -> &'static str {
 /// Whether this is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Whether a process may be traced that is no child of the tracer.
+pub fn may_trace() -> bool {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    is_root() || scope.map_or(true, |scope| scope.trim() == "0")
 }
 
 /// Fails unless this is root, who alone may do `what`.

@@ -76,7 +76,9 @@ impl ClientError {
         let (code, text) = (status.code(), root_cause(status));
         match Fate::of(status) {
             Fate::Answered | Fate::TokenExpired => ClientError::Refused { code, text },
-            Fate::Unsent | Fate::Unavailable => ClientError::Unavailable { code, text },
+            Fate::Unsent | Fate::NotHere | Fate::Unavailable => {
+                ClientError::Unavailable { code, text }
+            }
         }
     }
 
@@ -95,6 +97,9 @@ impl ClientError {
 pub(super) enum Fate {
     /// The connection was never made or was being closed by the member: nothing of it was taken up.
     Unsent,
+    /// The member serves nothing of this kind, and another one does: it is a learner, which a new member
+    /// in the place of an old one is for a while.
+    NotHere,
     /// The connection broke, or the member said that it cannot serve.
     Unavailable,
     /// The member does not accept our token any more.
@@ -116,6 +121,8 @@ impl Fate {
         }
         match status.code() {
             _ if from_transport => Fate::Unavailable,
+            // etcd 3.4 and 3.5 say it under different codes.
+            _ if status.message() == Failure::NotForLearner.text() => Fate::NotHere,
             // A verdict on a change of members, under a code that means something else everywhere else.
             Code::Unavailable if status.message() == Failure::UnhealthyCluster.text() => {
                 Fate::Answered

@@ -41,7 +41,7 @@ pub(super) enum Next {
 pub(super) struct Attempts {
     kind: Kind,
     made: usize,
-    /// Attempts in a row that did not even reach a member.
+    /// Attempts in a row that no member took up.
     unsent: usize,
     authenticated: bool,
 }
@@ -55,7 +55,8 @@ impl Attempts {
     pub(super) fn failed(&mut self, status: &Status, endpoints: &[String]) -> Next {
         self.made += 1;
         let fate = Fate::of(status);
-        self.unsent = if fate == Fate::Unsent { self.unsent + 1 } else { 0 };
+        let taken_up = !matches!(fate, Fate::Unsent | Fate::NotHere);
+        self.unsent = if taken_up { 0 } else { self.unsent + 1 };
         let (code, text) = (status.code(), root_cause(status));
         match (fate, self.kind) {
             // Every member was tried and none was there: people want to hear that now.
@@ -63,7 +64,10 @@ impl Attempts {
                 let endpoints = endpoints.join(", ");
                 Next::GiveUp(ClientError::Unreachable { endpoints, cause: text })
             }
-            (Fate::Unsent, _) => Next::Elsewhere,
+            (Fate::NotHere, _) if self.unsent >= endpoints.len() => {
+                Next::GiveUp(ClientError::Unavailable { code, text })
+            }
+            (Fate::Unsent | Fate::NotHere, _) => Next::Elsewhere,
             (Fate::TokenExpired, _) if !self.authenticated => {
                 self.authenticated = true;
                 Next::Authenticate
@@ -132,6 +136,18 @@ mod tests {
         assert!(matches!(attempts.failed(&refused_connection(), &two()), Next::Elsewhere));
         let Next::GiveUp(error) = attempts.failed(&refused_connection(), &two()) else { panic!() };
         assert_eq!(error.to_string(), "no member reachable at a:1, b:1: connection refused");
+    }
+
+    /// A learner refuses whoever asks, and changes nothing.
+    #[test]
+    fn what_a_learner_does_not_serve_is_asked_of_another() {
+        let learner = Status::failed_precondition("etcdserver: rpc not supported for learner");
+        let mut attempts = Attempts::new(Kind::Mutation);
+        assert!(matches!(attempts.failed(&learner, &two()), Next::Elsewhere));
+        let Next::GiveUp(error) = attempts.failed(&learner, &two()) else { panic!() };
+        assert!(matches!(error, ClientError::Unavailable { .. }), "it may be promoted: {error:?}");
+        assert_eq!(error.to_string(), "etcdserver: rpc not supported for learner");
+        assert_eq!(error.code(), Some(tonic::Code::FailedPrecondition));
     }
 
     #[test]

@@ -22,6 +22,6 @@ pub mod workload;
 
 pub use chance::Chance;
 pub use ground::{Ground, View};
-pub use round::{Form, Outcome, Round};
+pub use round::{Form, Outcome, Round, Tally};
 pub use switchboard::Switchboard;
 pub use wiring::Wiring;

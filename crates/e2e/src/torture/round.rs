@@ -6,17 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::task::LocalSet;
+use tokio::runtime::Runtime;
 
 use super::{
     Chance, Ground,
-    nemesis::{self, Fault},
+    nemesis::{self, Fault, in_words},
     workload::{Check, Workload},
 };
 
 /// A history that is shorter, or had fewer raft leaders, proves too little.
-const OPERATIONS_MIN: usize = 10_000;
-const LEADER_CHANGES_MIN: usize = 50;
+pub(super) const OPERATIONS_MIN: usize = 10_000;
+pub(super) const LEADER_CHANGES_MIN: usize = 50;
 /// How much longer than planned a round may go on until it has proved enough.
 const LONGER_MAX: Duration = Duration::from_secs(240);
 /// The short form runs beside other tests, and leaves them something of the machine.
@@ -29,7 +29,7 @@ const BREATH: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(
 pub enum Form {
     /// Every fault once, and changes of the raft leader until there were enough.
     Short,
-    /// Every fault again and again, for so long.
+    /// Every fault again and again, for so long, and changes of the raft leader if there were too few.
     Long(Duration),
 }
 
@@ -57,12 +57,23 @@ pub struct Outcome {
     pub operations: usize,
     /// Changes of the raft leader.
     pub leader_changes: usize,
-    /// How often each fault struck.
-    pub struck: BTreeMap<Fault, usize>,
+    /// How much longer than planned it went on to prove enough.
+    pub longer: Duration,
+    /// What struck, and how often.
+    pub tally: Tally,
     /// What was judged.
     pub checks: Vec<Check>,
     /// Where data and logs are, if something was wrong.
     pub kept: Option<PathBuf>,
+}
+
+/// What struck, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Every fault that was to strike.
+    pub struck: BTreeMap<Fault, usize>,
+    /// What was in force at the same time.
+    pub together: BTreeMap<BTreeSet<Fault>, usize>,
 }
 
 impl Outcome {
@@ -88,8 +99,9 @@ impl Round {
     /// Runs it. What panics is an outcome, too.
     pub async fn run(self) -> Outcome {
         let began = Instant::now();
-        let alone = LocalSet::new();
-        let ran = alone.run_until(async { tokio::task::spawn_local(self.play()).await }).await;
+        // What a round that failed leaves at work ends with its runtime: the next one has the same addresses.
+        let alone = move || Runtime::new().expect("there are threads").block_on(self.play());
+        let ran = tokio::task::spawn_blocking(alone).await;
         let mut outcome = ran.unwrap_or_else(|panic| {
             let panic = panic.into_panic();
             let text = panic.downcast_ref::<String>().cloned();
@@ -102,7 +114,8 @@ impl Round {
                 took: Duration::ZERO,
                 operations: 0,
                 leader_changes: 0,
-                struck: BTreeMap::new(),
+                longer: Duration::ZERO,
+                tally: Tally::default(),
                 checks: vec![check],
                 kept: None,
             }
@@ -116,7 +129,7 @@ impl Round {
         let mut ground = Ground::start(self.members).await;
         let pause = if self.form == Form::Short { SHORT_PAUSE } else { Duration::ZERO };
         let workload = Workload::start(&mut ground, &mut chance, pause);
-        let struck = self.torment(&mut ground, &mut chance, &workload).await;
+        let (tally, longer) = self.torment(&mut ground, &mut chance, &workload).await;
         ground.wiring.heal();
         ground.serves().await;
         let operations = workload.history().len();
@@ -131,7 +144,8 @@ impl Round {
             took: Duration::ZERO,
             operations,
             leader_changes,
-            struck,
+            longer,
+            tally,
             checks,
             kept: None,
         };
@@ -141,58 +155,72 @@ impl Round {
         outcome
     }
 
-    /// Strikes until it is enough. Answers how often each fault did.
+    /// Strikes until it is enough. Answers what struck, and how much longer than planned that took.
     async fn torment(
         &self,
         ground: &mut Ground,
         chance: &mut Chance,
         workload: &Workload,
-    ) -> BTreeMap<Fault, usize> {
+    ) -> (Tally, Duration) {
         let began = Instant::now();
-        let planned = match self.form {
-            Form::Short => Duration::ZERO,
-            Form::Long(time) => time,
+        let mut tally = Tally::default();
+        tally.struck.extend(Fault::possible().into_iter().map(|fault| (fault, 0)));
+        let mut deck = self.deal(chance);
+        while let Some(fault) = deck.pop() {
+            self.strike(fault, ground, chance, began, &mut tally).await;
+            match self.form {
+                Form::Long(planned) if began.elapsed() > planned => break,
+                Form::Long(_) if deck.is_empty() => deck = self.deal(chance),
+                Form::Short | Form::Long(_) => {}
+            }
+        }
+        // What may be missing are raft leaders; operations come with time.
+        let planned = Instant::now();
+        let proved = |ground: &Ground| {
+            let operations = workload.history().len();
+            operations >= OPERATIONS_MIN && leader_changes(ground) >= LEADER_CHANGES_MIN
         };
-        let mut struck: BTreeMap<Fault, usize> =
-            Fault::possible().into_iter().map(|fault| (fault, 0)).collect();
-        let mut deck = Vec::new();
-        let mut dealt = false;
-        loop {
-            if deck.is_empty() {
-                let proved = workload.history().len() >= OPERATIONS_MIN
-                    && leader_changes(ground) >= LEADER_CHANGES_MIN;
-                let elapsed = began.elapsed();
-                if dealt && elapsed >= planned && (proved || elapsed > planned + LONGER_MAX) {
-                    return struck;
-                }
-                deck = self.deal(dealt, chance);
-                dealt = true;
+        while !proved(ground) && planned.elapsed() < LONGER_MAX {
+            for _ in 0..5 {
+                let fault = *chance.one_of(&Fault::CHANGES_LEADER);
+                self.strike(fault, ground, chance, began, &mut tally).await;
             }
-            let fault = deck.pop().expect("it was dealt");
-            eprintln!("seed {} {:>7.2?} {fault}", self.seed, began.elapsed());
-            if nemesis::strike(fault, ground, chance).await {
-                *struck.entry(fault).or_default() += 1;
-            }
-            ground.all_run();
-            // Some faults are followed by the next before everybody is back.
-            if chance.percent(70) {
-                ground.serves().await;
-            } else {
-                tokio::time::sleep(chance.between(BREATH[0], BREATH[1])).await;
-            }
-            let over = matches!(self.form, Form::Long(time) if began.elapsed() > time);
-            if over {
-                deck.clear();
-            }
+        }
+        (tally, planned.elapsed())
+    }
+
+    /// Strikes once.
+    async fn strike(
+        &self,
+        fault: Fault,
+        ground: &mut Ground,
+        chance: &mut Chance,
+        began: Instant,
+        tally: &mut Tally,
+    ) {
+        eprintln!("seed {} {:>7.2?} {fault}", self.seed, began.elapsed());
+        let blow = nemesis::strike(fault, ground, chance).await;
+        *tally.struck.entry(fault).or_default() += usize::from(blow.struck);
+        if !blow.together.is_empty() {
+            eprintln!(
+                "seed {} {:>7.2?} were {}",
+                self.seed,
+                began.elapsed(),
+                in_words(&blow.together)
+            );
+            *tally.together.entry(blow.together).or_default() += 1;
+        }
+        ground.all_run();
+        // Some faults are followed by the next before everybody is back.
+        if chance.percent(70) {
+            ground.serves().await;
+        } else {
+            tokio::time::sleep(chance.between(BREATH[0], BREATH[1])).await;
         }
     }
 
     /// What comes next: all faults in some order, and changes of the raft leader between them.
-    fn deal(&self, dealt: bool, chance: &mut Chance) -> Vec<Fault> {
-        // The short form has struck with everything once; what is missing are raft leaders.
-        if dealt && self.form == Form::Short {
-            return (0..5).map(|_| *chance.one_of(&Fault::CHANGES_LEADER)).collect();
-        }
+    fn deal(&self, chance: &mut Chance) -> Vec<Fault> {
         let mut all = Fault::possible();
         chance.shuffle(&mut all);
         let with_changes = all.into_iter().flat_map(|fault| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::grpc::{Client, Code, stubs};
+use tenure::grpc::{Client, Code, Endpoint, Options, stubs};
 use tenure_e2e::{Cluster, Ctl, Load, Plan, eventually, hash_everywhere, pb, reserve};
 
 async fn members(client: &Client) -> Vec<pb::Member> {
@@ -254,6 +254,10 @@ async fn a_learner_serves_little_and_is_promoted_when_it_is_in_sync() {
     let refused = stubs::ClusterClient::new(learner.channel()).member_list(request).await;
     assert_eq!(refused.unwrap_err().message(), not_here);
     assert!(learner.maintenance().status().await.unwrap().is_learner);
+    // Who knows others, too, does not notice.
+    let both = [at, leader].map(|at| cluster.members[at].client.to_string()).join(",");
+    let both = Client::new(Endpoint::list(&both).unwrap(), Options::default());
+    both.kv().put(put("elsewhere")).await.unwrap();
 
     cluster.members[at].pause();
     for n in 0..300 {

@@ -7,7 +7,7 @@ use serde_json::json;
 use tenure_lab::algorithms::{self, ALGORITHMS, Algorithm};
 use tenure_lab::compare::{Row, disagreements, measure, table};
 
-use super::name::COMMIT;
+use crate::commands::version::COMMIT;
 use crate::exit::{Exit, usage};
 use crate::output::Format;
 

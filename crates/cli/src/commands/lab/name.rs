@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The commit that this program was built from.
-pub(crate) const COMMIT: &str = env!("TENURE_COMMIT");
+use crate::commands::version::COMMIT;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,8 +12,9 @@ use tenure_lab::faults::{Script, write_span};
 use tenure_lab::invariants;
 
 use super::failure;
-use super::name::{COMMIT, RunName};
+use super::name::RunName;
 use super::{RunArgs, TraceForm};
+use crate::commands::version::COMMIT;
 use crate::exit::{Exit, usage};
 use crate::output::Format;
 

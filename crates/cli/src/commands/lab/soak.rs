@@ -10,8 +10,9 @@ use tenure_lab::engine::{Counts, Trace};
 use tenure_lab::invariants;
 
 use super::failure;
-use super::name::{COMMIT, RunName};
+use super::name::RunName;
 use super::run::{scenario, tell_never};
+use crate::commands::version::COMMIT;
 use crate::exit::{Exit, usage};
 use crate::output::Format;
 

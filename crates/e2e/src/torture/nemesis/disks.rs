@@ -3,78 +3,129 @@
 use std::{
     fs::{self, File},
     io::Write,
-    process::{Command, Stdio},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use super::members;
+use super::{Fault, members};
 use crate::{
     tools,
     torture::{Chance, Ground},
 };
 
 /// How long a member may take to notice.
-const NOTICED_WITHIN: Duration = Duration::from_secs(15);
+pub(super) const NOTICED_WITHIN: Duration = Duration::from_secs(15);
 /// Pause between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What is written at a full disk at a time, until the member has noticed.
 const FILLER_MIB: usize = 1;
 
-/// Fills the disk below the first member until it notices.
-pub(super) async fn full(ground: &mut Ground) -> bool {
-    let Some(volume) = &ground.volume else { return false };
-    let ballast = volume.path().join("ballast");
-    let before = complaints(ground);
-    let mut file = File::create(&ballast).expect("there is room for a name");
-    let block = vec![0; 1 << 20];
-    while file.write_all(&block).is_ok() {}
-    drop(file);
-    let give_up = Instant::now() + NOTICED_WITHIN;
-    let mut noticed = false;
-    while !noticed && Instant::now() < give_up {
-        members::fill(ground, FILLER_MIB).await;
-        noticed = ground.cluster.members[0].ended().is_some() || complaints(ground) > before;
-    }
-    fs::remove_file(&ballast).expect("a file of ours");
-    restart_if_ended(ground, 0).await;
-    noticed
+/// A member's disk that is bad, until this is dropped.
+pub(super) struct BadDisk {
+    /// Whose it is.
+    pub(super) at: usize,
+    how: How,
 }
 
-/// How often the first member has said that something could not be written.
-fn complaints(ground: &Ground) -> usize {
-    ground.cluster.members[0].log().matches("No space left on device").count()
+enum How {
+    /// No room is left: what takes it, and how often the member had said so before.
+    Full { ballast: PathBuf, complaints: usize },
+    /// Flushes fail, by the hand of this process.
+    Broken { tracer: Child },
+}
+
+impl BadDisk {
+    /// Fills the disk below the first member, if there is one that may be filled.
+    pub(super) fn full(ground: &Ground) -> Option<BadDisk> {
+        let ballast = ground.volume.as_ref()?.path().join("ballast");
+        let mut file = File::create(&ballast).expect("there is room for a name");
+        let block = vec![0; 1 << 20];
+        while file.write_all(&block).is_ok() {}
+        Some(BadDisk { at: 0, how: How::Full { ballast, complaints: complaints(ground) } })
+    }
+
+    /// From now on no flush of this member succeeds.
+    pub(super) fn broken(ground: &Ground, at: usize) -> BadDisk {
+        let pid = ground.cluster.members[at].pid().to_string();
+        let tracer = Command::new(tools::system("strace", "strace"))
+            .args(["-q", "-f", "-o", "/dev/null", "-p", &pid])
+            .args(["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("strace can be started");
+        BadDisk { at, how: How::Broken { tracer } }
+    }
+
+    /// What is wrong with it.
+    pub(super) fn fault(&self) -> Fault {
+        match self.how {
+            How::Full { .. } => Fault::DiskFull,
+            How::Broken { .. } => Fault::DiskError,
+        }
+    }
+
+    /// Whether the member notices within so much time. It is given something to write if need be.
+    pub(super) async fn is_noticed(&self, ground: &mut Ground, within: Duration) -> bool {
+        let give_up = Instant::now() + within;
+        loop {
+            let ended = ground.cluster.members[self.at].ended().is_some();
+            match self.how {
+                How::Full { complaints: before, .. } => {
+                    if ended || complaints(ground) > before {
+                        return true;
+                    }
+                    members::fill(ground, FILLER_MIB).await;
+                }
+                How::Broken { .. } if ended => {
+                    let log = ground.cluster.members[self.at].log();
+                    let why = "a failed flush is never retried";
+                    assert!(log.contains(why), "it ended of something else");
+                    return true;
+                }
+                How::Broken { .. } => tokio::time::sleep(LOOK_AGAIN).await,
+            }
+            if Instant::now() > give_up {
+                return false;
+            }
+        }
+    }
+}
+
+impl Drop for BadDisk {
+    fn drop(&mut self) {
+        match &mut self.how {
+            How::Full { ballast, .. } => drop(fs::remove_file(ballast)),
+            How::Broken { tracer } => drop((tracer.kill(), tracer.wait())),
+        }
+    }
+}
+
+/// Fills the disk below the first member until it notices.
+pub(super) async fn full(ground: &mut Ground) -> bool {
+    let Some(disk) = BadDisk::full(ground) else { return false };
+    strike(disk, ground).await
 }
 
 /// A member, the raft leader or not, cannot flush any more.
 pub(super) async fn error(ground: &mut Ground, chance: &mut Chance) -> bool {
     let leader = ground.some_leader().await;
     let at = if chance.percent(50) { leader } else { chance.below(ground.count()) };
-    let pid = ground.cluster.members[at].pid().to_string();
-    let mut tracer = Command::new(tools::system("strace", "strace"))
-        .args(["-q", "-f", "-o", "/dev/null", "-p", &pid])
-        .args(["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("strace can be started");
-    let give_up = Instant::now() + NOTICED_WITHIN;
-    let mut noticed = false;
-    while !noticed && Instant::now() < give_up {
-        tokio::time::sleep(LOOK_AGAIN).await;
-        noticed = ground.cluster.members[at].ended().is_some();
-    }
-    let _ = tracer.kill();
-    let _ = tracer.wait();
-    if noticed {
-        let log = ground.cluster.members[at].log();
-        assert!(log.contains("a failed flush is never retried"), "it ended of something else");
-    }
-    restart_if_ended(ground, at).await;
+    let disk = BadDisk::broken(ground, at);
+    strike(disk, ground).await
+}
+
+async fn strike(disk: BadDisk, ground: &mut Ground) -> bool {
+    let noticed = disk.is_noticed(ground, NOTICED_WITHIN).await;
+    mend(disk, ground).await;
     noticed
 }
 
-/// A member that ended of its disk is started again on a disk that works.
-async fn restart_if_ended(ground: &mut Ground, at: usize) {
+/// The disk works again, and a member that ended of it is started again.
+pub(super) async fn mend(disk: BadDisk, ground: &mut Ground) {
+    let at = disk.at;
+    drop(disk);
     // It may be about to end.
     tokio::time::sleep(10 * LOOK_AGAIN).await;
     if ground.cluster.members[at].ended().is_some() {
@@ -82,4 +133,9 @@ async fn restart_if_ended(ground: &mut Ground, at: usize) {
         assert!(!ended.success(), "a disk that fails is no good reason to end: {ended}");
         ground.begin(at);
     }
+}
+
+/// How often the first member has said that something could not be written.
+fn complaints(ground: &Ground) -> usize {
+    ground.cluster.members[0].log().matches("No space left on device").count()
 }

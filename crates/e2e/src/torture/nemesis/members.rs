@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tenure::grpc::Client;
+
 use crate::{
     Member, eventually_within, pb,
     torture::{Chance, Ground},
@@ -30,7 +32,6 @@ pub(super) async fn fill(ground: &Ground, mib: usize) {
 
 /// A follower is away while more is written than others keep; then somebody else leads, and it comes back.
 pub(super) async fn away_too_long(ground: &mut Ground, chance: &mut Chance) -> bool {
-    let installed = |ground: &Ground| ground.logs().matches("installed a snapshot").count();
     let before = installed(ground);
     let leader = ground.some_leader().await;
     let away = (leader + 1 + chance.below(ground.count() - 1)) % ground.count();
@@ -39,7 +40,17 @@ pub(super) async fn away_too_long(ground: &mut Ground, chance: &mut Chance) -> b
     super::processes::hand_over(ground, chance).await;
     ground.begin(away);
     ground.serves().await;
-    let give_up = Instant::now() + INSTALLED_WITHIN;
+    is_installed(ground, before, INSTALLED_WITHIN).await
+}
+
+/// How many snapshots were installed so far.
+pub(super) fn installed(ground: &Ground) -> usize {
+    ground.logs().matches("installed a snapshot").count()
+}
+
+/// Whether one more is, within so much time.
+pub(super) async fn is_installed(ground: &Ground, before: usize, within: Duration) -> bool {
+    let give_up = Instant::now() + within;
     while installed(ground) == before && Instant::now() < give_up {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
@@ -55,6 +66,17 @@ pub(super) async fn replace(ground: &mut Ground, chance: &mut Chance) -> bool {
     let Some(id) = views.iter().find(|view| view.at == at).map(|view| view.id) else {
         return false;
     };
+    remove(&client, id).await;
+    let ended = ground.cluster.members[at].wait_for_end().await;
+    assert_eq!(ended.code(), Some(5), "a member that was removed says so");
+    add(&client, ground, at, false).await;
+    ground.begin(at);
+    ground.serves().await;
+    true
+}
+
+/// Removes a member, asking until it is done.
+pub(super) async fn remove(client: &Client, id: u64) {
     eventually_within(PATIENCE, "a member is removed", async || {
         let request = pb::MemberRemoveRequest { id };
         match client.cluster().member_remove(request).await {
@@ -63,11 +85,13 @@ pub(super) async fn replace(ground: &mut Ground, chance: &mut Chance) -> bool {
         }
     })
     .await;
-    let ended = ground.cluster.members[at].wait_for_end().await;
-    assert_eq!(ended.code(), Some(5), "a member that was removed says so");
+}
+
+/// Adds a member in the place of one that was removed, asking until it is done. It is not started.
+pub(super) async fn add(client: &Client, ground: &mut Ground, at: usize, is_learner: bool) {
     let peer = ground.cluster.members[at].peer;
     let members = eventually_within(PATIENCE, "a member is added", async || {
-        let request = pb::MemberAddRequest { peer_ur_ls: vec![peer.url()], is_learner: false };
+        let request = pb::MemberAddRequest { peer_ur_ls: vec![peer.url()], is_learner };
         match client.cluster().member_add(request).await {
             Ok(_) => {}
             Err(error) if error.to_string().contains("exists") => {}
@@ -85,9 +109,24 @@ pub(super) async fn replace(ground: &mut Ground, chance: &mut Chance) -> bool {
         });
         all.collect::<Vec<_>>().join(",")
     });
-    ground.begin(at);
-    ground.serves().await;
-    true
+}
+
+/// Gives a vote to the member in this place, asking until it has one.
+pub(super) async fn promote(client: &Client, ground: &Ground, at: usize) {
+    let peer = ground.cluster.members[at].peer;
+    eventually_within(PATIENCE, "a member is promoted", async || {
+        let list = client.cluster().member_list(pb::MemberListRequest { linearizable: true }).await;
+        let members = list.map_err(|error| error.to_string())?.members;
+        let new = members.iter().find(|one| one.peer_ur_ls.contains(&peer.url()));
+        let new = new.ok_or("it is not on the list")?;
+        if !new.is_learner {
+            return Ok(());
+        }
+        let request = pb::MemberPromoteRequest { id: new.id };
+        let promoted = client.cluster().member_promote(request).await;
+        promoted.map(drop).map_err(|error| error.to_string())
+    })
+    .await;
 }
 
 /// Forgets what no watcher waits for any more.

@@ -1,15 +1,17 @@
 //! What is done to a cluster.
 //!
 //! Each fault strikes, lasts for a while and is mended, by itself or by the next round of mending. It answers
-//! whether it really struck: a disk that was full but that nobody wrote to does not count.
+//! whether it really struck: a disk that was full but that nobody wrote to does not count. A [`storm`] is made of
+//! several that are in force at the same time.
 
 mod clocks;
 mod disks;
 mod members;
 mod network;
 mod processes;
+mod storm;
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use super::{Chance, Ground};
 use crate::tools;
@@ -61,39 +63,56 @@ pub enum Fault {
     Snapshot,
     /// History is forgotten.
     Compact,
-    /// Several at once.
+    /// Lines, clocks, processes and a disk at once.
     Storm,
+    /// The same, and meanwhile a member is replaced and gets a snapshot.
+    StormReplace,
 }
 
 use Fault::*;
 
 impl Fault {
-    /// All that can be done here: to fill a disk, one must be allowed to mount one.
+    /// All there are.
+    pub const ALL: [Fault; 22] = [
+        KillLeader,
+        KillFollower,
+        KillAll,
+        StopLeader,
+        Stop,
+        HandOver,
+        Rolling,
+        Isolate,
+        Split,
+        OneWay,
+        Bridge,
+        Flap,
+        Loss,
+        Slow,
+        DiskFull,
+        DiskError,
+        ClockJump,
+        Replace,
+        Snapshot,
+        Compact,
+        Storm,
+        StormReplace,
+    ];
+
+    /// All that can be done here.
     pub fn possible() -> Vec<Fault> {
-        let all = [
-            KillLeader,
-            KillFollower,
-            KillAll,
-            StopLeader,
-            Stop,
-            HandOver,
-            Rolling,
-            Isolate,
-            Split,
-            OneWay,
-            Bridge,
-            Flap,
-            Loss,
-            Slow,
-            DiskFull,
-            DiskError,
-            ClockJump,
-            Replace,
-            Snapshot,
-            Compact,
-            Storm,
-        ];
-        all.into_iter().filter(|fault| *fault != DiskFull || tools::is_root()).collect()
+        Fault::ALL.into_iter().filter(|fault| fault.left_out().is_none()).collect()
+    }
+
+    /// Why it cannot be done here, if it cannot.
+    pub fn left_out(self) -> Option<&'static str> {
+        match self {
+            DiskFull if !tools::is_root() => Some("only root may mount a small disk to fill"),
+            // No storm without a bad disk.
+            DiskError | Storm | StormReplace if !tools::may_trace() => {
+                Some("strace may not attach to a process here: kernel.yama.ptrace_scope is not 0")
+            }
+            _ => None,
+        }
     }
 
     /// Those that make another member lead, and how often each of them is taken.
@@ -120,9 +139,10 @@ impl Fault {
             DiskError => "fsync EIO",
             ClockJump => "clock jump",
             Replace => "member replaced",
-            Snapshot => "away too long",
+            Snapshot => "snapshot install",
             Compact => "compaction",
             Storm => "all at once",
+            StormReplace => "all at once, member replaced",
         }
     }
 }
@@ -133,8 +153,23 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Strikes, waits, and mends. Answers whether it struck.
-pub async fn strike(fault: Fault, ground: &mut Ground, chance: &mut Chance) -> bool {
+/// As people say it of several.
+pub fn in_words(together: &BTreeSet<Fault>) -> String {
+    together.iter().map(|fault| fault.name()).collect::<Vec<_>>().join(" + ")
+}
+
+/// What came of a blow.
+#[derive(Clone, Debug)]
+pub struct Blow {
+    /// Whether it really struck.
+    pub struck: bool,
+    /// Of a storm: what was in force at the same time.
+    pub together: BTreeSet<Fault>,
+}
+
+/// Strikes, waits, and mends.
+pub async fn strike(fault: Fault, ground: &mut Ground, chance: &mut Chance) -> Blow {
+    let mut together = BTreeSet::new();
     let struck = match fault {
         KillLeader => processes::kill_leader(ground, chance).await,
         KillFollower => processes::kill_follower(ground, chance).await,
@@ -155,25 +190,15 @@ pub async fn strike(fault: Fault, ground: &mut Ground, chance: &mut Chance) -> b
         Replace => members::replace(ground, chance).await,
         Snapshot => members::away_too_long(ground, chance).await,
         Compact => members::compact(ground).await,
-        Storm => storm(ground, chance).await,
+        Storm => {
+            together = storm::strike(ground, chance).await;
+            storm::is_one(&together)
+        }
+        StormReplace => {
+            together = storm::strike_and_replace(ground, chance).await;
+            storm::is_one(&together) && [Replace, Snapshot].iter().all(|one| together.contains(one))
+        }
     };
     ground.wiring.heal();
-    struck
-}
-
-/// The network fails, clocks jump, one is stopped and one is killed, all at the same time.
-async fn storm(ground: &mut Ground, chance: &mut Chance) -> bool {
-    let bad = *chance.one_of(&[Isolate, Split, OneWay, Bridge, Loss, Slow]);
-    network::begin(bad, ground, chance).await;
-    clocks::jump(ground, chance).await;
-    let stopped = chance.below(ground.count());
-    let killed = (stopped + 1 + chance.below(ground.count() - 1)) % ground.count();
-    ground.cluster.members[stopped].pause();
-    ground.cluster.members[killed].kill();
-    tokio::time::sleep(chance.between(SHORT, LONG)).await;
-    ground.begin(killed);
-    tokio::time::sleep(chance.between(SHORT, LONG)).await;
-    ground.cluster.members[stopped].resume();
-    tokio::time::sleep(chance.between(SHORT, LONG)).await;
-    true
+    Blow { struck, together }
 }

@@ -1,6 +1,8 @@
 //! Processes that are killed, stopped, and told to go.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{LONG, SHORT};
 use crate::{
@@ -54,6 +56,18 @@ pub(super) async fn stop_any(ground: &mut Ground, chance: &mut Chance) -> bool {
     tokio::time::sleep(chance.between(SHORT, 2 * LONG)).await;
     ground.cluster.members[stopped].resume();
     true
+}
+
+/// Stops a process and lets it go on, again and again.
+pub(super) async fn stutter(pid: u32, mut chance: Chance) -> Infallible {
+    let pid = Pid::from_raw(pid as i32).expect("a process id is not 0");
+    loop {
+        for signal in [Signal::STOP, Signal::CONT] {
+            // One that ended by itself is found later.
+            let _ = kill_process(pid, signal);
+            tokio::time::sleep(chance.between(SHORT, 4 * SHORT)).await;
+        }
+    }
 }
 
 pub(super) async fn hand_over(ground: &mut Ground, chance: &mut Chance) -> bool {

@@ -161,6 +161,10 @@ impl World {
         }
     }
 
+    pub(crate) fn tell_event(&mut self, event: impl FnOnce() -> Event) {
+        self.trace.event(self.agenda.now(), event);
+    }
+
     pub fn log(&mut self, line: impl FnOnce() -> String) {
         self.trace.event(self.agenda.now(), || Event::new("line", line()));
     }

@@ -18,6 +18,7 @@ use super::{
     post::{Call, CallId, Down, Parcel, Post, ProgramId, Up},
     program::Program,
     script::{Notebook, Script, THRONE},
+    story::Ends,
 };
 use crate::{
     cluster::{World, clients::Client, happening::Happening, member::Number},
@@ -34,6 +35,8 @@ const LAST_RULE_AFTER: std::time::Duration = ms(1000);
 pub struct Town {
     post: Post,
     notes: Notebook,
+    /// What was told of the ends of beliefs.
+    ends: Ends,
     rest: watch::Sender<bool>,
     programs: Vec<Program>,
     doors: BTreeMap<Number, Door>,
@@ -57,6 +60,7 @@ impl Town {
         Town {
             post: Post::default(),
             notes: Notebook::default(),
+            ends: Ends::default(),
             rest: watch::Sender::new(false),
             programs: vec![],
             doors: BTreeMap::new(),
@@ -104,6 +108,7 @@ impl Town {
     /// Programs that begin, go on, or are picked on.
     fn fates(&mut self, world: &mut World) {
         let now = world.now();
+        self.notes.open().is_read = world.trace.is_read();
         if world.resting && !*self.rest.borrow() {
             self.rest.send_replace(true);
         }
@@ -353,9 +358,8 @@ impl Town {
         for what in std::mem::take(&mut notes.counts) {
             world.counts.count(what);
         }
-        for line in std::mem::take(&mut notes.lines) {
-            world.log(|| line);
-        }
+        self.ends.tell(std::mem::take(&mut notes.told), &self.programs, world);
+        self.ends.tell_moved(&notes.holders, &self.programs, world);
         let programs = &self.programs;
         let clock_of =
             |program: usize| programs[program].awake().map(|_| programs[program].local(now));

@@ -119,24 +119,39 @@ impl World {
         });
     }
 
-    /// A client believes from now on that it leads, until then at the latest; or no longer.
+    /// A client believes from now on that it leads, until then at the latest.
     pub(super) fn tell_belief(
         &mut self,
         client: usize,
         name: &[u8],
-        belief: Option<(tenure_api::Revision, Moment)>,
+        token: tenure_api::Revision,
+        until: Moment,
     ) {
         self.trace.event(self.agenda.now(), || {
-            let name = String::from_utf8_lossy(name).into_owned();
-            let event = match belief {
-                Some((token, until)) => {
-                    Event::new("believe", format!("believes to lead {name} with token {token}"))
-                        .with("token", token.0)
-                        .with("until", micros(until))
-                }
-                None => Event::new("disbelieve", format!("does not believe to lead {name}")),
-            };
-            event.of(format!("c{client}")).with("name", name)
+            let name = String::from_utf8_lossy(name);
+            Event::new("believe", format!("believes to lead {name} with token {token}"))
+                .of(format!("c{client}"))
+                .with("name", name)
+                .with("token", token.0)
+                .with("until", micros(until))
+        });
+    }
+
+    /// It does not any more, and would have until then.
+    pub(super) fn tell_disbelief(
+        &mut self,
+        client: usize,
+        name: &[u8],
+        token: tenure_api::Revision,
+        until: Moment,
+    ) {
+        self.trace.event(self.agenda.now(), || {
+            let name = String::from_utf8_lossy(name);
+            Event::new("disbelieve", format!("does not believe to lead {name}"))
+                .of(format!("c{client}"))
+                .with("name", name)
+                .with("token", token.0)
+                .with("until", micros(until))
         });
     }
 }

@@ -212,10 +212,11 @@ impl<M: Word> Stage<M> {
                 self.act(to, rounds, |program, scene| program.receive(from, word, scene));
             }
             Delivery::Alarm { name, ticket } => {
-                if self.nodes[to as usize].alarms.get(name) != Some(&ticket) {
+                let slot = &mut self.nodes[to as usize];
+                if slot.alarms.get(name).is_none_or(|(rings, _)| *rings != ticket) {
                     return;
                 }
-                self.nodes[to as usize].alarms.remove(name);
+                slot.alarms.remove(name);
                 self.act(to, 0, |program, scene| program.ring(name, scene));
             }
             Delivery::Work { tenure } => self.work(to, tenure),
@@ -267,6 +268,7 @@ impl<M: Word> Stage<M> {
             self.fulfil(node, wish);
         }
         self.show(node);
+        self.tell_until(node);
     }
 
     fn fulfil(&mut self, node: NodeId, wish: Wish<M>) {
@@ -330,8 +332,8 @@ impl<M: Word> Stage<M> {
         self.messages += 1;
         let (now, ticket) = (self.now(), self.messages);
         let slot = &mut self.nodes[node as usize];
-        slot.alarms.insert(name, ticket);
         let at = slot.clock.when(slot.clock.monotonic(now) + after, now) + slot.slow;
+        slot.alarms.insert(name, (ticket, at));
         let life = slot.life;
         let who = slot.name.clone();
         self.tell(|| {

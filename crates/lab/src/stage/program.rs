@@ -45,6 +45,11 @@ pub trait Program<M: Word> {
     /// The other process has ended, and its kernel has closed the connection.
     fn closed(&mut self, _by: NodeId, _scene: &mut Scene<'_, M>) {}
 
+    /// The alarm at which it stops to lead by itself, if it sets one: until then it believes.
+    fn stops_at(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What it looks like.
     fn view(&self) -> View;
 }

@@ -297,6 +297,10 @@ impl Program<Say> for Contender {
         }
     }
 
+    fn stops_at(&self) -> Option<&'static str> {
+        Some("deadline")
+    }
+
     fn view(&self) -> View {
         let part = match (self.holds, self.joined) {
             (Some(_), _) => Part::Leader,

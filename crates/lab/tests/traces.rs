@@ -9,7 +9,7 @@ use serde_json::Value;
 use tenure_lab::{
     algorithms,
     cluster::{
-        catalogue::{LINES, RECIPES_PROGRAMS},
+        catalogue::{LINES, RECIPES_PROGRAMS, ROUGH},
         scenario::Scenario,
     },
     engine::{Form, Trace},
@@ -115,4 +115,76 @@ fn leaders_tell_until_when_they_believe() {
             assert!(of(&events, "step_down").all(|event| event["token"].is_u64()), "{name}");
         }
     }
+}
+
+#[test]
+fn every_request_is_told_with_what_became_of_it() {
+    for scenario in [&ROUGH, &LINES, &RECIPES_PROGRAMS] {
+        let events = told(scenario, 1).events();
+        assert_fields(&events, "ask", &["who", "to", "request", "kind", "lease"]);
+        assert_fields(&events, "answer", &["who", "to", "request", "kind", "ok", "outcome"]);
+        let mut open = BTreeMap::new();
+        for event in &events {
+            let request = event["request"].as_u64();
+            match event["event"].as_str().unwrap() {
+                "ask" => {
+                    let ends = (event["who"].clone(), event["to"].clone());
+                    assert_eq!(open.insert(request, ends), None, "{event}");
+                }
+                "answer" => {
+                    let ends = (event["to"].clone(), event["who"].clone());
+                    assert_eq!(open.remove(&request), Some(ends), "{event}");
+                }
+                "unanswered" => {
+                    let ends = (event["who"].clone(), event["from"].clone());
+                    assert_eq!(open.remove(&request), Some(ends), "{event}");
+                }
+                _ => {}
+            }
+        }
+        assert!(open.is_empty(), "{}: what became of {open:?}?", scenario.name);
+        assert!(of(&events, "answer").any(|event| event["ok"] == false), "{}", scenario.name);
+    }
+}
+
+#[test]
+fn snapshots_and_connections_are_told_step_by_step() {
+    let mut events = vec![];
+    for seed in 1..=4 {
+        events.extend(told(&ROUGH, seed).events());
+    }
+    assert_fields(&events, "snapshot", &["who", "step", "index"]);
+    for step in ["taken", "saved", "failed", "sent", "arrived", "installed"] {
+        let told = of(&events, "snapshot").any(|event| event["step"] == step);
+        assert!(told, "no snapshot is {step}");
+    }
+    assert_fields(&events, "connect", &["between"]);
+    assert_fields(&events, "reset", &["between"]);
+    assert_fields(&events, "news", &["who", "to", "stream", "kind"]);
+}
+
+#[test]
+fn what_programs_and_members_say_to_each_other_can_be_followed() {
+    let events = told(&RECIPES_PROGRAMS, 1).events();
+    for kind in ["start", "crash", "pause", "resume", "fault"] {
+        let of_program = |event: &&Value| event["who"].as_str().unwrap_or("").starts_with('p');
+        assert!(of(&events, kind).any(|event| of_program(&event)), "no program's {kind} is told");
+    }
+    let mut under_way = BTreeMap::new();
+    let mut heard = 0;
+    for event in events.iter().filter(|event| event["call"].is_u64()) {
+        let message = event["message"].as_u64();
+        match event["event"].as_str().unwrap() {
+            "send" => {
+                assert!(event["arrives"][0].as_u64() >= event["at"].as_u64(), "{event}");
+                under_way.insert(message, event["to"].clone());
+            }
+            "receive" => {
+                assert_eq!(under_way.remove(&message).as_ref(), Some(&event["who"]), "{event}");
+                heard += 1;
+            }
+            other => panic!("what is a {other} on a call?"),
+        }
+    }
+    assert!(heard > 1000, "only {heard} messages were heard");
 }

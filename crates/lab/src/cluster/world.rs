@@ -64,7 +64,7 @@ pub struct World {
     pub notices: Vec<(Moment, Number, Notice)>,
     pub snapshot_failures: u64,
     next_value: u64,
-    pub(super) messages: u64,
+    messages: u64,
     pub(super) lines_shown: Shown,
     next_stream: WatchStream,
 }
@@ -165,8 +165,10 @@ impl World {
         self.trace.event(self.agenda.now(), event);
     }
 
-    pub fn log(&mut self, line: impl FnOnce() -> String) {
-        self.trace.event(self.agenda.now(), || Event::new("line", line()));
+    /// The number of the next message.
+    pub(crate) fn next_message(&mut self) -> u64 {
+        self.messages += 1;
+        self.messages
     }
 
     /// Lets so much time pass.
@@ -256,7 +258,7 @@ impl World {
         };
         let id = self.invariants.one_answer.ask(open);
         let request = self.maybe_stale(request);
-        self.log(|| format!("client {client} asks m{member} #{id} {request:?}"));
+        self.tell_ask(client, member, id, &request);
         self.arrive(member, self.members[&member].life, Input::Request(id, request));
         Some(id)
     }

@@ -12,10 +12,14 @@ use tenure::{
     clock,
 };
 use tenure_api::{LeaseId, Revision};
+use tenure_replica::Moment;
 
-use super::{post::ProgramId, program::Program};
+use super::{
+    post::{Ask, CallId, Down, ProgramId, Up},
+    program::Program,
+};
 use crate::{
-    cluster::World,
+    cluster::{World, member::Number},
     engine::Event,
     invariants::one_holder::{Belief, OneHolder},
 };
@@ -128,4 +132,120 @@ pub fn seen(name: &str, revision: Revision, sight: &Sight) -> Event {
         .with("leader", leader.and_then(|tenure| tenure.identity.clone()))
         .with("token", leader.map(|tenure| tenure.token.get()))
         .with("revision", revision.0)
+}
+
+/// Who says something to whom on which call, as which message.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    pub call: CallId,
+    pub program: ProgramId,
+    pub member: Number,
+    /// From the program to the member.
+    pub up: bool,
+    pub number: u64,
+}
+
+impl Way {
+    /// From whom, to whom.
+    fn ends(&self) -> (String, String) {
+        let (program, member) = (format!("p{}", self.program), format!("m{}", self.member));
+        if self.up { (program, member) } else { (member, program) }
+    }
+}
+
+/// Something leaves: in a word, and as it is.
+pub fn tell_sent(
+    said: Option<(&'static str, String)>,
+    way: Way,
+    arrives: Moment,
+    world: &mut World,
+) {
+    let Some((kind, text)) = said else { return };
+    world.tell_event(|| {
+        let ((from, to), call) = (way.ends(), way.call);
+        Event::new("send", format!("-> {to} call {call} {text}"))
+            .of(from)
+            .with("to", to)
+            .with("message", way.number)
+            .with("kind", kind)
+            .with("call", call)
+            .with("arrives", [arrives.since_start().as_micros() as u64])
+    });
+}
+
+/// It arrives, perhaps later than was thought. People have read what it is.
+pub fn tell_received(way: Way, world: &mut World) {
+    if !world.trace.is_drawn() {
+        return;
+    }
+    world.tell_event(|| {
+        let ((from, to), call) = (way.ends(), way.call);
+        Event::new("receive", format!("hears from {from}, call {call}"))
+            .of(to)
+            .with("from", from)
+            .with("message", way.number)
+            .with("call", call)
+    });
+}
+
+/// What goes up, in a word and as it is.
+pub fn up(what: &Up) -> (&'static str, String) {
+    match what {
+        Up::Ask(ask) => {
+            let kind = match ask {
+                Ask::Session(_) => "session",
+                Ask::End(_) => "end session",
+                Ask::Candidates(_) => "candidates",
+                Ask::Observe(_) => "observe",
+                Ask::Write(_) => "write",
+            };
+            (kind, format!("asks {ask:?}"))
+        }
+        Up::Says(says) => ("say", format!("says {says:?}")),
+        Up::HangUp { gone } => ("hang up", format!("hangs up, gone {gone}")),
+    }
+}
+
+/// What comes down.
+pub fn down(what: &Down) -> (&'static str, String) {
+    let kind = match what {
+        Down::Accepted => "accepted",
+        Down::Session(_) => "session",
+        Down::Observed(_) => "observed",
+        Down::Ended(_) => "ended",
+        Down::Candidates(_) => "candidates",
+        Down::Wrote(_) => "wrote",
+        Down::Failed(_) => "failed",
+        Down::HangUp => "hang up",
+    };
+    (kind, format!("{what:?}"))
+}
+
+/// Something happens to a program's process.
+pub fn tell_of(
+    program: ProgramId,
+    kind: &'static str,
+    text: impl FnOnce() -> String,
+    world: &mut World,
+) {
+    world.tell_event(|| Event::new(kind, text()).of(format!("p{program}")));
+}
+
+/// Chance has picked on a program.
+pub fn tell_fault(
+    program: ProgramId,
+    what: &'static str,
+    cut_off: &[Number],
+    until: Moment,
+    world: &mut World,
+) {
+    let now = world.now();
+    world.tell_event(|| {
+        let members: Vec<String> = cut_off.iter().map(|member| format!("m{member}")).collect();
+        Event::new("fault", format!("fault {what} until {:?}", until.since_start()))
+            .of(format!("p{program}"))
+            .with("action", what)
+            .with("members", members)
+            .with("lasts", until.since(now).as_micros() as u64)
+    });
 }

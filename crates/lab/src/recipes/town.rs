@@ -15,10 +15,10 @@ use tokio::sync::watch;
 
 use super::{
     door::Door,
-    post::{Call, CallId, Down, Parcel, Post, ProgramId, Up},
+    post::{Call, CallId, Down, Parcel, Post, ProgramId, Sent, Up},
     program::Program,
     script::{Notebook, Script, THRONE},
-    story::Ends,
+    story::{self, Ends},
 };
 use crate::{
     cluster::{World, clients::Client, happening::Happening, member::Number},
@@ -120,11 +120,12 @@ impl Town {
             let program = &mut self.programs[id];
             if program.paused_until.is_some_and(|until| until <= now) {
                 program.paused_until = None;
-                world.log(|| format!("p{id} goes on"));
+                story::tell_of(id, "resume", || "goes on".into(), world);
             }
             if program.restarts_at.is_some_and(|at| at <= now) {
                 let (seed, members) = (world.dice.roll(), world.numbers());
-                world.log(|| format!("p{id} starts"));
+                let life = program.lives + 1;
+                story::tell_of(id, "start", || format!("starts, life {life}"), world);
                 program.start(seed, members, &self.post, &self.notes, &self.rest, world.canary);
             }
         }
@@ -172,12 +173,14 @@ impl Town {
         let id = world.dice.below(self.programs.len() as u64) as usize;
         let what = *world.dice.pick(&FAULTS).expect("there are some");
         let until = now + world.dice.duration(ms(20), ms(2500));
+        let mut cut_off = vec![];
         match what {
             "program_crash" => {
                 if !self.programs[id].kill() {
                     return;
                 }
                 self.programs[id].restarts_at = Some(until);
+                story::tell_of(id, "crash", || "crashes".into(), world);
                 self.hang_up_all(id, world);
             }
             "program_pause" => {
@@ -185,6 +188,7 @@ impl Town {
                     return;
                 }
                 self.programs[id].paused_until = Some(until);
+                story::tell_of(id, "pause", || "stands still".into(), world);
             }
             "program_cut" => {
                 // From one member, or from all of them.
@@ -192,15 +196,16 @@ impl Town {
                 if world.dice.chance(600) {
                     members = vec![*world.dice.pick(&members).expect("there are members")];
                 }
-                for member in members {
-                    let cut = self.cuts.entry((id, member)).or_insert(until);
+                for member in &members {
+                    let cut = self.cuts.entry((id, *member)).or_insert(until);
                     *cut = (*cut).max(until);
                 }
+                cut_off = members;
             }
             _ => self.hang_up_all(id, world),
         }
         world.counts.count(what);
-        world.log(|| format!("fault {what} at p{id} until {:?}", until.since_start()));
+        story::tell_fault(id, what, &cut_off, until, world);
     }
 
     /// The connections of a program break; each side hears it from its kernel.
@@ -208,8 +213,8 @@ impl Town {
         let now = world.now();
         for call in self.calls.values_mut().filter(|call| call.program == program) {
             let (up, down) = (delay(world), delay(world));
-            call.up.send(now + up, Up::HangUp { gone: true });
-            call.down.send(now + down, Down::HangUp);
+            call.say_up(now + up, Up::HangUp { gone: true }, world);
+            call.say_down(now + down, Down::HangUp, world);
         }
     }
 
@@ -259,7 +264,9 @@ impl Town {
             call.up.put_off(now + again);
             return None;
         }
-        call.up.take(now)
+        let Sent { number, what, .. } = call.up.take(now)?;
+        story::tell_received(call.upward(number), world);
+        Some(what)
     }
 
     fn next_down(&mut self, id: CallId, world: &mut World) -> Option<Down> {
@@ -271,15 +278,15 @@ impl Town {
             call.down.put_off(now + again);
             return None;
         }
-        call.down.take(now)
+        let Sent { number, what, .. } = call.down.take(now)?;
+        story::tell_received(call.downward(number), world);
+        Some(what)
     }
 
     fn arrive_up(&mut self, id: CallId, what: Up, world: &mut World) {
-        let call = &self.calls[&id];
-        let (member, program) = (call.member, call.program);
+        let member = self.calls[&id].member;
         let life = world.members[&member].life;
         let ends = matches!(what, Up::HangUp { .. });
-        world.log(|| format!("p{program} -> m{member} call {id} {}", brief(&what)));
         if self.doors.get(&member).is_none_or(|door| door.life != life) {
             let seed = world.dice.roll();
             self.doors.remove(&member);
@@ -331,21 +338,18 @@ impl Town {
             let arrives = now + delay(world);
             match parcel {
                 Parcel::Dial { call, program, member, ask } => {
-                    let mut made = Call::new(program, member);
-                    made.up.send(arrives, Up::Ask(ask));
+                    let mut made = Call::new(call, program, member);
+                    made.say_up(arrives, Up::Ask(ask), world);
                     self.calls.insert(call, made);
                 }
                 Parcel::Up(call, what) => {
                     if let Some(call) = self.calls.get_mut(&call) {
-                        call.up.send(arrives, what);
+                        call.say_up(arrives, what, world);
                     }
                 }
                 Parcel::Down(id, what) => {
                     if let Some(call) = self.calls.get_mut(&id) {
-                        let (member, program) = (call.member, call.program);
-                        let line = || format!("m{member} -> p{program} call {id} {what:?}");
-                        world.log(line);
-                        call.down.send(arrives, what);
+                        call.say_down(arrives, what, world);
                     }
                 }
             }
@@ -393,14 +397,6 @@ fn delay(world: &mut World) -> std::time::Duration {
     weather.delay(&mut world.dice)
 }
 
-fn brief(up: &Up) -> String {
-    match up {
-        Up::Ask(ask) => format!("asks {ask:?}"),
-        Up::Says(says) => format!("says {says:?}"),
-        Up::HangUp { gone } => format!("hangs up, gone {gone}"),
-    }
-}
-
 impl Client for Town {
     fn turn(&mut self, me: usize, world: &mut World) {
         if self.turn_due.is_some_and(|due| world.now() < due) {
@@ -445,7 +441,7 @@ impl Client for Town {
         let now = world.now();
         for call in self.calls.values_mut().filter(|call| call.member == member) {
             let down = delay(world);
-            call.down.send(now + down, Down::HangUp);
+            call.say_down(now + down, Down::HangUp, world);
         }
         self.soon(me, world);
     }

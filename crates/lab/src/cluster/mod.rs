@@ -22,6 +22,7 @@ pub mod member;
 pub mod net;
 pub mod process;
 pub mod scenario;
+pub mod so_far;
 mod story;
 pub mod strike;
 pub mod truth;

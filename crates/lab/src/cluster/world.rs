@@ -20,6 +20,7 @@ use crate::{
         happening::Happening,
         member::{Member, Number, Standing, id},
         net::Net,
+        so_far::note_moment,
         story::Shown,
         truth::Truth,
     },
@@ -197,6 +198,7 @@ impl World {
     /// The next event; false if there is none in time.
     fn step(&mut self, until: Moment) -> bool {
         let Some(what) = self.agenda.next(until) else { return false };
+        note_moment(self.now());
         self.trace.number(self.now().since_start().as_micros() as u64);
         match what {
             Happening::Call { member, life, ticket } => self.call(member, life, ticket),

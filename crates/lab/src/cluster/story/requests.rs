@@ -64,7 +64,7 @@ impl World {
         listener: u64,
         news: &LineNews,
     ) {
-        let client = self.streams.get(&listener).map(|(client, _)| format!("c{client}"));
+        let client = self.streams.get(&listener).map(|(client, _)| *client);
         self.tell_event(|| {
             let kind = match news {
                 LineNews::Held => "held",
@@ -75,7 +75,7 @@ impl World {
             };
             Event::new("news", format!("tells #{listener} {news:?}"))
                 .of(format!("m{member}"))
-                .with("to", client)
+                .with("to", client.map(|client| format!("c{client}")))
                 .with("stream", listener)
                 .with("kind", kind)
         });

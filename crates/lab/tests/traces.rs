@@ -188,3 +188,74 @@ fn what_programs_and_members_say_to_each_other_can_be_followed() {
     }
     assert!(heard > 1000, "only {heard} messages were heard");
 }
+
+#[test]
+fn the_lines_and_sessions_of_tenure_are_told_as_its_servers_have_them() {
+    let events = told_of_story("tenure-crash", 1).events();
+    assert_fields(&events, "lines", &["who", "state"]);
+    for server in ["s1", "s2", "s3"] {
+        let told = of(&events, "lines").filter(|event| event["who"] == server);
+        let full = |event: &&Value| {
+            let places = event["state"]["lines"][0]["places"].as_array();
+            let leases = event["state"]["leases"].as_array();
+            places.is_some_and(|places| {
+                places.len() == 3
+                    && places[0]["holds"] == true
+                    && places.iter().all(|place| place["identity"].is_string())
+            }) && leases.is_some_and(|leases| leases.len() == 3)
+        };
+        assert!({ told }.any(|event| full(&event)), "{server} has never three in line");
+    }
+    let session = of(&events, "state").any(|event| event["state"]["session"].is_u64());
+    assert!(session, "nobody has a session");
+}
+
+#[test]
+fn an_alarm_rings_or_is_set_anew_or_is_cancelled() {
+    let mut rung = 0;
+    for name in ["tenure-partition", "bully-crash"] {
+        let events = told_of_story(name, 1).events();
+        assert_fields(&events, "cancel", &["who", "name"]);
+        let mut due = BTreeMap::new();
+        for event in &events {
+            let who = event["who"].as_str().unwrap_or_default().to_owned();
+            let alarm = (who.clone(), event["name"].as_str().unwrap_or_default().to_owned());
+            match event["event"].as_str().unwrap() {
+                "timer" => drop(due.insert(alarm, event["due"].as_u64())),
+                "cancel" => assert!(due.remove(&alarm).is_some(), "{name}: {event}"),
+                "ring" => {
+                    assert_eq!(due.remove(&alarm), Some(event["at"].as_u64()), "{name}: {event}");
+                    rung += 1;
+                }
+                "crash" => due.retain(|(of, _), _| *of != who),
+                _ => {}
+            }
+        }
+        // Nobody stood still here, so what is due has rung.
+        let end = events.last().unwrap()["at"].as_u64();
+        assert!(due.values().all(|due| *due >= end), "{name}: {due:?} before {end:?}");
+    }
+    assert!(rung > 100, "only {rung} alarms rang");
+}
+
+#[test]
+fn the_same_seed_is_drawn_in_the_same_way() {
+    for scenario in [&ROUGH, &LINES, &RECIPES_PROGRAMS] {
+        let (first, second) = (told(scenario, 2), told(scenario, 2));
+        assert!(first.0.borrow().len() > 1000, "{} tells little", scenario.name);
+        assert!(first.0 == second.0, "{} is told in two ways", scenario.name);
+    }
+}
+
+/// Whoever reads sees what happens, and changes nothing of it.
+#[test]
+fn a_run_is_the_same_whether_it_is_told_or_not() {
+    for scenario in [&ROUGH, &LINES, &RECIPES_PROGRAMS] {
+        let (read, unread) = (
+            scenario.tell(3, None, Lines::default().trace()).unwrap(),
+            scenario.tell(3, None, Trace::default()).unwrap(),
+        );
+        assert_eq!(read.trace.checksum, unread.trace.checksum, "{}", scenario.name);
+        assert_eq!(read.counts, unread.counts, "{}", scenario.name);
+    }
+}

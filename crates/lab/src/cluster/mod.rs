@@ -30,4 +30,5 @@ pub mod truth;
 pub mod world;
 
 pub use canary::Canary;
+pub(crate) use story::lines;
 pub use world::World;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use serde_json::Value;
 use tenure_replica::Moment;
 
 use super::{Program, View, Word, storage::Write};
@@ -53,6 +54,8 @@ pub(super) struct Node<M: Word> {
     /// Which ring of each alarm counts, and when it is due.
     pub(super) alarms: BTreeMap<&'static str, (u64, Moment)>,
     pub(super) shown: View,
+    /// The lines and leases that were last told of it.
+    pub(super) lines: Option<Value>,
     /// The tenure in which it believes to lead.
     pub(super) leads: Option<u64>,
     pub(super) token: Option<u64>,
@@ -75,6 +78,7 @@ impl<M: Word> Node<M> {
             slow: Duration::ZERO,
             alarms: BTreeMap::new(),
             shown: View::default(),
+            lines: None,
             leads: None,
             token: None,
             until: None,

@@ -2,6 +2,7 @@
 
 use std::{fmt::Display, time::Duration};
 
+use serde_json::Value;
 use tenure_replica::Moment;
 
 use super::{NodeId, View};
@@ -47,6 +48,11 @@ pub trait Program<M: Word> {
 
     /// The alarm at which it stops to lead by itself, if it sets one: until then it believes.
     fn stops_at(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The lines and leases that it keeps, if it does: in plain words, and as they are drawn.
+    fn lines(&self) -> Option<(String, Value)> {
         None
     }
 

@@ -307,6 +307,9 @@ impl Program<Say> for Contender {
             (None, true) => Part::Waiting,
             (None, false) => Part::Idle,
         };
-        View::new(part).leader(self.leader).token(self.holds.map(|token| token.0 as u64))
+        View::new(part)
+            .leader(self.leader)
+            .token(self.holds.map(|token| token.0 as u64))
+            .fact("session", self.session.filter(|_| self.is_open).map(|session| session.0))
     }
 }

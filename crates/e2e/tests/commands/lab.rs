@@ -31,6 +31,11 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// The lines of a JSON trace.
+fn events(output: &Output) -> Vec<Value> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 #[test]
 fn everything_that_is_listed_can_be_run() {
     let list = json(&lab(&["list", "-w", "json"]));
@@ -60,10 +65,8 @@ fn everything_that_is_listed_can_be_run() {
 
 #[test]
 fn a_trace_can_be_drawn_from() {
-    for name in ["bully-partition", "lines"] {
-        let run = lab(&["run", name, "--trace", "json"]);
-        let lines: Vec<Value> =
-            text(&run.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for name in ["bully-partition", "tenure-pause", "lines", "recipes-programs"] {
+        let lines = events(&lab(&["run", name, "--trace", "json"]));
         let of = |kind: &str| lines.iter().filter(|line| line["event"] == kind).count();
         for kind in ["send", "state", "timer", "fault", "result"] {
             assert!(of(kind) > 0, "{name} has no {kind}");
@@ -124,6 +127,25 @@ fn a_run_that_proves_nothing_fails() {
 }
 
 #[test]
+fn a_story_that_surprises_says_how_to_see_it_again() {
+    let late = "at 1s crash leader for 200ms\nat 10m isolate a for 1s\n";
+    for (name, surprise) in [("bully-crash", "NOT AS EXPECTED"), ("calm", "NEVER HAPPENED")] {
+        let late = if name == "calm" { late.replace(" a ", " m1 ") } else { late.to_owned() };
+        let run = lab_with(&["run", name, "--seed", "3", "--faults", "-"], &late);
+        assert_eq!(run.status.code(), Some(1), "{}", text(&run.stderr));
+        let said = text(&run.stdout);
+        assert!(said.contains(surprise), "{said}");
+        let again = said.lines().find_map(|line| line.split("again:   tenure lab ").nth(1));
+        let again: Vec<&str> = again.unwrap_or_else(|| panic!("{said}")).split(' ').collect();
+        let second = lab(&again);
+        assert_eq!(second.status.code(), Some(1), "{again:?}: {}", text(&second.stderr));
+        assert!(text(&second.stdout).contains(surprise), "{again:?}");
+        let result = json(&lab_with(&["run", name, "--faults", "-", "-w", "json"], &late));
+        assert!(result["failed"] == true && result["again"].is_string(), "{result}");
+    }
+}
+
+#[test]
 fn algorithms_are_compared_by_measuring() {
     let compared = json(&lab(&["compare", "bully", "ring", "--seeds", "3", "-w", "json"]));
     let rows = compared["algorithms"].as_array().unwrap();
@@ -172,6 +194,16 @@ fn a_failure_is_cut_down_to_what_matters_and_can_be_seen_again() {
     let blows = std::fs::read_to_string(file).unwrap();
     let count = blows.lines().count();
     assert!((1..=6).contains(&count), "this much matters?\n{blows}");
-    let shown = canary(&["run", "partitions", "--seed", &seed, "--faults", file]);
-    assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stdout));
+    let shown =
+        canary(&["run", "partitions", "--seed", &seed, "--faults", file, "--trace", "json"]);
+    assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stderr));
+    let lines = events(&shown);
+    let [.., last, broken, result] = &lines[..] else { panic!("there is no trace") };
+    assert_eq!(broken["event"], "broken", "{broken}");
+    let invariant = broken["invariant"].as_str().unwrap();
+    assert!(said.contains(&format!("invariant {invariant}: ")), "{broken}");
+    assert!(broken["how"].as_str().unwrap().contains(invariant), "{broken}");
+    assert!(broken["at"].as_u64() >= last["at"].as_u64(), "{broken} comes before {last}");
+    assert_eq!(result["event"], "result", "{result}");
+    assert!(result["failed"] == true && result["broken"] == invariant, "{result}");
 }

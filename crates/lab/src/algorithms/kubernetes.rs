@@ -194,6 +194,10 @@ impl Program<Say> for Elector {
         }
     }
 
+    fn stops_at(&self) -> Option<&'static str> {
+        Some("deadline")
+    }
+
     fn view(&self) -> View {
         View::new(self.part).leader(self.leader)
     }

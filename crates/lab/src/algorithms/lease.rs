@@ -246,6 +246,10 @@ impl Program<Say> for Holder {
         }
     }
 
+    fn stops_at(&self) -> Option<&'static str> {
+        Some("over")
+    }
+
     fn view(&self) -> View {
         View::new(self.part).leader(self.leader).token(self.token)
     }

@@ -218,6 +218,10 @@ impl Program<Say> for Owner {
         }
     }
 
+    fn stops_at(&self) -> Option<&'static str> {
+        Some("valid")
+    }
+
     fn view(&self) -> View {
         View::new(self.part).leader(self.leader)
     }

@@ -214,7 +214,7 @@ impl World {
     pub fn trouble(&mut self, faults: &[Fault]) {
         self.faults = faults.to_vec();
         self.rough = true;
-        super::strike::forget_blows();
+        super::so_far::forget_blows();
         match self.script.clone() {
             Some(script) => {
                 for step in script.steps {

@@ -118,7 +118,7 @@ impl World {
     fn carry_out(&mut self, number: Number, effects: Effects) {
         let now = self.now();
         for notice in effects.notices {
-            self.log(|| format!("m{number} notices {notice:?}"));
+            self.tell_notice(number, &notice);
             let honest = self.rotten.is_empty();
             assert!(
                 !(honest && matches!(notice, Notice::Differs { .. })),
@@ -164,6 +164,7 @@ impl World {
                 frozen.mark.outgoing.clear();
             }
             self.counts.count("snapshot_taken");
+            self.tell_snapshot(number, "taken", frozen.mark.index);
             let delay = self.dice.duration(us(300), ms(30));
             let good = !self.dice.chance(self.snapshot_failures);
             let (life, frozen) = (self.members[&number].life, Box::new(frozen));
@@ -210,7 +211,7 @@ impl World {
         if self.canary == Some(Canary::AnsweredTwice) && self.dice.chance(5) {
             self.invariants.one_answer.answer(number, answer.to, &mut self.counts);
         }
-        self.log(|| format!("m{number} answers #{} {:?}", answer.to, answer.result));
+        self.tell_answer(number, &open, &answer);
         let patience = self.members[&number].config.request_timeout + ms(300);
         if self.counts.of("paused") == 0 {
             self.invariants.one_answer.judge_wait(&open, self.agenda.now(), patience);
@@ -241,7 +242,7 @@ impl World {
     }
 
     fn tell_line(&mut self, number: Number, listener: u64, news: &LineNews) {
-        self.log(|| format!("m{number} tells #{listener} {news:?}"));
+        self.tell_line_news(number, listener, news);
         let Some((client, at)) = self.streams.get(&listener).copied() else { return };
         assert_eq!(at, number, "a listener is told by another member than its own");
         self.with_client(client, |client, me, world| client.line_news(me, world, listener, news));
@@ -267,6 +268,7 @@ impl World {
         for stream in streams {
             let Some((client, at)) = self.streams.get(&stream).copied() else { continue };
             assert_eq!(at, number, "a stream is told by another member than its own");
+            self.tell_watch_news(number, (client, stream), &news);
             self.with_client(client, |client, me, world| client.told(me, world, stream, &news));
         }
     }
@@ -334,7 +336,7 @@ impl World {
         }
         self.member_mut(number).disk.fails = false;
         self.counts.count(what);
-        self.log(|| format!("m{number} cannot write and stops"));
+        self.tell_of(number, "say", || "cannot write and stops".into());
         self.crash(number);
     }
 
@@ -349,14 +351,15 @@ impl World {
         if member.life != life || member.process.is_none() {
             return;
         }
-        let input = if good {
+        let (input, step) = if good {
             member.disk.save(frozen.mark.clone(), freeze(frozen));
             member.disk.release(frozen.mark.index);
-            Input::SnapshotSaved(frozen.mark.clone())
+            (Input::SnapshotSaved(frozen.mark.clone()), "saved")
         } else {
             self.counts.count("snapshot_failure");
-            Input::SnapshotFailed
+            (Input::SnapshotFailed, "failed")
         };
+        self.tell_snapshot(number, step, frozen.mark.index);
         self.arrive(number, life, input);
     }
 
@@ -364,8 +367,8 @@ impl World {
         let to = message.to.0;
         let lives = (self.members[&from].life, self.members[&to].life);
         self.counts.count("snapshot_sent");
-        self.log(|| format!("m{from} -> m{to} snapshot {:?}", message.snapshot));
         let delay = self.dice.duration(us(500), ms(40));
+        self.tell_snapshot_sent(from, &message, self.now() + delay);
         let (from, to) = ((from, lives.0), (to, lives.1));
         let message = Box::new(message);
         self.agenda.after(delay, Happening::SnapshotCame { from, to, message });
@@ -382,6 +385,7 @@ impl World {
         let lost = self.dice.chance(self.net.links.weather.loss);
         let chunks = self.snapshot_of(from.0, &mark);
         let good = passes && !lost && chunks.is_some();
+        self.tell_snapshot_came((from.0, to.0), &mark, good);
         self.arrive(from.0, from.1, Input::SnapshotSent(id(to.0), good));
         let Some(chunks) = chunks.filter(|_| good) else {
             self.counts.count("snapshot_lost");
@@ -394,6 +398,7 @@ impl World {
             // A sender that gave up too early sends it again.
             self.counts.count("snapshot_again");
             let delay = self.dice.duration(us(100), ms(300));
+            self.tell_snapshot_sent(from.0, &message, self.now() + delay);
             let message = Box::new(message.clone());
             self.agenda.after(delay, Happening::SnapshotCame { from, to, message });
         }

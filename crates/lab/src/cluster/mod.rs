@@ -23,6 +23,7 @@ pub mod net;
 pub mod process;
 pub mod restore;
 pub mod scenario;
+pub mod so_far;
 mod story;
 pub mod strike;
 pub mod truth;
@@ -30,4 +31,5 @@ pub mod truth;
 pub mod world;
 
 pub use canary::Canary;
+pub(crate) use story::lines;
 pub use world::World;

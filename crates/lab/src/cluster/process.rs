@@ -10,6 +10,7 @@ use crate::{
         canary::Canary,
         happening::Happening,
         member::{Member, Number, Process, Standing, id},
+        story::Shown,
     },
     engine::{ms, us},
 };
@@ -32,6 +33,8 @@ impl World {
             return;
         }
         member.life += 1;
+        // Of another life nothing was told yet.
+        (member.shown, member.timer) = (Shown::default(), None);
         if self.canary == Some(Canary::VoteForgotten) {
             member.disk.durable.hard_state.vote = None;
         }
@@ -78,7 +81,8 @@ impl World {
             }
         }
         self.streams.retain(|_, (_, member)| *member != number);
-        for open in self.invariants.one_answer.forget(number) {
+        for (id, open) in self.invariants.one_answer.forget(number) {
+            self.tell_unanswered(id, &open);
             self.with_client(open.client, |client, me, world| client.lost(me, world, &open));
         }
         for client in 0..self.clients.len() {
@@ -98,7 +102,7 @@ impl World {
     /// A connection breaks and is made again, though both processes live.
     pub fn reset(&mut self, a: Number, b: Number) {
         if self.net.disconnect(a, b) {
-            self.log(|| format!("connection of m{a} and m{b} is reset"));
+            self.tell_reset(a, b);
             self.tell_lost(a, b);
             self.tell_lost(b, a);
             let delay = self.dice.duration(ms(1), ms(80));
@@ -132,6 +136,7 @@ impl World {
             return;
         }
         self.net.connect((a, life_a), (b, life_b));
+        self.tell_connect(a, b);
         let now = self.now();
         for (observer, peer) in [(a, b), (b, a)] {
             // Whoever did not hear of the end of the connection before hears of it now.
@@ -167,7 +172,7 @@ impl World {
     /// It has heard from another member that it was removed.
     pub(super) fn retire(&mut self, number: Number) {
         assert!(self.truth.removed.contains_key(&id(number)), "m{number} is still needed");
-        self.log(|| format!("m{number} was removed and stops"));
+        self.tell_of(number, "say", || "was removed and stops".into());
         self.counts.count("removed_stops");
         self.crash(number);
         self.member_mut(number).standing = Standing::Gone;

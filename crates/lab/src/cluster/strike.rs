@@ -1,12 +1,13 @@
 //! Blows on a cluster. Every blow that lasts knows how it ends.
 
-use std::{cell::RefCell, time::Duration};
+use std::time::Duration;
 
 use super::{
     World,
     disk::{FAST, SLOW},
     happening::Happening,
     member::Number,
+    so_far::note_blow,
 };
 use crate::{
     engine::{Event, Weather, ms},
@@ -19,20 +20,6 @@ const FLAP: Duration = ms(70);
 const HAND_OVER: Duration = ms(300);
 /// What lasts, and nobody says for how long.
 const LONG: Duration = Duration::from_secs(3600);
-
-thread_local! {
-    /// For whoever reports a run that failed: the run itself is gone by then.
-    static BLOWS: RefCell<Script> = RefCell::default();
-}
-
-/// The blows that fell in the run under way on this thread, or in the last one.
-pub fn blows_so_far() -> Script {
-    BLOWS.with(|blows| blows.borrow().clone())
-}
-
-pub(super) fn forget_blows() {
-    BLOWS.with(|blows| blows.borrow_mut().steps.clear());
-}
 
 /// How a blow ends.
 #[derive(Clone, Debug)]
@@ -81,7 +68,7 @@ impl World {
                 .with("lasts", step.lasts.map(|lasts| lasts.as_micros() as u64))
         });
         self.strike(&step.action, step.lasts.unwrap_or(LONG));
-        BLOWS.with(|blows| blows.borrow_mut().steps.push(step));
+        note_blow(step);
     }
 
     pub fn strike(&mut self, action: &Action, lasts: Duration) {

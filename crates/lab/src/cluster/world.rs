@@ -20,6 +20,7 @@ use crate::{
         happening::Happening,
         member::{Member, Number, Standing, id},
         net::Net,
+        so_far::note_moment,
         story::Shown,
         truth::Truth,
     },
@@ -64,7 +65,7 @@ pub struct World {
     pub notices: Vec<(Moment, Number, Notice)>,
     pub snapshot_failures: u64,
     next_value: u64,
-    pub(super) messages: u64,
+    messages: u64,
     pub(super) lines_shown: Shown,
     next_stream: WatchStream,
 }
@@ -161,8 +162,14 @@ impl World {
         }
     }
 
-    pub fn log(&mut self, line: impl FnOnce() -> String) {
-        self.trace.event(self.agenda.now(), || Event::new("line", line()));
+    pub(crate) fn tell_event(&mut self, event: impl FnOnce() -> Event) {
+        self.trace.event(self.agenda.now(), event);
+    }
+
+    /// The number of the next message.
+    pub(crate) fn next_message(&mut self) -> u64 {
+        self.messages += 1;
+        self.messages
     }
 
     /// Lets so much time pass.
@@ -191,6 +198,7 @@ impl World {
     /// The next event; false if there is none in time.
     fn step(&mut self, until: Moment) -> bool {
         let Some(what) = self.agenda.next(until) else { return false };
+        note_moment(self.now());
         self.trace.number(self.now().since_start().as_micros() as u64);
         match what {
             Happening::Call { member, life, ticket } => self.call(member, life, ticket),
@@ -252,7 +260,7 @@ impl World {
         };
         let id = self.invariants.one_answer.ask(open);
         let request = self.maybe_stale(request);
-        self.log(|| format!("client {client} asks m{member} #{id} {request:?}"));
+        self.tell_ask(client, member, id, &request);
         self.arrive(member, self.members[&member].life, Input::Request(id, request));
         Some(id)
     }

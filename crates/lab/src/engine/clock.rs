@@ -36,11 +36,15 @@ impl Clock {
 
     /// When the monotonic clock will say so; now, if it says more already.
     pub fn when(&self, local: Moment, now: Moment) -> Moment {
+        self.moment(local).max(now)
+    }
+
+    /// When the monotonic clock says so, or said so, as far as it has run evenly since.
+    pub fn moment(&self, local: Moment) -> Moment {
         let left = local.since(self.read).as_micros() as i128;
         let elapsed = left * MILLION / (MILLION + i128::from(self.ppm)).max(1);
         // Rounded up: whoever is woken a moment early finds nothing to do.
-        let when = self.since + Duration::from_micros(elapsed.max(0) as u64 + 1);
-        when.max(now)
+        self.since + Duration::from_micros(elapsed.max(0) as u64 + 1)
     }
 
     /// What the wall clock says, as time since some day long ago that all processes agree on.

@@ -51,7 +51,8 @@ impl Event {
         self
     }
 
-    fn line(&self, form: Form, now: Moment) -> String {
+    /// Its line, without the end of it.
+    pub fn line(&self, form: Form, now: Moment) -> String {
         let micros = now.since_start().as_micros() as u64;
         match form {
             Form::Text => {

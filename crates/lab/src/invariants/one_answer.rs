@@ -45,9 +45,8 @@ impl OneAnswer {
     }
 
     /// A member's process is gone, and with it the answers.
-    pub fn forget(&mut self, member: Number) -> Vec<Open> {
-        let lost: Vec<_> = self.open.extract_if(.., |_, open| open.member == member).collect();
-        lost.into_iter().map(|(_, open)| open).collect()
+    pub fn forget(&mut self, member: Number) -> Vec<(RequestId, Open)> {
+        self.open.extract_if(.., |_, open| open.member == member).collect()
     }
 
     pub fn waiting(&self) -> usize {

@@ -59,8 +59,14 @@ impl OneHolder {
         self.last
     }
 
-    pub fn stops(&mut self, belief: u64) {
-        self.beliefs.remove(&belief);
+    /// It does not believe so any more. Answers what it believed.
+    pub fn stops(&mut self, belief: u64) -> Option<Belief> {
+        self.beliefs.remove(&belief)
+    }
+
+    /// All beliefs and their numbers, those of programs that stand still, too.
+    pub fn beliefs(&self) -> impl Iterator<Item = (u64, &Belief)> {
+        self.beliefs.iter().map(|(number, belief)| (*number, belief))
     }
 
     /// Judges all who believe now. `clock_of` a program says what its clock shows; none if it stands still.

@@ -9,6 +9,7 @@
 //!   [`Executor`](crate::engine::Executor).
 //! - [`Cast`](cast::Cast): who there is, for a scenario.
 //! - [`script`]: what programs do with the recipes, and what they believe while they do it.
+//! - [`story`]: what is told of that.
 //! - [`wire`] and [`post`]: what carries `tenure.v1`, in place of gRPC: calls that keep order, take their
 //!   time, break, or are cut without a word.
 //! - [`door`]: a member's end of the calls.
@@ -19,5 +20,6 @@ pub mod door;
 pub mod post;
 pub mod program;
 pub mod script;
+pub mod story;
 pub mod town;
 pub mod wire;

@@ -14,7 +14,8 @@ use tenure_replica::{Moment, command::Command};
 use tokio::sync::mpsc;
 use tonic::Status;
 
-use crate::cluster::member::Number;
+use super::story::{self, Way};
+use crate::cluster::{World, member::Number};
 
 pub type ProgramId = usize;
 pub type CallId = u64;
@@ -131,6 +132,7 @@ impl Post {
 /// A call that stands, or is being made, with all that is under way on it.
 #[derive(Debug)]
 pub struct Call {
+    id: CallId,
     pub program: ProgramId,
     pub member: Number,
     pub up: Lane<Up>,
@@ -138,8 +140,32 @@ pub struct Call {
 }
 
 impl Call {
-    pub fn new(program: ProgramId, member: Number) -> Call {
-        Call { program, member, up: Lane::default(), down: Lane::default() }
+    pub fn new(id: CallId, program: ProgramId, member: Number) -> Call {
+        Call { id, program, member, up: Lane::default(), down: Lane::default() }
+    }
+
+    /// The program says something, which gets there then at the earliest.
+    pub fn say_up(&mut self, arrives: Moment, what: Up, world: &mut World) {
+        let number = world.next_message();
+        let said = world.trace.is_read().then(|| story::up(&what));
+        let arrives = self.up.send(number, arrives, what);
+        story::tell_sent(said, self.upward(number), arrives, world);
+    }
+
+    /// The member does.
+    pub fn say_down(&mut self, arrives: Moment, what: Down, world: &mut World) {
+        let number = world.next_message();
+        let said = world.trace.is_read().then(|| story::down(&what));
+        let arrives = self.down.send(number, arrives, what);
+        story::tell_sent(said, self.downward(number), arrives, world);
+    }
+
+    pub fn upward(&self, number: u64) -> Way {
+        Way { call: self.id, program: self.program, member: self.member, up: true, number }
+    }
+
+    pub fn downward(&self, number: u64) -> Way {
+        Way { up: false, ..self.upward(number) }
     }
 
     /// When the next thing arrives on it.
@@ -150,7 +176,15 @@ impl Call {
 
 /// One direction of a call.
 #[derive(Debug)]
-pub struct Lane<T>(VecDeque<(Moment, T)>);
+pub struct Lane<T>(VecDeque<Sent<T>>);
+
+/// Something under way: the message's number, and when it arrives.
+#[derive(Debug)]
+pub struct Sent<T> {
+    pub number: u64,
+    pub arrives: Moment,
+    pub what: T,
+}
 
 impl<T> Default for Lane<T> {
     fn default() -> Lane<T> {
@@ -159,24 +193,26 @@ impl<T> Default for Lane<T> {
 }
 
 impl<T> Lane<T> {
-    pub fn send(&mut self, arrives: Moment, what: T) {
-        let after = self.0.back().map_or(arrives, |(last, _)| arrives.max(*last));
-        self.0.push_back((after, what));
+    /// Puts it behind what was sent before. Answers when it arrives.
+    pub fn send(&mut self, number: u64, arrives: Moment, what: T) -> Moment {
+        let arrives = self.0.back().map_or(arrives, |last| arrives.max(last.arrives));
+        self.0.push_back(Sent { number, arrives, what });
+        arrives
     }
 
     pub fn due(&self) -> Option<Moment> {
-        self.0.front().map(|(at, _)| *at)
+        self.0.front().map(|first| first.arrives)
     }
 
-    pub fn take(&mut self, now: Moment) -> Option<T> {
+    pub fn take(&mut self, now: Moment) -> Option<Sent<T>> {
         self.due().filter(|due| *due <= now)?;
-        self.0.pop_front().map(|(_, what)| what)
+        self.0.pop_front()
     }
 
     /// The way is not free; it is tried again then.
     pub fn put_off(&mut self, until: Moment) {
-        for (at, _) in &mut self.0 {
-            *at = (*at).max(until);
+        for sent in &mut self.0 {
+            sent.arrives = sent.arrives.max(until);
         }
     }
 }

@@ -81,6 +81,11 @@ impl Program {
         clock::Moment::after_start(self.clock.monotonic(now).since_start())
     }
 
+    /// When its clock says so, or said so.
+    pub fn global(&self, local: clock::Moment) -> Moment {
+        self.clock.moment(Moment::after_start(local.since_start()))
+    }
+
     /// Its process, if there is one that does not stand still.
     pub fn awake(&self) -> Option<&Executor> {
         self.executor.as_ref().filter(|_| self.paused_until.is_none())
@@ -88,10 +93,8 @@ impl Program {
 
     /// When it has something to do by itself.
     pub fn due(&self, now: Moment) -> Option<Moment> {
-        let timer = self.awake().and_then(|executor| {
-            let timer = executor.next_timer()?;
-            Some(self.clock.when(Moment::after_start(timer.since_start()), now))
-        });
+        let timer = self.awake().and_then(Executor::next_timer);
+        let timer = timer.map(|timer| self.global(timer).max(now));
         [timer, self.paused_until, self.restarts_at].into_iter().flatten().min()
     }
 }

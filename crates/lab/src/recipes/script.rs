@@ -21,10 +21,14 @@ use tenure_api::{
 use tenure_replica::{command::Command, queue::key_of};
 use tokio::sync::watch;
 
-use super::{post::ProgramId, wire::Phone};
+use super::{
+    post::ProgramId,
+    story::{self, Note, Told},
+    wire::Phone,
+};
 use crate::{
     cluster::Canary,
-    engine::{Dice, ms},
+    engine::{Dice, Event, ms},
     invariants::{
         one_holder::{Belief, OneHolder},
         one_writer::GUARDED,
@@ -44,7 +48,31 @@ pub struct Notes {
     pub holders: OneHolder,
     pub seen: TenuresSeen,
     pub counts: Vec<&'static str>,
-    pub lines: Vec<String>,
+    /// Whether anybody reads what is told.
+    pub is_read: bool,
+    pub told: Vec<Note>,
+}
+
+impl Notes {
+    fn tell(&mut self, note: impl FnOnce() -> Note) {
+        if self.is_read {
+            self.told.push(note());
+        }
+    }
+
+    /// A program believes, and is held to it.
+    fn believes(&mut self, belief: Belief) -> u64 {
+        let told = self.is_read.then(|| Told::from(&belief));
+        let number = self.holders.believes(belief);
+        self.told.extend(told.map(|told| Note::Believes(number, told)));
+        number
+    }
+
+    fn stops(&mut self, number: u64) {
+        if let Some(belief) = self.holders.stops(number) {
+            self.tell(|| Note::Stops(number, Told::from(&belief)));
+        }
+    }
 }
 
 impl Notebook {
@@ -130,7 +158,7 @@ impl Drop for Believing {
     fn drop(&mut self) {
         let mut notes = self.notes.open();
         for belief in &self.beliefs {
-            notes.holders.stops(*belief);
+            notes.stops(*belief);
         }
     }
 }
@@ -140,9 +168,13 @@ impl Stage {
         self.notes.open().counts.push(what);
     }
 
+    fn tell(&self, event: impl FnOnce() -> Event) {
+        let who = self.program;
+        self.notes.open().tell(|| Note::Said(event().of(format!("p{who}"))));
+    }
+
     fn log(&self, line: impl FnOnce() -> String) {
-        let line = format!("{} {}", self.identity, line());
-        self.notes.open().lines.push(line);
+        self.tell(|| Event::new("say", line()));
     }
 
     fn resting(&self) -> bool {
@@ -166,7 +198,12 @@ impl Stage {
             options.host = Some(Arc::clone(&self.host));
             match Session::open_with(&self.engine, options).await {
                 Ok(session) => {
-                    self.log(|| format!("has session {}", session.id()));
+                    self.tell(|| {
+                        let id = session.id();
+                        Event::new("session", format!("has session {id}"))
+                            .with("session", id.0)
+                            .with("ttl", ttl.as_micros() as u64)
+                    });
                     return Some(session);
                 }
                 Err(error) => {
@@ -181,13 +218,12 @@ impl Stage {
     fn believe(&self, guard: &Arc<Guard>, mode: Mode, session: LeaseId, strict: bool) -> Believing {
         let mut beliefs = vec![];
         for (name, token, slot) in guard.tokens() {
-            self.log(|| format!("holds {name} with token {token}"));
             let guard = Arc::downgrade(guard);
             let stubborn = self.canary == Some(Canary::StubbornHolders);
             let until = move || guard.upgrade().filter(|_| !stubborn).map(|guard| guard.deadline());
             let (program, session, until) = (self.program, Some(session), Box::new(until));
             let belief = Belief { program, name, mode, token, slot, session, strict, until };
-            beliefs.push(self.notes.open().holders.believes(belief));
+            beliefs.push(self.notes.open().believes(belief));
         }
         Believing { notes: self.notes.clone(), beliefs }
     }
@@ -501,7 +537,7 @@ pub fn observer(name: &'static str) -> Script {
                     () = stage.told_to_rest() => break,
                 };
                 let Ok((revision, sight)) = sight else { break };
-                stage.log(|| format!("sees {sight:?} at {revision}"));
+                stage.tell(|| story::seen(name, revision, &sight));
                 if stage.canary == Some(Canary::BlindObservers)
                     && stage.host.seed().is_multiple_of(8)
                 {
@@ -531,7 +567,6 @@ pub fn elector(name: &'static str, lease: Duration) -> Script {
             };
             let works = elector.run(async |scope| {
                 let token = scope.token();
-                stage.log(|| format!("works for {name} with token {token}"));
                 stage.count("worked");
                 let until = || None;
                 let belief = Belief {
@@ -544,7 +579,7 @@ pub fn elector(name: &'static str, lease: Duration) -> Script {
                     strict: true,
                     until: Box::new(until),
                 };
-                let beliefs = vec![stage.notes.open().holders.believes(belief)];
+                let beliefs = vec![stage.notes.open().believes(belief)];
                 let _believing = Believing { notes: stage.notes.clone(), beliefs };
                 let mut dice = Dice::new(stage.host.seed());
                 for _ in 0..dice.between(1, 12) {

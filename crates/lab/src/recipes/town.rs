@@ -15,9 +15,10 @@ use tokio::sync::watch;
 
 use super::{
     door::Door,
-    post::{Call, CallId, Down, Parcel, Post, ProgramId, Up},
+    post::{Call, CallId, Down, Parcel, Post, ProgramId, Sent, Up},
     program::Program,
     script::{Notebook, Script, THRONE},
+    story::{self, Ends},
 };
 use crate::{
     cluster::{World, clients::Client, happening::Happening, member::Number},
@@ -34,6 +35,8 @@ const LAST_RULE_AFTER: std::time::Duration = ms(1000);
 pub struct Town {
     post: Post,
     notes: Notebook,
+    /// What was told of the ends of beliefs.
+    ends: Ends,
     rest: watch::Sender<bool>,
     programs: Vec<Program>,
     doors: BTreeMap<Number, Door>,
@@ -55,6 +58,7 @@ impl Town {
         Town {
             post: Post::default(),
             notes: Notebook::default(),
+            ends: Ends::default(),
             rest: watch::Sender::new(false),
             programs: vec![],
             doors: BTreeMap::new(),
@@ -96,6 +100,7 @@ impl Town {
     /// Programs that begin, go on, or are picked on.
     fn fates(&mut self, world: &mut World) {
         let now = world.now();
+        self.notes.open().is_read = world.trace.is_read();
         if world.resting && !*self.rest.borrow() {
             self.rest.send_replace(true);
         }
@@ -107,11 +112,12 @@ impl Town {
             let program = &mut self.programs[id];
             if program.paused_until.is_some_and(|until| until <= now) {
                 program.paused_until = None;
-                world.log(|| format!("p{id} goes on"));
+                story::tell_of(id, "resume", || "goes on".into(), world);
             }
             if program.restarts_at.is_some_and(|at| at <= now) {
                 let (seed, members) = (world.dice.roll(), world.numbers());
-                world.log(|| format!("p{id} starts"));
+                let life = program.lives + 1;
+                story::tell_of(id, "start", || format!("starts, life {life}"), world);
                 program.start(seed, members, &self.post, &self.notes, &self.rest, world.canary);
             }
         }
@@ -159,12 +165,14 @@ impl Town {
         let id = world.dice.below(self.programs.len() as u64) as usize;
         let what = *world.dice.pick(&FAULTS).expect("there are some");
         let until = now + world.dice.duration(ms(20), ms(2500));
+        let mut cut_off = vec![];
         match what {
             "program_crash" => {
                 if !self.programs[id].kill() {
                     return;
                 }
                 self.programs[id].restarts_at = Some(until);
+                story::tell_of(id, "crash", || "crashes".into(), world);
                 self.hang_up_all(id, world);
             }
             "program_pause" => {
@@ -172,6 +180,7 @@ impl Town {
                     return;
                 }
                 self.programs[id].paused_until = Some(until);
+                story::tell_of(id, "pause", || "stands still".into(), world);
             }
             "program_cut" => {
                 // From one member, or from all of them.
@@ -179,15 +188,16 @@ impl Town {
                 if world.dice.chance(600) {
                     members = vec![*world.dice.pick(&members).expect("there are members")];
                 }
-                for member in members {
-                    let cut = self.cuts.entry((id, member)).or_insert(until);
+                for member in &members {
+                    let cut = self.cuts.entry((id, *member)).or_insert(until);
                     *cut = (*cut).max(until);
                 }
+                cut_off = members;
             }
             _ => self.hang_up_all(id, world),
         }
         world.counts.count(what);
-        world.log(|| format!("fault {what} at p{id} until {:?}", until.since_start()));
+        story::tell_fault(id, what, &cut_off, until, world);
     }
 
     /// The connections of a program break; each side hears it from its kernel.
@@ -195,8 +205,8 @@ impl Town {
         let now = world.now();
         for call in self.calls.values_mut().filter(|call| call.program == program) {
             let (up, down) = (delay(world), delay(world));
-            call.up.send(now + up, Up::HangUp { gone: true });
-            call.down.send(now + down, Down::HangUp);
+            call.say_up(now + up, Up::HangUp { gone: true }, world);
+            call.say_down(now + down, Down::HangUp, world);
         }
     }
 
@@ -246,7 +256,9 @@ impl Town {
             call.up.put_off(now + again);
             return None;
         }
-        call.up.take(now)
+        let Sent { number, what, .. } = call.up.take(now)?;
+        story::tell_received(call.upward(number), world);
+        Some(what)
     }
 
     fn next_down(&mut self, id: CallId, world: &mut World) -> Option<Down> {
@@ -258,15 +270,15 @@ impl Town {
             call.down.put_off(now + again);
             return None;
         }
-        call.down.take(now)
+        let Sent { number, what, .. } = call.down.take(now)?;
+        story::tell_received(call.downward(number), world);
+        Some(what)
     }
 
     fn arrive_up(&mut self, id: CallId, what: Up, world: &mut World) {
-        let call = &self.calls[&id];
-        let (member, program) = (call.member, call.program);
+        let member = self.calls[&id].member;
         let life = world.members[&member].life;
         let ends = matches!(what, Up::HangUp { .. });
-        world.log(|| format!("p{program} -> m{member} call {id} {}", brief(&what)));
         if self.doors.get(&member).is_none_or(|door| door.life != life) {
             let seed = world.dice.roll();
             self.doors.remove(&member);
@@ -318,21 +330,18 @@ impl Town {
             let arrives = now + delay(world);
             match parcel {
                 Parcel::Dial { call, program, member, ask } => {
-                    let mut made = Call::new(program, member);
-                    made.up.send(arrives, Up::Ask(ask));
+                    let mut made = Call::new(call, program, member);
+                    made.say_up(arrives, Up::Ask(ask), world);
                     self.calls.insert(call, made);
                 }
                 Parcel::Up(call, what) => {
                     if let Some(call) = self.calls.get_mut(&call) {
-                        call.up.send(arrives, what);
+                        call.say_up(arrives, what, world);
                     }
                 }
                 Parcel::Down(id, what) => {
                     if let Some(call) = self.calls.get_mut(&id) {
-                        let (member, program) = (call.member, call.program);
-                        let line = || format!("m{member} -> p{program} call {id} {what:?}");
-                        world.log(line);
-                        call.down.send(arrives, what);
+                        call.say_down(arrives, what, world);
                     }
                 }
             }
@@ -345,9 +354,8 @@ impl Town {
         for what in std::mem::take(&mut notes.counts) {
             world.counts.count(what);
         }
-        for line in std::mem::take(&mut notes.lines) {
-            world.log(|| line);
-        }
+        self.ends.tell(std::mem::take(&mut notes.told), &self.programs, world);
+        self.ends.tell_moved(&notes.holders, &self.programs, world);
         let programs = &self.programs;
         let clock_of =
             |program: usize| programs[program].awake().map(|_| programs[program].local(now));
@@ -379,14 +387,6 @@ impl Town {
 fn delay(world: &mut World) -> std::time::Duration {
     let weather = world.net.links.weather;
     weather.delay(&mut world.dice)
-}
-
-fn brief(up: &Up) -> String {
-    match up {
-        Up::Ask(ask) => format!("asks {ask:?}"),
-        Up::Says(says) => format!("says {says:?}"),
-        Up::HangUp { gone } => format!("hangs up, gone {gone}"),
-    }
 }
 
 impl Client for Town {
@@ -433,7 +433,7 @@ impl Client for Town {
         let now = world.now();
         for call in self.calls.values_mut().filter(|call| call.member == member) {
             let down = delay(world);
-            call.down.send(now + down, Down::HangUp);
+            call.say_down(now + down, Down::HangUp, world);
         }
         self.soon(me, world);
     }

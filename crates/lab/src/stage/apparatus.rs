@@ -183,6 +183,11 @@ impl<M: Word> Stage<M> {
         self.trace.event(self.agenda.now(), event);
     }
 
+    fn tell_of(&mut self, node: NodeId, event: impl FnOnce() -> Event) {
+        let (now, name) = (self.agenda.now(), &self.names[node as usize]);
+        self.trace.event(now, || event().of(name));
+    }
+
     fn reach(&mut self, to: NodeId, life: u64, what: Delivery<M>) {
         if to == self.storage_id() {
             return self.reach_storage(what);
@@ -212,10 +217,17 @@ impl<M: Word> Stage<M> {
                 self.act(to, rounds, |program, scene| program.receive(from, word, scene));
             }
             Delivery::Alarm { name, ticket } => {
-                if self.nodes[to as usize].alarms.get(name) != Some(&ticket) {
+                let slot = &mut self.nodes[to as usize];
+                if slot.alarms.get(name).is_none_or(|(rings, _)| *rings != ticket) {
                     return;
                 }
-                self.nodes[to as usize].alarms.remove(name);
+                slot.alarms.remove(name);
+                // It was told when it would; but who stood still hears it later.
+                if self.trace.is_drawn() {
+                    self.tell_of(to, || {
+                        Event::new("ring", format!("hears its {name} alarm")).with("name", name)
+                    });
+                }
                 self.act(to, 0, |program, scene| program.ring(name, scene));
             }
             Delivery::Work { tenure } => self.work(to, tenure),
@@ -267,6 +279,8 @@ impl<M: Word> Stage<M> {
             self.fulfil(node, wish);
         }
         self.show(node);
+        self.tell_until(node);
+        self.tell_lines(node);
     }
 
     fn fulfil(&mut self, node: NodeId, wish: Wish<M>) {
@@ -274,7 +288,12 @@ impl<M: Word> Stage<M> {
             Wish::Send(to, word) => self.send(node, to, &word),
             Wish::Alarm(name, after) => self.set_alarm(node, name, after),
             Wish::Cancel(name) => {
-                self.nodes[node as usize].alarms.remove(name);
+                let slot = &mut self.nodes[node as usize];
+                if slot.alarms.remove(name).is_some() {
+                    self.tell_of(node, || {
+                        Event::new("cancel", format!("cancels its {name} alarm")).with("name", name)
+                    });
+                }
             }
             Wish::Lead(token) => self.lead(node, token),
             Wish::StepDown => self.step_down(node),
@@ -282,10 +301,7 @@ impl<M: Word> Stage<M> {
                 let now = self.now();
                 self.ledger.detected.get_or_insert(now);
             }
-            Wish::Say(text) => {
-                let name = self.names[node as usize].clone();
-                self.tell(|| Event::new("say", text).of(name));
-            }
+            Wish::Say(text) => self.tell_of(node, || Event::new("say", text)),
             Wish::Restart(who) => self.start(who),
             Wish::Take { writer, tenure } => self.take(writer, tenure),
             Wish::Refuse => self.ledger.writes_refused += 1,
@@ -330,8 +346,8 @@ impl<M: Word> Stage<M> {
         self.messages += 1;
         let (now, ticket) = (self.now(), self.messages);
         let slot = &mut self.nodes[node as usize];
-        slot.alarms.insert(name, ticket);
         let at = slot.clock.when(slot.clock.monotonic(now) + after, now) + slot.slow;
+        slot.alarms.insert(name, (ticket, at));
         let life = slot.life;
         let who = slot.name.clone();
         self.tell(|| {
@@ -358,6 +374,19 @@ impl<M: Word> Stage<M> {
         let name = move |of: NodeId| names.get(of as usize).cloned().unwrap_or_default();
         let who = self.names[node as usize].clone();
         self.tell(|| Event::new("state", view.text(&name)).of(who).with("state", view.json(&name)));
+    }
+
+    /// Tells what lines and leases a process keeps, if that has changed.
+    fn tell_lines(&mut self, node: NodeId) {
+        if !self.trace.is_read() {
+            return;
+        }
+        let slot = &mut self.nodes[node as usize];
+        let Some((text, lines)) = slot.program.lines() else { return };
+        if slot.lines.as_ref() != Some(&lines) {
+            slot.lines = Some(lines.clone());
+            self.tell_of(node, || Event::new("lines", text).with("state", lines));
+        }
     }
 }
 

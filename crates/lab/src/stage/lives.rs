@@ -16,6 +16,7 @@ impl<M: Word> Stage<M> {
         slot.pauses = 0;
         slot.waiting.clear();
         slot.alarms.clear();
+        slot.lines = None;
         let (name, contends) = (slot.name.clone(), (node as usize) < self.contenders);
         self.tell(|| Event::new("start", "starts").of(name).with("contends", contends));
         self.act(node, 0, |program, scene| program.start(scene));

@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use serde_json::Value;
+use tenure_replica::Moment;
+
 use super::{Program, View, Word, storage::Write};
 use crate::{
     engine::{Clock, End},
@@ -48,12 +51,16 @@ pub(super) struct Node<M: Word> {
     pub(super) waiting: Vec<Delivery<M>>,
     /// Everything takes it so much longer.
     pub(super) slow: Duration,
-    /// Which ring of each alarm counts.
-    pub(super) alarms: BTreeMap<&'static str, u64>,
+    /// Which ring of each alarm counts, and when it is due.
+    pub(super) alarms: BTreeMap<&'static str, (u64, Moment)>,
     pub(super) shown: View,
+    /// The lines and leases that were last told of it.
+    pub(super) lines: Option<Value>,
     /// The tenure in which it believes to lead.
     pub(super) leads: Option<u64>,
     pub(super) token: Option<u64>,
+    /// Until when it believes so at the latest, as far as it was told.
+    pub(super) until: Option<Moment>,
 }
 
 impl<M: Word> Node<M> {
@@ -71,14 +78,21 @@ impl<M: Word> Node<M> {
             slow: Duration::ZERO,
             alarms: BTreeMap::new(),
             shown: View::default(),
+            lines: None,
             leads: None,
             token: None,
+            until: None,
         }
     }
 
     /// Whether it can act.
     pub(super) fn runs(&self) -> bool {
         self.up && self.pauses == 0
+    }
+
+    /// When it will stop to lead by itself.
+    pub(super) fn stops_at(&self) -> Option<Moment> {
+        self.alarms.get(self.program.stops_at()?).map(|(_, due)| *due)
     }
 
     /// Whether it acts as a leader right now.

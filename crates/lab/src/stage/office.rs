@@ -103,10 +103,14 @@ impl<M: Word> Stage<M> {
         });
         let slot = &mut self.nodes[node as usize];
         (slot.leads, slot.token) = (Some(tenure), token);
-        let name = slot.name.clone();
+        slot.until = slot.stops_at();
+        let (name, until) = (slot.name.clone(), slot.until);
         self.tell(|| {
             let with = token.map_or(String::new(), |token| format!(" with token {token}"));
-            Event::new("lead", format!("leads{with}")).of(name).with("token", token)
+            Event::new("lead", format!("leads{with}"))
+                .of(name)
+                .with("token", token)
+                .with("until", until.map(micros))
         });
         self.judge_token(node, token);
         self.count_believers();
@@ -118,9 +122,34 @@ impl<M: Word> Stage<M> {
             return;
         }
         self.end_tenure(node);
-        let name = self.names[node as usize].clone();
-        self.tell(|| Event::new("step_down", "does not lead any more").of(name));
+        let slot = &self.nodes[node as usize];
+        let (name, token, until) = (slot.name.clone(), slot.token, slot.until);
+        self.tell(|| {
+            Event::new("step_down", "does not lead any more")
+                .of(name)
+                .with("token", token)
+                .with("until", until.map(micros))
+        });
         self.count_believers();
+    }
+
+    /// Tells until when a leader believes, if that has moved. People have read that it leads.
+    pub(super) fn tell_until(&mut self, node: NodeId) {
+        let slot = &mut self.nodes[node as usize];
+        if !self.trace.is_drawn() || slot.leads.is_none() {
+            return;
+        }
+        let Some(until) = slot.stops_at().filter(|until| slot.until != Some(*until)) else {
+            return;
+        };
+        slot.until = Some(until);
+        let (name, token) = (slot.name.clone(), slot.token);
+        self.tell(|| {
+            Event::new("believe", "may lead for longer")
+                .of(name)
+                .with("token", token)
+                .with("until", micros(until))
+        });
     }
 
     pub(super) fn end_tenure(&mut self, node: NodeId) {

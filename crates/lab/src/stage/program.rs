@@ -2,6 +2,7 @@
 
 use std::{fmt::Display, time::Duration};
 
+use serde_json::Value;
 use tenure_replica::Moment;
 
 use super::{NodeId, View};
@@ -44,6 +45,16 @@ pub trait Program<M: Word> {
 
     /// The other process has ended, and its kernel has closed the connection.
     fn closed(&mut self, _by: NodeId, _scene: &mut Scene<'_, M>) {}
+
+    /// The alarm at which it stops to lead by itself, if it sets one: until then it believes.
+    fn stops_at(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The lines and leases that it keeps, if it does: in plain words, and as they are drawn.
+    fn lines(&self) -> Option<(String, Value)> {
+        None
+    }
 
     /// What it looks like.
     fn view(&self) -> View;

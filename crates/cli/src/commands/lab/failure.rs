@@ -4,15 +4,20 @@
 //! what is known, finds the few blows that matter by playing shorter scripts, each in a process of its own
 //! (a run that panics takes its process with it), and ends this one.
 
-use std::io::Write;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde_json::json;
 use tenure_lab::cluster::canary::plant_for_good;
-use tenure_lab::cluster::strike::blows_so_far;
+use tenure_lab::cluster::so_far::{blows_so_far, moment_so_far};
+use tenure_lab::engine::Event;
 use tenure_lab::faults::{Script, shrink};
 
+use super::TraceForm;
 use super::name::RunName;
 use crate::exit::Exit;
+use crate::output::Format;
 
 /// Set in the processes that try shorter scripts.
 const TRYING: &str = "TENURE_LAB_TRYING";
@@ -25,7 +30,12 @@ const TRIES_MAX: usize = 1000;
 const CANARY: &str = "TENURE_LAB_CANARY";
 
 /// From now on, whatever breaks is that run's.
-pub(super) fn when_it_fails(run: &RunName, script: Option<&Script>) {
+pub(super) fn when_it_fails(
+    run: &RunName,
+    script: Option<&Script>,
+    form: Option<TraceForm>,
+    format: Format,
+) {
     if let Ok(canary) = std::env::var(CANARY)
         && !plant_for_good(&canary)
     {
@@ -37,10 +47,64 @@ pub(super) fn when_it_fails(run: &RunName, script: Option<&Script>) {
         if std::env::var_os(TRYING).is_some() {
             println!("{BROKEN}{}", kind(&text));
         } else {
+            tell(&run, &text, script.as_ref(), form, format);
             report(&run, &text, script.as_ref());
         }
         std::process::exit(i32::from(Exit::Error.code()));
     }));
+}
+
+/// A trace ends with what broke, and with a result as every other.
+fn tell(
+    run: &RunName,
+    text: &str,
+    script: Option<&Script>,
+    form: Option<TraceForm>,
+    format: Format,
+) {
+    let (now, what) = (moment_so_far(), kind(text));
+    // This process ends anyway: if nobody reads on, so be it.
+    if let Some(form) = form {
+        let first = text.lines().next().unwrap_or_default();
+        let broken = Event::new("broken", format!("!! {first}"))
+            .with("invariant", what.as_str())
+            .with("how", text);
+        let _ = writeln!(stdout(), "{}", broken.line(form.into(), now));
+    }
+    if format == Format::Json || form == Some(TraceForm::Json) {
+        let line = json!({
+            "event": "result",
+            "run": run.to_string(),
+            "virtual_s": now.since_start().as_secs_f64(),
+            "failed": true,
+            "broken": what,
+            "how": text,
+            "again": again(run, script),
+        });
+        let _ = writeln!(stdout(), "{line}");
+    }
+}
+
+/// The command that shows a run again, with the blows of one's own if there were any.
+pub(super) fn again(run: &RunName, script: Option<&Script>) -> String {
+    match script {
+        None => format!("tenure lab replay {run}"),
+        Some(script) => keep(run, script, "")
+            .map_or("the same command with --trace text".into(), |path| with_blows(run, &path)),
+    }
+}
+
+fn with_blows(run: &RunName, path: &Path) -> String {
+    let RunName { scenario, seed, .. } = run;
+    let path = path.display();
+    format!("tenure lab run {scenario} --seed {seed} --faults {path} --trace text")
+}
+
+/// Writes blows to a file; none if that cannot be done.
+fn keep(run: &RunName, script: &Script, which: &str) -> Option<PathBuf> {
+    let RunName { scenario, seed, .. } = run;
+    let path = std::env::temp_dir().join(format!("tenure-{scenario}-{seed}{which}.faults"));
+    std::fs::write(&path, script.to_string()).ok().map(|()| path)
 }
 
 fn report(run: &RunName, text: &str, script: Option<&Script>) {
@@ -55,18 +119,9 @@ fn report(run: &RunName, text: &str, script: Option<&Script>) {
         fails(run, shorter, &kind(text))
     });
     eprintln!("\r{tries} tries, {} blows are left:   \n\n{short}", short.steps.len());
-    let (scenario, seed) = (&run.scenario, run.seed);
-    let path = std::env::temp_dir().join(format!("tenure-{scenario}-{seed}.faults"));
-    let kept = std::fs::write(&path, short.to_string()).is_ok();
-    match script {
-        None => eprintln!("the whole run again:   tenure lab replay {run}"),
-        Some(_) => eprintln!("the whole run again:   the same command with --trace text"),
-    }
-    if kept {
-        let path = path.display();
-        eprintln!(
-            "only what matters:     tenure lab run {scenario} --seed {seed} --faults {path} --trace text"
-        );
+    eprintln!("the whole run again:   {}", again(run, script));
+    if let Some(path) = keep(run, &short, "-short") {
+        eprintln!("only what matters:     {}", with_blows(run, &path));
     }
 }
 

@@ -46,17 +46,21 @@ fn play(
     let run = RunName::here(name, seed);
     if let Some(story) = algorithms::scenario(name) {
         let outcome = story.play(seed, script, trace(form)).map_err(usage)?;
-        return tell_story(&run, &outcome, form, format);
+        let failed = !outcome.surprises.is_empty();
+        let again = failed.then(|| failure::again(&run, script));
+        return tell_story(&run, &outcome, again, form, format);
     }
     if let Some(scenario) = scenario(name) {
-        failure::when_it_fails(&run, script);
+        failure::when_it_fails(&run, script, form, format);
         let world = scenario.tell(seed, script, trace(form)).map_err(usage)?;
         let (virtual_s, counts) = (world.now().since_start().as_secs_f64(), world.counts.clone());
         let mut never = world.never_struck();
         never.extend(counts.missing(invariants::of_every_run(scenario)));
         // With it goes the trace, whose last lines stand before the result.
         drop(world);
-        return tell_scenario(&run, virtual_s, &counts, &never, form, format);
+        let again = (!never.is_empty()).then(|| failure::again(&run, script));
+        let held = Held { virtual_s, counts, never, again };
+        return tell_scenario(&run, &held, form, format);
     }
     let names: Vec<&str> = algorithms::SCENARIOS
         .iter()
@@ -99,6 +103,7 @@ fn trace(form: Option<TraceForm>) -> Trace {
 fn tell_story(
     run: &RunName,
     outcome: &Outcome,
+    again: Option<String>,
     form: Option<TraceForm>,
     format: Format,
 ) -> anyhow::Result<Exit> {
@@ -123,6 +128,8 @@ fn tell_story(
             "run": run.to_string(),
             "promises": verdicts,
             "surprises": outcome.surprises,
+            "failed": again.is_some(),
+            "again": again,
             "tenures": ledger.tenures.len(),
             "vacant_us": ledger.vacant.as_micros() as u64,
             "double_us": ledger.double.as_micros() as u64,
@@ -165,18 +172,32 @@ fn tell_story(
         for surprise in &outcome.surprises {
             writeln!(out, "  NOT AS EXPECTED: {surprise}")?;
         }
+        tell_again(&mut out, again.as_deref())?;
     }
     Ok(if outcome.surprises.is_empty() { Exit::Done } else { Exit::Error })
 }
 
+/// How to see a run again in which not all was as it should be.
+fn tell_again(out: &mut impl Write, again: Option<&str>) -> std::io::Result<()> {
+    again.map_or(Ok(()), |again| writeln!(out, "the whole run again:   {again}"))
+}
+
+/// A run in which no invariant broke.
+struct Held {
+    virtual_s: f64,
+    counts: Counts,
+    /// Of what it proves nothing.
+    never: Vec<&'static str>,
+    again: Option<String>,
+}
+
 fn tell_scenario(
     run: &RunName,
-    virtual_s: f64,
-    counts: &Counts,
-    never: &[&str],
+    held: &Held,
     form: Option<TraceForm>,
     format: Format,
 ) -> anyhow::Result<Exit> {
+    let Held { virtual_s, counts, never, again } = held;
     if format == Format::Json || form == Some(TraceForm::Json) {
         let counts: serde_json::Map<String, serde_json::Value> =
             counts.iter().map(|(what, count)| (what.to_owned(), json!(count))).collect();
@@ -186,6 +207,7 @@ fn tell_scenario(
             "virtual_s": virtual_s,
             "failed": !never.is_empty(),
             "never_happened": never,
+            "again": again,
             "counts": counts,
         });
         writeln!(stdout(), "{line}")?;
@@ -196,6 +218,7 @@ fn tell_scenario(
             writeln!(out, "  {what:<22} {count}")?;
         }
         tell_never(&mut out, never)?;
+        tell_again(&mut out, again.as_deref())?;
     }
     Ok(if never.is_empty() { Exit::Done } else { Exit::Error })
 }

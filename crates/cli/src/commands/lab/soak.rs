@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
     let mut seed = args.seed;
     while tally.started.elapsed() < limit {
         for scenario in &scenarios {
-            failure::when_it_fails(&RunName::here(scenario.name, seed), None);
+            failure::when_it_fails(&RunName::here(scenario.name, seed), None, None, format);
             let world = scenario.tell(seed, None, Trace::default()).map_err(usage)?;
             tally.add(&world);
         }

@@ -257,6 +257,10 @@ impl Program<Say> for Candidate {
         }
     }
 
+    fn stops_at(&self) -> Option<&'static str> {
+        Some("over")
+    }
+
     fn view(&self) -> View {
         let key = self.key.as_ref().map(|key| key.created);
         View::new(self.part).leader(self.leader).fact("session", self.session).fact("key", key)

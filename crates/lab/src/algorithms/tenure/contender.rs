@@ -297,12 +297,19 @@ impl Program<Say> for Contender {
         }
     }
 
+    fn stops_at(&self) -> Option<&'static str> {
+        Some("deadline")
+    }
+
     fn view(&self) -> View {
         let part = match (self.holds, self.joined) {
             (Some(_), _) => Part::Leader,
             (None, true) => Part::Waiting,
             (None, false) => Part::Idle,
         };
-        View::new(part).leader(self.leader).token(self.holds.map(|token| token.0 as u64))
+        View::new(part)
+            .leader(self.leader)
+            .token(self.holds.map(|token| token.0 as u64))
+            .fact("session", self.session.filter(|_| self.is_open).map(|session| session.0))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use serde_json::Value;
 use tenure_replica::{
     Input, Request, RequestId, Role,
     command::{Command, LineCommand},
@@ -14,6 +15,7 @@ use super::{
     ELECTION,
     word::{Say, Told},
 };
+use crate::cluster::lines;
 use crate::stage::{NodeId, Part, Program, Scene, View};
 
 pub(super) struct Server {
@@ -140,6 +142,20 @@ impl Program<Say> for Server {
             self.hang_up(by)
         };
         self.call(inputs, scene);
+    }
+
+    /// As this server has applied the log.
+    fn lines(&self) -> Option<(String, Value)> {
+        let state = self.house.replica()?.state();
+        let line = state.queues.line(ELECTION);
+        let places = line.iter().flat_map(|line| line.places());
+        let sessions = places.filter_map(|place| state.queues.session(place.session()?));
+        let names: Vec<&str> = sessions.map(|session| session.identity.as_str()).collect();
+        let text = match names[..] {
+            [] => "has nobody in line".to_owned(),
+            _ => format!("has in line {}", names.join(", ")),
+        };
+        Some((format!("{text}; open sessions: {}", state.leases.len()), lines(state, |_| None)))
     }
 
     fn view(&self) -> View {

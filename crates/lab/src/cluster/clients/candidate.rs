@@ -140,8 +140,7 @@ impl Candidate {
             self.given_up = self.given_up.max(Some(token));
             Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
         } else if let Some(token) = self.holds.filter(|_| world.dice.chance(60)) {
-            self.given_up = self.given_up.max(self.holds.take());
-            world.invariants.one_believer.stops(&self.name, self.me);
+            self.give_up(self.me, world);
             Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
         } else if let Some(old) = self.given_up.filter(|_| world.dice.chance(40)) {
             // It was left before; somebody says so again.
@@ -199,17 +198,36 @@ impl Candidate {
         }
         self.holds = Some(token);
         world.invariants.tokens_grow.told(&self.name, me, token);
-        world.tell_belief(me, &self.name, Some((token, until)));
+        world.tell_belief(me, &self.name, token, until);
         let counts = &mut world.counts;
         world.invariants.one_believer.believes(&self.name, me, token, (now, until), counts);
     }
 
     fn stop(&mut self, me: usize, world: &mut World) {
-        if let Some(token) = self.holds.take() {
-            self.unconfirmed = Some(token);
-            world.tell_belief(me, &self.name, None);
-        }
+        let token = self.disbelieve(me, world);
+        self.unconfirmed = token.or(self.unconfirmed);
+    }
+
+    /// It stops, and is about to say so: no word makes it lead with this token any more.
+    fn give_up(&mut self, me: usize, world: &mut World) {
+        let token = self.disbelieve(me, world);
+        self.given_up = self.given_up.max(token);
+    }
+
+    fn disbelieve(&mut self, me: usize, world: &mut World) -> Option<Revision> {
         world.invariants.one_believer.stops(&self.name, me);
+        let token = self.holds.take()?;
+        world.tell_disbelief(me, &self.name, token, self.believed_until());
+        Some(token)
+    }
+
+    /// A sign of life that was sent then has been taken.
+    fn is_renewed(&mut self, sent: Moment, me: usize, world: &mut World) {
+        self.renewed = sent;
+        // People have read of the belief before.
+        if let Some(token) = self.holds.filter(|_| world.trace.is_drawn()) {
+            world.tell_belief(me, &self.name, token, self.believed_until());
+        }
     }
 
     /// What is true of its places, all at once.
@@ -242,8 +260,7 @@ impl Candidate {
             Event::Drain { place, .. } if self.holds == Some(place.created) => {
                 world.counts.count("drained");
                 if self.again.is_none() {
-                    world.invariants.one_believer.stops(&self.name, me);
-                    self.given_up = self.given_up.max(self.holds.take());
+                    self.give_up(me, world);
                     self.request += 1;
                     let (name, token) = (self.name.clone(), place.created);
                     self.again = Some(Ask::Yield { name, token, stay: true });
@@ -354,7 +371,7 @@ impl Client for Candidate {
                 Ok(LineDone::Session { places, .. }) => {
                     assert!(self.awaits.is_none(), "c{me} was attached and will hear nothing");
                     self.session = Some(*id);
-                    self.renewed = open.sent;
+                    self.is_renewed(open.sent, me, world);
                     self.doing = Doing::Standing;
                     self.see(me, world, places);
                     self.answered = true;
@@ -375,14 +392,10 @@ impl Client for Candidate {
                 }
             },
             (Command::LeaseRenew(_), Ok(_)) => {
-                self.renewed = open.sent;
-                if let Some(token) = self.holds {
+                self.is_renewed(open.sent, me, world);
+                if self.holds.is_some() {
                     let until = self.believed_until();
                     world.invariants.one_believer.until(&self.name, me, until);
-                    // People have read it before.
-                    if world.trace.is_drawn() {
-                        world.tell_belief(me, &self.name, Some((token, until)));
-                    }
                 }
                 ms(5)
             }

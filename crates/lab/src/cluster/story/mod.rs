@@ -5,25 +5,30 @@
 use serde_json::{Value, json};
 use tenure_replica::{Message, Moment, RaftTimer, Role};
 
-use super::{World, member::Number, truth::Truth};
+mod lines;
+mod requests;
+mod snapshots;
+
+pub(crate) use lines::lines;
+
+use super::{World, member::Number};
 use crate::engine::Event;
 
 /// What was last told of a member, so that it is told again only when it has changed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Shown(Value);
+pub(in crate::cluster) struct Shown(Value);
 
 impl World {
     /// A message leaves; it arrives then, or never.
-    pub(super) fn tell_send(
+    pub(in crate::cluster) fn tell_send(
         &mut self,
         from: Number,
         to: Number,
         message: &Message,
         arrivals: &[Moment],
     ) {
-        self.messages += 1;
-        let number = self.messages;
-        self.trace.event(self.agenda.now(), || {
+        let number = self.next_message();
+        self.tell_event(|| {
             let lost = if arrivals.is_empty() { " (lost)" } else { "" };
             let (kind, text) = describe(message);
             let arriving: Vec<u64> = arrivals.iter().map(|at| micros(*at)).collect();
@@ -37,17 +42,17 @@ impl World {
     }
 
     /// Something happens to a member's process.
-    pub(super) fn tell_of(
+    pub(in crate::cluster) fn tell_of(
         &mut self,
         number: Number,
         kind: &'static str,
         text: impl FnOnce() -> String,
     ) {
-        self.trace.event(self.agenda.now(), || Event::new(kind, text()).of(format!("m{number}")));
+        self.tell_event(|| Event::new(kind, text()).of(format!("m{number}")));
     }
 
     /// What a member is now, if that is something else than before.
-    pub(super) fn tell_state(&mut self, number: Number) {
+    pub(in crate::cluster) fn tell_state(&mut self, number: Number) {
         if !self.trace.is_read() {
             return;
         }
@@ -68,7 +73,7 @@ impl World {
         let before = std::mem::replace(&mut self.member_mut(number).shown, shown.clone());
         let differs = |field: &str| before.0.get(field) != shown.0.get(field);
         let loud = differs("role") || differs("term") || differs("leader");
-        self.trace.event(self.agenda.now(), || {
+        self.tell_event(|| {
             let follows = leader.map_or(String::new(), |leader| format!(", leader {leader}"));
             let text = match loud {
                 true => format!("is {role} in term {}{follows}", status.term),
@@ -79,24 +84,33 @@ impl World {
     }
 
     /// When a member acts by itself if it hears nothing, if that is another moment than before.
-    pub(super) fn tell_timer(&mut self, number: Number) {
+    pub(in crate::cluster) fn tell_timer(&mut self, number: Number) {
         if !self.trace.is_drawn() {
             return;
         }
         let now = self.now();
         let member = &self.members[&number];
         let Some(process) = member.process.as_ref() else { return };
-        let Some((timer, due)) = process.replica.raft_timer() else { return };
-        let name = match timer {
-            RaftTimer::Heartbeat => "heartbeat",
-            RaftTimer::Election => "election",
-        };
-        let due = micros(member.global(due, process.started, now));
-        if self.members[&number].timer == Some((name, due)) {
+        let timer = process.replica.raft_timer().map(|(timer, due)| {
+            let name = match timer {
+                RaftTimer::Heartbeat => "heartbeat",
+                RaftTimer::Election => "election",
+            };
+            (name, micros(member.global(due, process.started, now)))
+        });
+        if member.timer == timer {
             return;
         }
-        self.member_mut(number).timer = Some((name, due));
-        self.trace.event(now, || {
+        let before = std::mem::replace(&mut self.member_mut(number).timer, timer);
+        if let Some((name, _)) = before.filter(|before| timer.is_none_or(|now| now.0 != before.0)) {
+            self.tell_event(|| {
+                Event::new("cancel", format!("cancels its {name} alarm"))
+                    .of(format!("m{number}"))
+                    .with("name", name)
+            });
+        }
+        let Some((name, due)) = timer else { return };
+        self.tell_event(|| {
             Event::new("timer", format!("sets its {name} alarm"))
                 .of(format!("m{number}"))
                 .with("name", name)
@@ -105,38 +119,55 @@ impl World {
     }
 
     /// The lines and leases as the log has them now, if an entry has changed them.
-    pub(super) fn tell_lines(&mut self) {
+    pub(in crate::cluster) fn tell_lines(&mut self) {
         if !self.trace.is_read() {
             return;
         }
-        let shown = Shown(lines(&self.truth, self.trace.is_drawn()));
+        // For whoever draws: every renewal moves one.
+        let with_ends = self.trace.is_drawn();
+        let story = |lease| self.truth.leases.get(&lease).filter(|_| with_ends);
+        let ends = |lease| story(lease).map(|story| story.renewed + story.ttl);
+        let shown = Shown(lines(self.truth.state(), ends));
         if self.lines_shown == shown {
             return;
         }
         self.lines_shown = shown.clone();
-        self.trace.event(self.agenda.now(), || {
-            Event::new("lines", "lines and leases changed").with("state", shown.0)
-        });
+        self.tell_event(|| Event::new("lines", "lines and leases changed").with("state", shown.0));
     }
 
-    /// A client believes from now on that it leads, until then at the latest; or no longer.
-    pub(super) fn tell_belief(
+    /// A client believes from now on that it leads, until then at the latest.
+    pub(in crate::cluster) fn tell_belief(
         &mut self,
         client: usize,
         name: &[u8],
-        belief: Option<(tenure_api::Revision, Moment)>,
+        token: tenure_api::Revision,
+        until: Moment,
     ) {
-        self.trace.event(self.agenda.now(), || {
-            let name = String::from_utf8_lossy(name).into_owned();
-            let event = match belief {
-                Some((token, until)) => {
-                    Event::new("believe", format!("believes to lead {name} with token {token}"))
-                        .with("token", token.0)
-                        .with("until", micros(until))
-                }
-                None => Event::new("disbelieve", format!("does not believe to lead {name}")),
-            };
-            event.of(format!("c{client}")).with("name", name)
+        self.tell_event(|| {
+            let name = String::from_utf8_lossy(name);
+            Event::new("believe", format!("believes to lead {name} with token {token}"))
+                .of(format!("c{client}"))
+                .with("name", name)
+                .with("token", token.0)
+                .with("until", micros(until))
+        });
+    }
+
+    /// It does not any more, and would have until then.
+    pub(in crate::cluster) fn tell_disbelief(
+        &mut self,
+        client: usize,
+        name: &[u8],
+        token: tenure_api::Revision,
+        until: Moment,
+    ) {
+        self.tell_event(|| {
+            let name = String::from_utf8_lossy(name);
+            Event::new("disbelieve", format!("does not believe to lead {name}"))
+                .of(format!("c{client}"))
+                .with("name", name)
+                .with("token", token.0)
+                .with("until", micros(until))
         });
     }
 }
@@ -151,49 +182,6 @@ fn role(role: Role) -> &'static str {
         Role::Follower => "follower",
         Role::Candidate => "candidate",
     }
-}
-
-/// With the ends of leases for whoever draws: every renewal moves one.
-fn lines(truth: &Truth, with_ends: bool) -> Value {
-    let state = truth.state();
-    let lines: Vec<Value> = state
-        .queues
-        .lines()
-        .map(|(name, line)| {
-            let places: Vec<Value> = line
-                .places()
-                .iter()
-                .map(|place| {
-                    let session = place.session();
-                    let known = session.and_then(|id| state.queues.session(id));
-                    json!({
-                        "session": session.map(|id| id.0),
-                        "identity": known.map(|session| session.identity.clone()),
-                        "token": place.created.0,
-                        "holds": place.told && place.holds(),
-                    })
-                })
-                .collect();
-            json!({
-                "name": String::from_utf8_lossy(name),
-                "frozen": line.is_frozen(),
-                "delayed": line.is_delayed(),
-                "places": places,
-            })
-        })
-        .collect();
-    let leases: Vec<Value> = state
-        .leases
-        .iter()
-        .map(|(id, lease)| {
-            let mut shown = json!({ "id": id.0, "ttl_s": lease.ttl_secs });
-            if let Some(story) = truth.leases.get(&id).filter(|_| with_ends) {
-                shown["ends"] = json!(micros(story.renewed + story.ttl));
-            }
-            shown
-        })
-        .collect();
-    json!({ "lines": lines, "leases": leases })
 }
 
 /// A message in one word, and in a few.

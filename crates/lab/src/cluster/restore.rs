@@ -24,7 +24,7 @@ impl World {
         let replica = &self.members[&running].process.as_ref()?.replica;
         let status = replica.status();
         let backup = Backup { at: (status.applied, status.term), state: replica.state().clone() };
-        self.log(|| format!("m{running} is backed up at entry {}", status.applied));
+        self.tell_snapshot(running, "backed up", status.applied);
         Some(backup)
     }
 
@@ -39,12 +39,12 @@ impl World {
         let first = first_revision(backup.state.store.revision(), 0, None);
         let first = first.expect("revisions last for more than one restore");
         let frozen = Frozen::refounded(&backup.state, backup.at, roll.collect(), first);
-        self.log(|| format!("all is lost; {} members are restored at {first}", members.len()));
         let chunks = freeze(&frozen);
         for number in members {
             let member = self.members.get_mut(&number).expect("its number was just listed");
             member.disk = Disk::default();
             member.disk.save(frozen.mark.clone(), chunks.clone());
+            self.tell_snapshot(number, "restored", frozen.mark.index);
         }
         self.agenda = Agenda::beginning_at(self.agenda.now());
         self.net = Default::default();

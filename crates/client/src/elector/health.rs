@@ -59,9 +59,9 @@ impl Healthz {
         if *self.inner.state.borrow() == ElectorState::Standby {
             return Ok(());
         }
-        let unconfirmed =
-            self.inner.health.session().map_or(Duration::ZERO, |core| core.unconfirmed_for());
-        let lease = self.inner.config.lease_duration;
+        let Some(core) = self.inner.health.session() else { return Ok(()) };
+        // As it was granted, which may be longer than what was asked for.
+        let (unconfirmed, lease) = (core.unconfirmed_for(), core.ttl());
         if unconfirmed > lease + tolerance { Err(Unhealthy { unconfirmed }) } else { Ok(()) }
     }
 }

@@ -197,17 +197,18 @@ impl Line {
         Ok(())
     }
 
-    /// Those who must be put behind a place of this priority that was just added at the end: they have
-    /// less, do not hold, and stand behind everybody who cannot be overtaken.
+    /// Those who must be put behind a place of this priority, which was just added at the end or has become
+    /// well: they stand before it, have less, do not hold, and stand behind everybody who cannot be overtaken.
     pub(crate) fn outranked_by(&self, newcomer: &Place) -> Vec<Bytes> {
         let behind_fixed =
             self.places.iter().rposition(|place| place.is_fixed()).map_or(0, |at| at + 1);
         let lower = |place: &&Arc<Place>| {
             let (theirs, ours) = (place.priority(), newcomer.priority());
             let outranked = theirs < ours || theirs == ours && Canary::JumpsTheLine.sings();
-            !place.holds() && outranked && place.key != newcomer.key
+            !place.holds() && outranked
         };
-        self.places.iter().skip(behind_fixed).filter(lower).map(|place| place.key.clone()).collect()
+        let before = self.places.iter().take_while(|place| place.key != newcomer.key);
+        before.skip(behind_fixed).filter(lower).map(|place| place.key.clone()).collect()
     }
 
     /// Those between the leader and a chosen successor.

@@ -120,8 +120,8 @@ pub struct PlaceInfo {
     pub place: Arc<Place>,
     /// How many stand before it.
     pub ahead: usize,
-    /// It leads, and is asked to make room.
-    pub draining: bool,
+    /// It leads, and is asked to make room: for whom, and within how many milliseconds.
+    pub makes_room: Option<(String, u64)>,
 }
 
 /// Where a command stands in the log.

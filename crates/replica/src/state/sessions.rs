@@ -238,7 +238,8 @@ impl State {
         Ok(())
     }
 
-    /// Whoever has a lower priority lets a newcomer pass; whoever leads may have to make room.
+    /// Whoever has a lower priority lets a newcomer pass, or one that has become well; whoever leads may have to
+    /// make room.
     fn rank(&mut self, id: LeaseId, name: &Bytes, at: At, traces: &mut Traces) {
         let Some(line) = self.queues.line(name) else { return };
         let Some(place) = line.place_of(id).cloned() else { return };
@@ -251,10 +252,15 @@ impl State {
         let fixed_ahead =
             line.places().iter().take_while(|p| p.key != place.key).any(|p| p.is_fixed());
         let Some(leader) = line.leader().cloned() else { return };
+        // Room that is made for somebody who may pre-empt is made for whoever may pre-empt that one.
+        let chosen = line.transfer().is_some_and(|transfer| {
+            let to = line.place_of(transfer.to).map_or(0, |to| to.priority());
+            transfer.why != TenureEnd::Preempted || to >= place.priority()
+        });
         if !preempts
             || fixed_ahead
             || place.unhealthy
-            || line.transfer().is_some()
+            || chosen
             || leader.mode() != Mode::Exclusive
             || leader.priority() >= place.priority()
         {
@@ -356,6 +362,9 @@ impl State {
             let key = std::slice::from_ref(&place.key);
             self.put_behind(name, key, (TenureEnd::Unhealthy, true), at, traces);
         }
+        if place.unhealthy && !unhealthy && !place.holds() && place.priority() > 0 {
+            self.rank(id, name, at, traces);
+        }
         let token = self.queues.line(name).and_then(|line| line.place_of(id)).map(|p| p.created);
         Ok(token.into_iter().collect())
     }
@@ -417,7 +426,7 @@ impl State {
         for (name, line) in self.queues.lines() {
             for place in line.places() {
                 if let Some(id) = place.session() {
-                    all.entry(id).or_default().push(info(name, line, place));
+                    all.entry(id).or_default().push(self.info(name, line, place));
                 }
             }
         }
@@ -426,13 +435,19 @@ impl State {
 
     fn place_info(&self, name: &Bytes, id: LeaseId) -> Option<PlaceInfo> {
         let line = self.queues.line(name)?;
-        Some(info(name, line, line.place_of(id)?))
+        Some(self.info(name, line, line.place_of(id)?))
     }
-}
 
-fn info(name: &Bytes, line: &Line, place: &Arc<Place>) -> PlaceInfo {
-    let draining = line.transfer().is_some_and(|transfer| transfer.from == place.created);
-    PlaceInfo { name: name.clone(), ahead: line.ahead(place), draining, place: place.clone() }
+    fn info(&self, name: &Bytes, line: &Line, place: &Arc<Place>) -> PlaceInfo {
+        let transfer = line.transfer().filter(|transfer| transfer.from == place.created);
+        let makes_room = transfer.map(|transfer| {
+            let successor = self.queues.session(transfer.to);
+            let successor = successor.map(|session| session.identity.clone());
+            (successor.unwrap_or_default(), transfer.within_ms)
+        });
+        let (name, place) = (name.clone(), place.clone());
+        PlaceInfo { name, ahead: line.ahead(&place), makes_room, place }
+    }
 }
 
 /// The lines that a request is about.

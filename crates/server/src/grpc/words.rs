@@ -45,7 +45,9 @@ pub(super) fn line_done(reply: Reply) -> Result<Result<LineDone, Refusal>, Statu
 
 pub(super) fn place(info: &PlaceInfo) -> pb::Place {
     let ahead = info.ahead.try_into().unwrap_or(u32::MAX);
-    pb::Place { ahead, draining: info.draining, ..bare_place(&info.name, &info.place) }
+    let (successor, drain_ms) = info.makes_room.clone().unwrap_or_default();
+    let draining = info.makes_room.is_some();
+    pb::Place { ahead, draining, successor, drain_ms, ..bare_place(&info.name, &info.place) }
 }
 
 /// A place of which only itself is known. It holds for its owner from when it is told so.
@@ -58,6 +60,8 @@ fn bare_place(name: &[u8], place: &Place) -> pb::Place {
         slot: place.slot.unwrap_or_default(),
         ahead: 0,
         draining: false,
+        successor: String::new(),
+        drain_ms: 0,
     }
 }
 

@@ -10,6 +10,7 @@
 //! place before its join is answered, and everything after by its token.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use pb::session_request::Does;
 use pb::session_response::Says;
@@ -171,6 +172,11 @@ impl Exchange {
         let names: Vec<String> = self.spots.keys().cloned().collect();
         for name in names {
             let stands = opened.places.iter().find(|place| place.name == name).cloned();
+            if let Some(place) = stands.as_ref().filter(|place| !place.draining) {
+                // Whoever was to follow may have gone while nobody could tell us.
+                let (name, token) = (name.clone(), place.token);
+                self.news(&name.clone(), News::DrainCancelled(pb::DrainCancelled { name, token }));
+            }
             self.news(&name, stands.map_or(News::Absent(revision), News::Stands));
         }
     }
@@ -284,6 +290,9 @@ impl Spot {
                 self.held = place.held || (self.held && is(place.token));
                 self.slot = place.slot;
                 self.token = Some(place.token);
+                if place.draining {
+                    self.makes_room(place.successor, place.drain_ms);
+                }
             }
             News::Absent(at) => {
                 if self.token.is_some_and(|token| token <= at) {
@@ -305,8 +314,7 @@ impl Spot {
                 self.gone = Some(words::tenure_end(lost.reason));
             }
             News::Drain(drain) if is(drain.token) => {
-                let within = std::time::Duration::from_millis(drain.within_ms);
-                self.drain = Some(Drain { successor: drain.successor, within });
+                self.makes_room(drain.successor, drain.within_ms);
             }
             News::DrainCancelled(cancelled) if is(cancelled.token) => self.drain = None,
             // Of a place that this session had before.
@@ -317,6 +325,10 @@ impl Spot {
             | News::DrainCancelled(_) => {}
         }
         false
+    }
+
+    fn makes_room(&mut self, successor: String, within_ms: u64) {
+        self.drain = Some(Drain { successor, within: Duration::from_millis(within_ms) });
     }
 }
 

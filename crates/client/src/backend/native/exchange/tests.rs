@@ -175,6 +175,26 @@ fn a_successor_is_announced_and_taken_back() {
 }
 
 #[test]
+fn a_successor_that_was_announced_while_nobody_listened_is_known_on_coming_back() {
+    let (mut exchange, spot) = holder();
+    let stands = |draining| pb::Place {
+        name: "job".into(),
+        token: 5,
+        held: true,
+        draining,
+        successor: "b".into(),
+        drain_ms: 500,
+        ..Default::default()
+    };
+    exchange.opened(&opened(vec![stands(true)]), 100);
+    assert_eq!(spot.borrow().drain.as_ref().unwrap().successor, "b");
+    // And so is that it has gone.
+    exchange.opened(&opened(vec![stands(false)]), 110);
+    assert_eq!(spot.borrow().drain, None);
+    assert!(spot.borrow().held);
+}
+
+#[test]
 fn an_end_without_a_quorum_ends_the_stream_and_not_the_session() {
     let mut exchange = Exchange::default();
     let mut end = |reason: pb::SessionEnd| {

@@ -1,14 +1,23 @@
 //! What users of others suffer from, and what becomes of it here.
 //!
-//! [`FAULTS`] is the one list. A line that etcd's API can express has a test, which plays the same story on a
+//! [`faults`] is the one list. A line that etcd's API can express has a test, which plays the same story on a
 //! real etcd 3.5.1 and on us ([`on_both`]) and compares what it saw with the words in the list; so what the
-//! list says of either was seen. `docs/PEER_FAULTS.md` is made from it, by `tests/peer_faults.rs`.
+//! list says of either was seen. Other lines name the tests of ours that show what becomes of them, wherever
+//! those are. `docs/PEER_FAULTS.md` is made from it, by `tests/elections/peer_faults.rs`, which also looks
+//! whether everything that is named is there.
 
-mod list;
-
-pub use list::FAULTS;
+mod elections;
+mod locks;
+mod observers;
+mod places;
+mod sessions;
 
 use crate::{Cluster, Etcd, Side};
+
+/// Every fault that concerns elections, locks, sessions and those who look on.
+pub fn faults() -> impl Iterator<Item = &'static Fault> {
+    [elections::FAULTS, locks::FAULTS, sessions::FAULTS, observers::FAULTS].into_iter().flatten()
+}
 
 /// One fault of somebody else's.
 #[derive(Clone, Copy, Debug)]
@@ -33,9 +42,20 @@ pub enum Shown {
         /// What it sees on us.
         tenure: &'static str,
     },
-    /// etcd's API has no words for it.
+    /// A story that only we can be told: etcd's API has no words for it, or it is the holder's side.
+    Ours {
+        /// The tests that tell it.
+        tests: &'static [Tests],
+        /// What becomes of it here, and what does not.
+        says: &'static str,
+    },
+    /// No test shows it, for this reason.
     Elsewhere(&'static str),
 }
+
+/// Tests of one file: its path below `crates`, and their names. Of a file in `e2e/src/recipes` they are the
+/// cases, which run on every engine.
+pub type Tests = (&'static str, &'static [&'static str]);
 
 /// Plays a story on a real etcd and on three of ours, and compares what was seen with the list.
 pub async fn on_both(test: &str, story: impl AsyncFn(&mut Side) -> String) {
@@ -44,7 +64,7 @@ pub async fn on_both(test: &str, story: impl AsyncFn(&mut Side) -> String) {
 
 /// The same with this many members of etcd.
 pub async fn on_so_many(test: &str, members: usize, story: impl AsyncFn(&mut Side) -> String) {
-    let told = FAULTS.iter().find_map(|fault| match fault.shown {
+    let told = faults().find_map(|fault| match fault.shown {
         Shown::Both { test: name, etcd, tenure } if name == test => Some((etcd, tenure)),
         _ => None,
     });

@@ -31,6 +31,9 @@ pub struct Join {
     pub priority: u32,
     /// Take over from a leader of lower priority.
     pub preempts: bool,
+    /// Let others pass until it is said to be well ([`Session::report_health`](crate::Session::report_health)),
+    /// if the engine can.
+    pub unhealthy: bool,
     /// Hold it only when the one before has surely stopped, if the engine can tell.
     pub no_overlap: bool,
     /// For people and programs that list candidates, if the engine keeps it.
@@ -47,6 +50,7 @@ impl Join {
             try_only: false,
             priority: 0,
             preempts: false,
+            unhealthy: false,
             no_overlap: false,
             metadata: vec![],
         }

@@ -111,6 +111,13 @@ impl Candidacy {
         self
     }
 
+    /// Stands in line and lets others pass until [`Session::report_health`] says that it is well; for engines
+    /// that can.
+    pub fn unhealthy(mut self) -> Candidacy {
+        self.join.unhealthy = true;
+        self
+    }
+
     /// Leads only when the leader before has surely stopped; for engines that can tell.
     pub fn without_overlap(mut self) -> Candidacy {
         self.join.no_overlap = true;

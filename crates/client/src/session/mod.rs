@@ -95,7 +95,8 @@ impl Session {
 
     /// Says whether this process is fit to lead a line that it stands in; for engines that can. A candidate
     /// that is not is passed over until it is. A leader that is not must have stopped its work before it says
-    /// so: it loses the lead at once and stands in line again, behind the others.
+    /// so: it loses the lead at once, and its place with it. Whoever campaigns again while it is not well says
+    /// so ([`Candidacy::unhealthy`](crate::Candidacy::unhealthy)), or it is elected as anybody is.
     ///
     /// # Errors
     /// If it does not stand in that line, nobody answers, or the engine cannot.

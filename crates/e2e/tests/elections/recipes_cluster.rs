@@ -184,6 +184,29 @@ async fn a_leader_that_is_overtaken_has_lost_and_leaves_the_line() {
     assert_eq!(low.state(), SessionState::Held, "the session goes on");
 }
 
+/// Whoever says that it is not well is passed over, until it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_that_is_not_well_lets_others_pass() {
+    let cluster = Cluster::start(1).await;
+    let (first, ill, well) = (
+        native(&cluster, "first").await,
+        native(&cluster, "ill").await,
+        native(&cluster, "well").await,
+    );
+    let leads = Election::new(&first, "job").unwrap().candidate("first").campaign().await.unwrap();
+    let waits = Election::new(&ill, "job").unwrap().candidate("ill").unhealthy();
+    let waits = tokio::spawn(waits.campaign());
+    in_line(&first, 2).await;
+    let next = tokio::spawn(Election::new(&well, "job").unwrap().candidate("well").campaign());
+    in_line(&first, 3).await;
+    leads.resign().await.unwrap();
+    let next = bounded("passes", next).await.unwrap().unwrap();
+    assert!(!waits.is_finished(), "whoever is not well waits");
+    ill.report_health(next.name(), true).await.unwrap();
+    next.resign().await.unwrap();
+    let _leads = bounded("leads when it is well", waits).await.unwrap().unwrap();
+}
+
 /// Why it ended is told as it was: evicted, frozen, revoked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_has_its_reason() {

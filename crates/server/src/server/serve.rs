@@ -25,6 +25,8 @@ const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// How long connections may take to finish what they began when the server stops.
 const FAREWELL: Duration = Duration::from_millis(1000);
+/// How long somebody is still let in when the server stops.
+const LAST_CALL: Duration = Duration::from_millis(10);
 /// A pause after a failed accept (out of file descriptors, most likely).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -50,6 +52,13 @@ pub(super) async fn clients(
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
     }
+    // Whoever has connected already, and may have sent something, is not cut off unheard.
+    let last_ones = async {
+        while let Ok((stream, _)) = listener.accept().await {
+            connections.spawn(connection(stream, router.clone(), stopping.clone()));
+        }
+    };
+    let _ = tokio::time::timeout(LAST_CALL, last_ones).await;
     drop(listener);
     let farewell = async { while connections.join_next().await.is_some() {} };
     // Whatever is left then are streams without an end, such as watches.
@@ -59,6 +68,12 @@ pub(super) async fn clients(
 async fn stop_wanted(stopping: &mut watch::Receiver<bool>) {
     // An error means that the server is gone altogether.
     let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+/// A connection that came about at the last moment has not even said which protocol it speaks.
+async fn last_call(stopping: &mut watch::Receiver<bool>) {
+    stop_wanted(stopping).await;
+    tokio::time::sleep(2 * LAST_CALL).await;
 }
 
 async fn connection(stream: TcpStream, router: Counted, mut stopping: watch::Receiver<bool>) {
@@ -81,7 +96,7 @@ async fn connection(stream: TcpStream, router: Counted, mut stopping: watch::Rec
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        () = stop_wanted(&mut stopping) => {
+        () = last_call(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -144,6 +144,9 @@ impl BackendSession for EtcdSession {
         if join.priority > 0 || join.preempts {
             return cannot("prefer a candidate");
         }
+        if join.unhealthy {
+            return cannot("pass over a candidate");
+        }
         if join.no_overlap {
             return cannot("tell when a predecessor has stopped");
         }

@@ -85,7 +85,7 @@ pub(super) fn join(join: &Join) -> pb::Join {
         preempts: join.preempts,
         no_overlap: join.no_overlap,
         try_only: join.try_only,
-        unhealthy: false,
+        unhealthy: join.unhealthy,
         metadata: join.metadata.iter().cloned().collect(),
     }
 }

@@ -363,6 +363,13 @@ impl Client for Candidate {
         {
             return self.next_turn(me, world, ms(20));
         }
+        // Of a session that it has given up, and opened another since.
+        if let Command::LeaseRenew(of) | Command::Line(LineCommand::Ask { session: of, .. }) =
+            command
+            && Some(*of) != self.session
+        {
+            return self.next_turn(me, world, ms(20));
+        }
         let delay = match (command, &answer.result) {
             (
                 Command::Line(LineCommand::Open { id, .. } | LineCommand::Attach { id, .. }),

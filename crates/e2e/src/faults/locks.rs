@@ -1,0 +1,323 @@
+//! Faults of locks.
+
+use super::{
+    Fault,
+    Shown::{Both, Ours},
+    places::{
+        CASES_ELECTIONS, CASES_SESSIONS, LAB_CANARIES, LAB_RECIPES, ONE_LINE, RECIPES_CLUSTER,
+        RECIPES_PROCESSES, RETRY, RUN, RUN_BAD_DAYS, SESSIONS,
+    },
+};
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        what: "a waiter whose session ended is told that it holds the lock",
+        source: "etcd#11456, #9921, Jepsen etcd 3.4.3",
+        shown: Both {
+            test: "a_waiter_whose_session_ended_does_not_get_the_lock",
+            etcd: "refused: mutex: session is expired",
+            tenure: "refused: mutex: session is expired",
+        },
+    },
+    Fault {
+        what: "a waiter whose session ended waits on until all before it have gone",
+        source: "etcd#19597",
+        shown: Both {
+            test: "a_waiter_is_told_at_once_that_its_session_ended",
+            etcd: "still waiting",
+            tenure: "refused: mutex: session is expired",
+        },
+    },
+    Fault {
+        what: "a lock comes without a fencing token",
+        source: "etcd#11457, #11788, `LockResponse`, amazon-dynamodb-lock-client#1",
+        shown: Both {
+            test: "a_lock_comes_with_its_token",
+            etcd: "no token; the header has another revision than the key's",
+            tenure: "the token is the key's create revision",
+        },
+    },
+    Fault {
+        what: "an unlock that comes late frees the next hold",
+        source: "etcd#22082",
+        shown: Both {
+            test: "a_late_unlock_does_not_free_a_newer_hold",
+            etcd: "the newer hold is gone",
+            tenure: "the newer hold stands",
+        },
+    },
+    Fault {
+        what: "an unlock whose answer was lost cannot be repeated",
+        source: "CURATOR-678, CURATOR-486",
+        shown: Both {
+            test: "unlocking_twice_is_unlocking_once",
+            etcd: "both were answered, the lock is free",
+            tenure: "both were answered, the lock is free",
+        },
+    },
+    Fault {
+        what: "a repeated call waits for itself",
+        source: "Xline `lock_server.rs`",
+        shown: Both {
+            test: "locking_again_is_the_same_hold",
+            etcd: "held once",
+            tenure: "held once",
+        },
+    },
+    Fault {
+        what: "a repeated call that is given up takes the first call's place with it",
+        source: "etcd `concurrency/mutex.go`",
+        shown: Both {
+            test: "a_repeated_lock_that_hangs_up_leaves_the_first_its_place",
+            etcd: "refused: mutex: session is expired",
+            tenure: "locked",
+        },
+    },
+    Fault {
+        what: "waiting breaks when history is compacted",
+        source: "etcd#21128",
+        shown: Both {
+            test: "compaction_does_not_break_a_waiter",
+            etcd: "failed: etcdserver: mvcc: required revision has been compacted",
+            tenure: "all were locked in their turn",
+        },
+    },
+    Fault {
+        what: "a contended lock costs 100 ms",
+        source: "etcd `mvcc/watchable_store.go`",
+        shown: Both {
+            test: "a_contended_lock_costs_no_more_than_a_few_free_ones",
+            etcd: "more than ten free ones",
+            tenure: "no more than ten free ones",
+        },
+    },
+    Fault {
+        what: "everybody wakes up when a lock comes free",
+        source: "consul#7523, #9469",
+        shown: Ours {
+            tests: &[(RUN_BAD_DAYS, &["one_of_five_hundred_is_woken_by_a_change"])],
+            says: "one is told, found in a map: `crates/replica/src/queue/listeners.rs`",
+        },
+    },
+    Fault {
+        what: "a lock is held for a fixed time, or for hours by a process that is dead",
+        source: "ShedLock#151, #606, #1587, factcast#2854",
+        shown: Ours {
+            tests: &[
+                (CASES_SESSIONS, &["it_lives_on_while_it_is_renewed"]),
+                (RECIPES_PROCESSES, &["a_stopped_holder_knows_at_once_that_it_has_lost"]),
+                (RUN, &["a_lead_is_held_as_long_as_was_asked_and_no_longer"]),
+            ],
+            says: "a lock hangs on a lease that its holder renews; `tenure run` has a longest time \
+                   for whoever wants one",
+        },
+    },
+    Fault {
+        what: "guards for what is outside the store are left to the reader",
+        source: "etcd#11788, redisson#4684",
+        shown: Ours {
+            tests: &[
+                (
+                    "client/tests/fence_http.rs",
+                    &["a_replaced_holder_gets_409_and_is_told_which_token_is_in_force"],
+                ),
+                (
+                    "e2e/tests/elections/fenced_service.rs",
+                    &["a_replaced_holder_stays_refused_after_the_service_was_killed"],
+                ),
+                (
+                    "e2e/tests/elections/fence_postgres.rs",
+                    &["older_tokens_are_refused_by_the_database"],
+                ),
+                (
+                    "e2e/tests/elections/guarded_writes.rs",
+                    &["our_own_server_refuses_the_writes_of_a_replaced_holder"],
+                ),
+                (
+                    "e2e/tests/run/fence_proxy.rs",
+                    &["the_write_of_a_leader_that_was_paused_is_refused"],
+                ),
+            ],
+            says: "gates for services, databases and the store itself, and a proxy for what cannot \
+                   be changed",
+        },
+    },
+    Fault {
+        what: "waiters are not served in their order",
+        source: "hazelcast-locks#9, Consul",
+        shown: Both {
+            test: "waiters_get_the_lock_in_the_order_they_came",
+            etcd: "in their order, tokens growing",
+            tenure: "in their order, tokens growing",
+        },
+    },
+    Fault {
+        what: "nobody but the holder can free a lock",
+        source: "CURATOR-150, CURATOR-650",
+        shown: Both {
+            test: "an_operator_can_free_a_lock",
+            etcd: "the next got it, with a larger token",
+            tenure: "the next got it, with a larger token",
+        },
+    },
+    Fault {
+        what: "names and counters of locks that nobody holds are kept for ever",
+        source: "redisson#6510, hazelcast#17436",
+        shown: Both {
+            test: "a_free_lock_leaves_nothing_behind",
+            etcd: "nothing is stored",
+            tenure: "nothing is stored",
+        },
+    },
+    Fault {
+        what: "one lease for each lock",
+        source: "Scalingo/link#89",
+        shown: Both {
+            test: "one_session_holds_many_locks",
+            etcd: "both are held by one lease",
+            tenure: "both are held by one lease",
+        },
+    },
+    Fault {
+        what: "a lock taken without a lease vanishes after 60 s, and nobody is told",
+        source: "etcd-cpp-apiv3#30",
+        shown: Both {
+            test: "a_lock_without_a_lease_says_how_long_it_holds",
+            etcd: "no word of a lease, and less than 60 s left",
+            tenure: "the lease and its 60 s, counted from the grant",
+        },
+    },
+    Fault {
+        what: "a waiter without a lease loses its place after 60 s",
+        source: "etcd `v3lock/lock.go`",
+        shown: Both {
+            test: "a_waiter_without_a_lease_keeps_its_place",
+            etcd: "its lease runs out while it waits",
+            tenure: "its lease is renewed while it waits",
+        },
+    },
+    Fault {
+        what: "unlocking leaves the lease behind that locking made",
+        source: "etcd-cpp-apiv3#116",
+        shown: Both {
+            test: "unlocking_ends_the_lease_that_locking_made",
+            etcd: "the lease is left behind",
+            tenure: "no lease is left",
+        },
+    },
+    Fault {
+        what: "reader-writer locks and semaphores are missing, or grant twice",
+        source: "etcd#16221, #12490, etcd-client#74, etcd-cpp-apiv3#316",
+        shown: Ours {
+            tests: &[
+                (
+                    "e2e/src/recipes/locks.rs",
+                    &[
+                        "readers_share_and_writers_do_not",
+                        "a_writer_whose_session_is_revoked_in_line_is_told",
+                        "a_semaphore_has_so_many_permits",
+                    ],
+                ),
+                (SESSIONS, &["readers_share_permits_are_counted_and_several_are_taken_at_once"]),
+                (
+                    "replica/tests/queue_exhaustive.rs",
+                    &["shared_holds_permits_and_several_at_once"],
+                ),
+            ],
+            says: "they are there, over etcd's API and in `tenure.v1`",
+        },
+    },
+    Fault {
+        what: "two holders after a network loss; the holder does not know that it lost the lock",
+        source: "etcd#10811, #6127, CURATOR-206, redisson#3636",
+        shown: Ours {
+            tests: &[
+                (CASES_SESSIONS, &["a_holder_that_cannot_renew_stops_before_its_time_is_over"]),
+                (CASES_ELECTIONS, &["a_leader_whose_session_is_revoked_is_told"]),
+                (RECIPES_PROCESSES, &["a_stopped_holder_knows_at_once_that_it_has_lost"]),
+                (
+                    LAB_RECIPES,
+                    &[
+                        "who_believes_is_right_whatever_happens_to_programs",
+                        "a_holder_that_does_not_listen_is_found",
+                    ],
+                ),
+            ],
+            says: "it stops by its own clock before its lease can end, and is told what it cannot \
+                   know",
+        },
+    },
+    Fault {
+        what: "a lock is mistaken for protection of what it guards",
+        source: "etcd#11457, #11490, redisson#4684",
+        shown: Both {
+            test: "a_holder_that_lost_the_lock_cannot_write_with_its_token",
+            etcd: "refused: its key has gone",
+            tenure: "refused: its key has gone",
+        },
+    },
+    Fault {
+        what: "a failover of the store loses locks",
+        source: "redisson#2669, #5965",
+        shown: Ours {
+            tests: &[
+                (RECIPES_CLUSTER, &["holders_and_waiters_outlive_every_member"]),
+                (ONE_LINE, &["hundreds_wait_while_all_members_are_killed"]),
+            ],
+            says: "holders and waiters keep their places, even when all members die",
+        },
+    },
+    Fault {
+        what: "the command that runs under a lock outlives it",
+        source: "`etcdctl lock`, consul#2022, #873, #9788",
+        shown: Ours {
+            tests: &[
+                (RUN, &["a_command_reads_our_stdin_and_hears_our_signals"]),
+                (
+                    RUN_BAD_DAYS,
+                    &[
+                        "a_revoked_lease_ends_a_command_that_ignores_signals_and_turns_away",
+                        "a_command_that_is_cut_off_is_gone_before_its_lease_can_end",
+                        "a_stopped_supervisor_does_not_keep_its_command",
+                        "a_killed_supervisor_takes_its_command_along",
+                    ],
+                ),
+                ("e2e/tests/run_torture.rs", &["two_commands_never_work_at_once_whatever_happens"]),
+            ],
+            says: "`tenure run` passes signals on, and its command is gone before anybody else \
+                   begins, whoever was killed, stopped or cut off",
+        },
+    },
+    Fault {
+        what: "a retried request acts twice",
+        source: "Jepsen jetcd 0.8.2",
+        shown: Ours {
+            tests: &[
+                (SESSIONS, &["a_repeated_request_is_answered_again_and_not_done_again"]),
+                (RECIPES_CLUSTER, &["many_requests_outlive_every_member"]),
+                (RETRY, &["a_change_goes_elsewhere_only_if_nothing_was_sent"]),
+                (LAB_CANARIES, &["a_request_that_acts_twice_is_found"]),
+            ],
+            says: "a lease stands in a line once (above), requests of `tenure.v1` have numbers, \
+                   and a change by etcd's API that was sent is not sent again",
+        },
+    },
+    Fault {
+        what: "a call waits for ever when the servers are down",
+        source: "etcd#18082",
+        shown: Ours {
+            tests: &[
+                (RETRY, &["nobody_there_is_told_after_one_round"]),
+                (RUN, &["no_server_is_an_exit_code_of_its_own"]),
+                (
+                    "lab/tests/cluster/service.rs",
+                    &["requests_in_a_minority_are_answered_soon_after_it_is_cut_off"],
+                ),
+                (ONE_LINE, &["a_call_that_wants_a_raft_leader_does_not_wait_without_one"]),
+            ],
+            says: "it is told that nobody is there, or that there is no majority; that waiting in \
+                   line and giving up a hold end with the session when nobody comes back is \
+                   written, and not tested",
+        },
+    },
+];

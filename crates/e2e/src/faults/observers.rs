@@ -1,0 +1,78 @@
+//! Faults that those who look on see.
+
+use super::{
+    Fault,
+    Shown::{Both, Ours},
+    places::{CRASH, SESSIONS},
+};
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        what: "an observer hears of a leader that is none",
+        source: "etcd#18163",
+        shown: Both {
+            test: "an_observer_hears_of_the_leader_and_nobody_else",
+            etcd: "of another than the leader",
+            tenure: "of the leader",
+        },
+    },
+    Fault {
+        what: "an observer's stream ends when history is compacted",
+        source: "etcd#7815",
+        shown: Both {
+            test: "compaction_does_not_break_an_observer",
+            etcd: "ended: the stream ended without a word",
+            tenure: "heard of every leader",
+        },
+    },
+    Fault {
+        what: "an observer is not told that nobody leads",
+        source: "trillian#1387, charts#326",
+        shown: Ours {
+            tests: &[
+                (
+                    "e2e/src/recipes/observing.rs",
+                    &["an_observer_sees_every_tenure_and_that_nobody_leads"],
+                ),
+                (SESSIONS, &["a_frozen_name_has_no_leader_until_it_is_resumed"]),
+            ],
+            says: "it is, by the library and by `tenure.v1`",
+        },
+    },
+    Fault {
+        what: "watches lose events, starve, or hang at a member that is cut off",
+        source: "etcd#17529, #15237, #8980, Xline#677",
+        shown: Ours {
+            tests: &[
+                (
+                    "e2e/tests/api/watch.rs",
+                    &[
+                        "it_serves_hundreds_of_watches_on_one_stream_without_a_gap",
+                        "it_lets_nobody_wait_for_a_slow_watcher_and_loses_nothing_of_its",
+                        "it_tells_how_far_it_is_when_asked",
+                        "it_ends_watches_that_want_a_leader_when_there_is_none",
+                    ],
+                ),
+                (SESSIONS, &["an_observer_is_let_go_by_a_member_that_hears_nobody"]),
+                (CRASH, &["it_tells_watchers_everything_once_and_in_order_while_leaders_die"]),
+            ],
+            says: "nothing is lost and nobody waits for a slow one; a member that hears nobody \
+                   lets observers go, and of etcd's watches those that want a leader",
+        },
+    },
+    Fault {
+        what: "a sidecar names a leader that is long gone",
+        source: "kubernetes-retired/contrib#2930, operator-sdk#4440",
+        shown: Ours {
+            tests: &[(
+                "e2e/tests/run/sidecar_faults.rs",
+                &[
+                    "without_servers_it_answers_for_a_lease_and_not_longer",
+                    "a_member_without_a_majority_keeps_nothing_fresh",
+                    "a_paused_leader_does_not_say_that_it_leads_when_it_wakes",
+                ],
+            )],
+            says: "it says how long its answer may be believed, and nothing after that",
+        },
+    },
+];

@@ -1,0 +1,206 @@
+//! Faults of sessions and leases.
+
+use super::{
+    Fault,
+    Shown::{Both, Elsewhere, Ours},
+    places::{
+        CASES_SESSIONS, CRASH, EXCHANGE, LAB_CANARIES, LAB_LEASES, LEASE, QUEUE_SCRIPTS,
+        RECIPES_CLUSTER, RECIPES_PROCESSES, RETRY, RUN, SESSIONS,
+    },
+};
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        what: "every lease starts anew when the raft leader changes",
+        source: "etcd#9888, #9395, #13294, kubernetes#65497",
+        shown: Both {
+            test: "a_new_raft_leader_does_not_start_leases_anew",
+            etcd: "the lease has its whole time again",
+            tenure: "the lease goes on where it was",
+        },
+    },
+    Fault {
+        what: "a raft leader that slept ends sessions that are alive",
+        source: "etcd#15247, #12528",
+        shown: Both {
+            test: "a_raft_leader_that_slept_ends_no_live_session",
+            etcd: "a session that was renewed all the time ended or the session lives",
+            tenure: "the session lives",
+        },
+    },
+    Fault {
+        what: "who asks for 1 s gets 2",
+        source: "etcd#14857, #11746",
+        shown: Both { test: "a_lease_of_a_second_is_one", etcd: "2 s", tenure: "1 s" },
+    },
+    Fault {
+        what: "when the store is full nobody can be elected",
+        source: "etcd#11947, #9992",
+        shown: Both {
+            test: "a_full_store_still_elects",
+            etcd: "the old leader's lease ended; refused: etcdserver: mvcc: database space exceeded",
+            tenure: "the old leader's lease ended; elected",
+        },
+    },
+    Fault {
+        what: "after a restore, tokens that were given out are given out again",
+        source: "etcd#16028, #14303",
+        shown: Both {
+            test: "a_restored_cluster_repeats_no_token",
+            etcd: "a token that an earlier holder had",
+            tenure: "a token larger than all before",
+        },
+    },
+    Fault {
+        what: "leases end late when many end at once",
+        source: "etcd#12105, #9360, #9496",
+        shown: Ours {
+            tests: &[
+                (LEASE, &["it_ends_thousands_of_leases_together_and_none_early"]),
+                (LAB_LEASES, &["thousands_of_leases_that_end_together_end_soon"]),
+            ],
+            says: "thousands end together: [BENCHMARKS.md](BENCHMARKS.md), lease expiry",
+        },
+    },
+    Fault {
+        what: "leases are lost, or cannot end",
+        source: "etcd#14019, #13975",
+        shown: Ours {
+            tests: &[
+                ("lab/tests/cluster/chance.rs", &["all_is_well_after_anything_went_wrong"]),
+                (LAB_LEASES, &["an_expiry_that_was_given_up_on_is_proposed_again"]),
+                (
+                    LAB_CANARIES,
+                    &[
+                        "an_expiry_that_comes_too_late_is_found",
+                        "a_lease_that_begins_anew_with_every_leader_is_found",
+                    ],
+                ),
+            ],
+            says: "judged in every run that chance plays: \
+                   `crates/lab/src/invariants/leases_kept.rs`, \
+                   `crates/lab/src/invariants/leases_end.rs`; bugs that are planted are found",
+        },
+    },
+    Fault {
+        what: "the upkeep of the store stalls renewals",
+        source: "etcd-backup-restore#1052, etcd#9222",
+        shown: Elsewhere("there is no defragmentation"),
+    },
+    Fault {
+        what: "sessions end when the servers are overloaded",
+        source: "argo-workflows#5234, ovn-kubernetes#3959, etcd#20492",
+        shown: Ours {
+            tests: &[(
+                "e2e/tests/api/overload.rs",
+                &["no_session_is_lost_under_many_times_the_load"],
+            )],
+            says: "what keeps sessions alive has a lane of its own",
+        },
+    },
+    Fault {
+        what: "sessions end, or calls fail, when the servers change their leader",
+        source: "consul#912, #1162, #1457, python-consul-lock#4, patroni#522",
+        shown: Ours {
+            tests: &[
+                (
+                    LEASE,
+                    &[
+                        "it_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed",
+                        "it_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back",
+                    ],
+                ),
+                (SESSIONS, &["a_session_survives_the_member_it_was_attached_to"]),
+                (CRASH, &["it_fails_no_request_when_the_leader_is_moved"]),
+                (
+                    "e2e/tests/cluster/rolling.rs",
+                    &["no_request_fails_while_every_member_is_restarted"],
+                ),
+            ],
+            says: "sessions live on; calls wait while the leader is moved or told to stop, and may \
+                   fail when it is killed",
+        },
+    },
+    Fault {
+        what: "renewals are a heavy load",
+        source: "kubernetes#65666, hypershift#1092, vault-secrets-operator#373, KEP-4355",
+        shown: Elsewhere(
+            "they take no revision, no history and no quota: \
+             [decisions/0005](decisions/0005-leases.md); that is written, and not tested",
+        ),
+    },
+    Fault {
+        what: "a token that runs out ends renewals and watches",
+        source: "etcd#8287, #11954, #12085, #18778",
+        shown: Ours {
+            tests: &[(RETRY, &["a_stale_token_is_renewed_once"])],
+            says: "there are no users and roles yet; a call of the client to an etcd that has them \
+                   gets a new token, and of streams nothing is tested",
+        },
+    },
+    Fault {
+        what: "a session ends and nobody says why",
+        source: "etcd#10821, #6922, dynamodb-lock-client#6",
+        shown: Ours {
+            tests: &[
+                (SESSIONS, &["a_session_that_is_revoked_hears_why"]),
+                (RECIPES_CLUSTER, &["a_loss_has_its_reason"]),
+                (EXCHANGE, &["an_end_without_a_quorum_ends_the_stream_and_not_the_session"]),
+            ],
+            says: "an end comes with its reason; over etcd's API no more is known than that the \
+                   lease is gone",
+        },
+    },
+    Fault {
+        what: "renewals stop silently, or wait for a slow member",
+        source: "etcd#13156, redisson#5698, #3194",
+        shown: Ours {
+            tests: &[
+                (
+                    "client/src/session/keeper/tests.rs",
+                    &[
+                        "a_member_that_does_not_answer_is_left_after_a_sixth_of_the_time_to_live",
+                        "it_is_suspect_and_then_lost_when_nobody_answers",
+                    ],
+                ),
+                (CASES_SESSIONS, &["a_blocked_runtime_does_not_end_it"]),
+            ],
+            says: "a thread of its own renews, leaves a member that is silent for a sixth of the \
+                   TTL, and tells doubt before loss",
+        },
+    },
+    Fault {
+        what: "the session outlives the work",
+        source: "etcd#17470, stolon#659",
+        shown: Ours {
+            tests: &[
+                (RECIPES_PROCESSES, &["blocked_work_ends_its_process_at_the_deadline"]),
+                (CASES_SESSIONS, &["a_dropped_session_is_given_back"]),
+                (RUN, &["whoever_is_not_well_does_not_lead"]),
+            ],
+            says: "not there: for work that hangs the library renews for ever (the first test sees \
+                   it live past its lease); a session ends when it is dropped, with its process, \
+                   or where `tenure run` checks the command's health",
+        },
+    },
+    Fault {
+        what: "failover takes twice the TTL, or a lock delay on top of it",
+        source: "consul#1172, #4232, vault#2949",
+        shown: Ours {
+            tests: &[
+                (
+                    LEASE,
+                    &[
+                        "it_keeps_a_lease_of_one_second_for_one_second",
+                        "it_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed",
+                    ],
+                ),
+                (SESSIONS, &["whoever_wants_no_overlap_waits_for_the_stop_of_an_evicted_leader"]),
+                (QUEUE_SCRIPTS, &["elections_and_locks_behave_as_told"]),
+            ],
+            says: "TTL and raft failover: [GUARANTEES.md](GUARANTEES.md); only whoever wants no \
+                   overlap waits for a leader's stop, or for its time to be over \
+                   (`crates/replica/tests/scripts/queue/lock_delay`)",
+        },
+    },
+];

@@ -1,6 +1,8 @@
 //! A line as others see it.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::time::SystemTime;
 
 use tenure_api::Revision;
 
@@ -56,4 +58,12 @@ pub struct Candidate {
     pub identity: Option<String>,
     /// The session behind it, if there is one.
     pub session: Option<tenure_api::LeaseId>,
+    /// Who has more is elected before who has less; 0 where the engine has none.
+    pub priority: u32,
+    /// It lets others pass until it is well.
+    pub unhealthy: bool,
+    /// Since when it waits or holds, by a server's clock, if the engine keeps it.
+    pub since: Option<SystemTime>,
+    /// What it says of itself, by key, if the engine keeps it.
+    pub metadata: BTreeMap<String, String>,
 }

@@ -175,6 +175,7 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Ours {
             tests: &[
                 (QUEUE_SCRIPTS, &["elections_and_locks_behave_as_told"]),
+                (RECIPES_CLUSTER, &["a_candidate_that_is_not_well_lets_others_pass"]),
                 (RUN, &["whoever_is_not_well_does_not_lead", "every_check_counts"]),
             ],
             says: "who says that it is not well makes way, or is passed over \

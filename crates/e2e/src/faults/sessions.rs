@@ -124,10 +124,11 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "renewals are a heavy load",
         source: "kubernetes#65666, hypershift#1092, vault-secrets-operator#373, KEP-4355",
-        shown: Elsewhere(
-            "they take no revision, no history and no quota: \
-             [decisions/0005](decisions/0005-leases.md); that is written, and not tested",
-        ),
+        shown: Ours {
+            tests: &[(LEASE, &["renewals_leave_nothing_behind_in_the_store"])],
+            says: "they take no revision, no history and no quota: \
+                   [decisions/0005](decisions/0005-leases.md)",
+        },
     },
     Fault {
         what: "a token that runs out ends renewals and watches",

@@ -89,6 +89,31 @@ async fn renew(client: &Client, lease: i64) -> Option<i64> {
     Some(answer.ttl)
 }
 
+/// Keeping a lease alive takes no revision and no room, however often.
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_leave_nothing_behind_in_the_store() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let lease = grant(&client, 60).await;
+    put(&client, "held", lease).await;
+    let size = async || {
+        let status = client.maintenance().status().await.unwrap();
+        (status.header.unwrap().revision, status.db_size_in_use)
+    };
+    // What is said of a member may be a moment old.
+    let before = eventually("the put is counted", async || match size().await {
+        counted if counted.1 > 0 => Ok(counted),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
+    let mut renewals = client.lease().renewals(lease).await.unwrap();
+    for _ in 0..200 {
+        assert_eq!(renewals.answer().await.unwrap().ttl, 60);
+        renewals.renew().await.unwrap();
+    }
+    assert_eq!(size().await, before);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_keeps_a_lease_of_one_second_for_one_second() {
     for count in [1, 3] {

@@ -195,10 +195,15 @@ async fn a_candidate_that_is_not_well_lets_others_pass() {
     );
     let leads = Election::new(&first, "job").unwrap().candidate("first").campaign().await.unwrap();
     let waits = Election::new(&ill, "job").unwrap().candidate("ill").unhealthy();
+    let waits = waits.priority(7).metadata("zone", "a");
     let waits = tokio::spawn(waits.campaign());
     in_line(&first, 2).await;
     let next = tokio::spawn(Election::new(&well, "job").unwrap().candidate("well").campaign());
     in_line(&first, 3).await;
+    let listed = Election::new(&first, "job").unwrap().candidates().await.unwrap();
+    let shown = listed.iter().find(|one| one.identity.as_deref() == Some("ill")).unwrap();
+    assert!(shown.unhealthy && shown.priority == 7 && shown.metadata["zone"] == "a", "{shown:?}");
+    assert!(shown.since.is_some_and(|since| since >= listed[0].since.unwrap()));
     leads.resign().await.unwrap();
     let next = bounded("passes", next).await.unwrap().unwrap();
     assert!(!waits.is_finished(), "whoever is not well waits");

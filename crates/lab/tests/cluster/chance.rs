@@ -35,7 +35,7 @@ fn all_is_well_when_nothing_goes_wrong() {
 
 #[test]
 fn all_is_well_after_anything_went_wrong() {
-    run(&ROUGH, 16);
+    run(&ROUGH, 46);
 }
 
 #[test]
@@ -55,22 +55,22 @@ fn all_is_well_after_anything_went_wrong_with_seven() {
 
 #[test]
 fn all_is_well_after_crashes() {
-    run(&CRASHES, 6);
+    run(&CRASHES, 16);
 }
 
 #[test]
 fn all_is_well_after_partitions() {
-    run(&PARTITIONS, 6);
+    run(&PARTITIONS, 16);
 }
 
 #[test]
 fn all_is_well_after_bad_weather() {
-    run(&BAD_NET, 6);
+    run(&BAD_NET, 16);
 }
 
 #[test]
 fn all_is_well_after_trouble_with_disks() {
-    run(&BAD_DISKS, 6);
+    run(&BAD_DISKS, 16);
 }
 
 /// Seeds that once found something, and what.

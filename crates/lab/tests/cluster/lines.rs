@@ -36,5 +36,5 @@ fn one_leads_at_a_time_whatever_goes_wrong() {
 /// A token that was given out after the backup is never given out again.
 #[test]
 fn tokens_grow_though_all_is_lost_but_a_backup() {
-    run(&RESTORED, 12);
+    run(&RESTORED, 24);
 }

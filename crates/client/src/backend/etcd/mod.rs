@@ -34,6 +34,7 @@ mod session;
 mod txn;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,6 +111,10 @@ fn in_order(name: &LineName, kvs: Vec<tenure_api::wire::mvccpb::KeyValue>) -> Ve
             mode: modes[at],
             identity: None,
             session: LeaseId::from_wire(kv.lease),
+            priority: 0,
+            unhealthy: false,
+            since: None,
+            metadata: BTreeMap::new(),
         })
     };
     kvs.iter().enumerate().filter_map(candidate).collect()

@@ -1,5 +1,7 @@
 //! Between the wire's words and ours.
 
+use std::time::{Duration, SystemTime};
+
 use tenure_api::LeaseId;
 use tenure_api::wire::tenure::v1 as pb;
 
@@ -106,6 +108,13 @@ pub(super) fn candidate(candidate: pb::Candidate) -> Option<Candidate> {
         mode,
         identity: (!candidate.identity.is_empty()).then_some(candidate.identity),
         session: LeaseId::from_wire(candidate.session),
+        priority: candidate.priority,
+        unhealthy: candidate.unhealthy,
+        since: match candidate.since_unix_ms {
+            0 => None,
+            ms => SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)),
+        },
+        metadata: candidate.metadata.into_iter().collect(),
     })
 }
 

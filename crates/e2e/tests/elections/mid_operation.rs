@@ -1,0 +1,246 @@
+//! The raft leader dies in the middle of what a session or an operator does: it is done all the same, once.
+
+use tenure::api::wire::tenure::v1 as pb;
+use tenure_e2e::{
+    Cluster, eventually,
+    session::{SessionStream, connect, lines},
+};
+
+type Operator = tenure::grpc::stubs::LinesClient<tonic::transport::Channel>;
+
+const NAME: &str = "jobs";
+/// Longer than any of these stories.
+const TTL_MS: u64 = 30_000;
+
+/// Three members; everybody talks to one that does not lead them.
+struct Stage {
+    cluster: Cluster,
+    at: usize,
+}
+
+impl Stage {
+    async fn new() -> Stage {
+        let cluster = Cluster::start(3).await;
+        let at = (cluster.leader().await + 1) % 3;
+        Stage { cluster, at }
+    }
+
+    async fn session(&self, identity: &str) -> SessionStream {
+        let channel = connect(self.cluster.members[self.at].client).await;
+        SessionStream::open(channel, identity, TTL_MS, false).await
+    }
+
+    /// Somebody who holds, and somebody who waits behind it.
+    async fn two(&self, join: &pb::Join) -> ((SessionStream, i64), SessionStream) {
+        let (mut holder, mut next) = (self.session("holder").await, self.session("next").await);
+        let token = holder.join_as(one()).await.places[0].token;
+        assert_eq!(next.join_as(join.clone()).await.refusal, None);
+        ((holder, token), next)
+    }
+
+    async fn kill_the_raft_leader(&mut self) {
+        let leader = self.cluster.leader().await;
+        assert_ne!(leader, self.at, "it was chosen not to lead, and nothing has happened since");
+        self.cluster.members[leader].kill();
+    }
+
+    async fn operator(&self) -> Operator {
+        lines(self.cluster.members[self.at].client).await
+    }
+
+    /// Who holds by now, as all who are left agree.
+    async fn holders(&self) -> Vec<String> {
+        let line = self
+            .rules("who holds is known", async |mut operator| {
+                operator.candidates(pb::CandidatesRequest { name: NAME.into() }).await
+            })
+            .await;
+        let holders = line.candidates.into_iter().filter(|candidate| candidate.holds);
+        holders.map(|candidate| candidate.identity).collect()
+    }
+
+    /// Asks as an operator would, again if there is no raft leader yet.
+    async fn rules<T>(
+        &self,
+        what: &str,
+        ask: impl AsyncFn(Operator) -> Result<tonic::Response<T>, tonic::Status>,
+    ) -> T {
+        let operator = self.operator().await;
+        eventually(what, async || {
+            let done = ask(operator.clone()).await.map_err(|status| status.to_string())?;
+            Ok(done.into_inner())
+        })
+        .await
+    }
+}
+
+fn one() -> pb::Join {
+    pb::Join { names: vec![NAME.to_owned()], ..Default::default() }
+}
+
+async fn is_asked_to_drain(holder: &mut SessionStream) -> pb::Drain {
+    holder
+        .hear(|says| match says {
+            pb::session_response::Says::Drain(drain) => Some(drain.clone()),
+            _ => None,
+        })
+        .await
+}
+
+async fn yields(holder: &mut SessionStream, token: i64) {
+    let does = pb::Yield { name: NAME.into(), token, stay: false };
+    let answer = holder.ask(pb::session_request::Does::Yield(does)).await;
+    assert_eq!(answer.refusal, None);
+}
+
+async fn is_granted(next: &mut SessionStream, after: i64) {
+    let granted = next.granted(NAME).await;
+    assert!(granted.place.unwrap().token > after);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_goes_on() {
+    let mut stage = Stage::new().await;
+    let ((mut holder, token), mut next) = stage.two(&one()).await;
+    let transfer = pb::TransferRequest {
+        name: NAME.into(),
+        session: next.id(),
+        within_ms: 20_000,
+        ..Default::default()
+    };
+    stage.operator().await.transfer(transfer).await.unwrap();
+    assert_eq!(is_asked_to_drain(&mut holder).await.successor, "next");
+    stage.kill_the_raft_leader().await;
+    yields(&mut holder, token).await;
+    is_granted(&mut next, token).await;
+    assert_eq!(stage.holders().await, ["next"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_nobody_answers_ends_under_the_next_raft_leader() {
+    let mut stage = Stage::new().await;
+    let ((mut holder, token), mut next) = stage.two(&one()).await;
+    let transfer = pb::TransferRequest {
+        name: NAME.into(),
+        session: next.id(),
+        within_ms: 1000,
+        ..Default::default()
+    };
+    stage.operator().await.transfer(transfer).await.unwrap();
+    is_asked_to_drain(&mut holder).await;
+    stage.kill_the_raft_leader().await;
+    is_granted(&mut next, token).await;
+    assert_eq!(stage.holders().await, ["next"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_who_preempts_takes_over() {
+    let mut stage = Stage::new().await;
+    let join = pb::Join { priority: 5, preempts: true, ..one() };
+    let ((mut holder, token), mut next) = stage.two(&join).await;
+    is_asked_to_drain(&mut holder).await;
+    stage.kill_the_raft_leader().await;
+    yields(&mut holder, token).await;
+    is_granted(&mut next, token).await;
+    assert_eq!(stage.holders().await, ["next"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_eviction_is_done_once() {
+    let mut stage = Stage::new().await;
+    let ((_holder, token), mut next) = stage.two(&one()).await;
+    stage.kill_the_raft_leader().await;
+    // The answer may be lost with the raft leader; by its token it can be asked for again.
+    for _ in 0..2 {
+        let evict = || pb::EvictRequest { name: NAME.into(), token };
+        stage.rules("evicted", async |mut operator| operator.evict(evict()).await).await;
+    }
+    is_granted(&mut next, token).await;
+    assert_eq!(stage.holders().await, ["next"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_name_stays_so_until_it_is_resumed() {
+    let mut stage = Stage::new().await;
+    let ((_holder, token), mut next) = stage.two(&one()).await;
+    stage.operator().await.freeze(pb::FreezeRequest { name: NAME.into() }).await.unwrap();
+    stage.kill_the_raft_leader().await;
+    assert_eq!(stage.holders().await, [""; 0]);
+    let resume = || pb::ResumeRequest { name: NAME.into() };
+    stage.rules("resumed", async |mut operator| operator.resume(resume()).await).await;
+    is_granted(&mut next, token).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wants_no_overlap_is_told_after_the_delay() {
+    let mut stage = Stage::new().await;
+    let mut holder = {
+        let channel = connect(stage.cluster.members[stage.at].client).await;
+        SessionStream::open(channel, "holder", 2000, false).await
+    };
+    let token = holder.join_as(one()).await.places[0].token;
+    let mut next = stage.session("next").await;
+    next.join_as(pb::Join { no_overlap: true, ..one() }).await;
+    let evict = pb::EvictRequest { name: NAME.into(), token };
+    stage.operator().await.evict(evict).await.unwrap();
+    stage.kill_the_raft_leader().await;
+    assert!(!next.has_heard(|says| matches!(says, pb::session_response::Says::Granted(_))));
+    is_granted(&mut next, token).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_not_well_makes_way() {
+    let mut stage = Stage::new().await;
+    let ((mut holder, token), mut next) = stage.two(&one()).await;
+    stage.kill_the_raft_leader().await;
+    let health = pb::ReportHealth { name: NAME.into(), unhealthy: true };
+    let answer = holder.ask(pb::session_request::Does::Health(health)).await;
+    assert_eq!(answer.refusal, None);
+    is_granted(&mut next, token).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_make_way_for_a_writer() {
+    let mut stage = Stage::new().await;
+    let shared = pb::Join { mode: pb::Mode::Shared as i32, ..one() };
+    let (mut a, mut b, mut writer) =
+        (stage.session("a").await, stage.session("b").await, stage.session("writer").await);
+    let first = a.join_as(shared.clone()).await.places[0].clone();
+    let second = b.join_as(shared).await.places[0].clone();
+    assert!(first.held && second.held);
+    writer.join_as(one()).await;
+    assert_eq!(a.leave(NAME, first.token).await.refusal, None);
+    stage.kill_the_raft_leader().await;
+    assert_eq!(b.leave(NAME, second.token).await.refusal, None);
+    is_granted(&mut writer, second.token).await;
+    assert_eq!(stage.holders().await, ["writer"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_goes_to_the_next() {
+    let mut stage = Stage::new().await;
+    let permit = pb::Join { mode: pb::Mode::Permit as i32, permits: 2, ..one() };
+    let (mut a, mut b, mut next) =
+        (stage.session("a").await, stage.session("b").await, stage.session("next").await);
+    let first = a.join_as(permit.clone()).await.places[0].clone();
+    b.join_as(permit.clone()).await;
+    next.join_as(permit).await;
+    stage.kill_the_raft_leader().await;
+    assert_eq!(a.leave(NAME, first.token).await.refusal, None);
+    let granted = next.granted(NAME).await.place.unwrap();
+    assert_eq!(granted.slot, first.slot, "its slot is free");
+    assert_eq!(stage.holders().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_at_once_are_held_together() {
+    let mut stage = Stage::new().await;
+    let (mut holder, mut both) = (stage.session("holder").await, stage.session("both").await);
+    let token = holder.join(NAME).await.places[0].token;
+    let names = vec![NAME.to_owned(), "tools".to_owned()];
+    both.join_as(pb::Join { names, ..Default::default() }).await;
+    stage.kill_the_raft_leader().await;
+    assert_eq!(holder.leave(NAME, token).await.refusal, None);
+    is_granted(&mut both, token).await;
+    both.granted("tools").await;
+}

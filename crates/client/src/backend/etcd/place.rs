@@ -145,7 +145,15 @@ impl EtcdPlace {
     async fn look(&self) -> Result<Look, ClientError> {
         let places = self.places();
         let newest_only = self.join.mode == Mode::Exclusive;
-        let answer = self.shared.client.kv().txn(txn::look(&places, newest_only)).await?;
+        // To its end even if nobody waits for it any more: etcd before 3.5.5 panics when a transaction that only
+        // reads is cancelled (etcd#14110).
+        let (client, look) = (self.shared.client.clone(), txn::look(&places, newest_only));
+        let asked = self.shared.host.start(async move { client.kv().txn(look).await });
+        let over = || ClientError::Unavailable {
+            code: tonic::Code::Cancelled,
+            text: "this process is about to end".to_owned(),
+        };
+        let answer = asked.await.unwrap_or_else(|_| Err(over()))?;
         if !answer.succeeded {
             return Ok(Look::Gone);
         }

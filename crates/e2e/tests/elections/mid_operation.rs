@@ -44,6 +44,12 @@ impl Stage {
         self.cluster.members[leader].kill();
     }
 
+    async fn transfer(&self, to: &SessionStream, within_ms: u64) {
+        let (name, session) = (NAME.into(), to.id());
+        let transfer = pb::TransferRequest { name, session, within_ms, ..Default::default() };
+        self.operator().await.transfer(transfer).await.unwrap();
+    }
+
     async fn operator(&self) -> Operator {
         lines(self.cluster.members[self.at].client).await
     }
@@ -102,13 +108,7 @@ async fn is_granted(next: &mut SessionStream, after: i64) {
 async fn a_transfer_goes_on() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut next) = stage.two(&one()).await;
-    let transfer = pb::TransferRequest {
-        name: NAME.into(),
-        session: next.id(),
-        within_ms: 20_000,
-        ..Default::default()
-    };
-    stage.operator().await.transfer(transfer).await.unwrap();
+    stage.transfer(&next, 20_000).await;
     assert_eq!(is_asked_to_drain(&mut holder).await.successor, "next");
     stage.kill_the_raft_leader().await;
     yields(&mut holder, token).await;
@@ -120,13 +120,7 @@ async fn a_transfer_goes_on() {
 async fn a_drain_that_nobody_answers_ends_under_the_next_raft_leader() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut next) = stage.two(&one()).await;
-    let transfer = pb::TransferRequest {
-        name: NAME.into(),
-        session: next.id(),
-        within_ms: 1000,
-        ..Default::default()
-    };
-    stage.operator().await.transfer(transfer).await.unwrap();
+    stage.transfer(&next, 1000).await;
     is_asked_to_drain(&mut holder).await;
     stage.kill_the_raft_leader().await;
     is_granted(&mut next, token).await;

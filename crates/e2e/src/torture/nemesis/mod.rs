@@ -1,7 +1,7 @@
 //! What is done to a cluster.
 //!
 //! Each fault strikes, lasts for a while and is mended, by itself or by the next round of mending. It answers
-//! whether it really struck: a disk that was full but that nobody wrote to does not count. A [`storm`] is made of
+//! whether it really struck: a disk that was full but that nobody wrote to does not count. A `storm` is made of
 //! several that are in force at the same time.
 
 mod clocks;

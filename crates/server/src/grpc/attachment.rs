@@ -34,8 +34,10 @@ use crate::{
 /// A process whose connection broke may come back within this time before fast release ends its
 /// session.
 const REATTACH_WINDOW: Duration = Duration::from_millis(50);
-/// How often a session whose client is gone is ended, while nobody can: then its time runs out by itself.
-const RELEASE_TRIES: usize = 100;
+/// How often a session whose client is gone is ended, while nobody can, in all some six seconds of pauses: many may
+/// be gone at once. Then its time runs out by itself.
+const RELEASE_TRIES: u32 = 10;
+const RELEASE_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Requests of one stream that may be under way at once.
 const UNDER_WAY_MAX: usize = 256;
 
@@ -332,11 +334,14 @@ impl Attachment {
         let how = Ended::ConnectionLost { attachment: seat.attachment };
         let command = LineCommand::End { id: seat.session, how };
         // Whoever attaches meanwhile makes it void, so it can be said again where there is no raft leader yet.
-        for _ in 0..RELEASE_TRIES {
+        for tries in 0..RELEASE_TRIES {
             let ask = self.door.ask(Request::Write(Command::Line(command.clone()))).await;
             match ask.and_then(|answer| answer.result) {
                 Ok(_) | Err(Failure::Stopped) => return,
-                Err(_) => self.means.pause(REATTACH_WINDOW).await,
+                Err(_) => {
+                    let pause = REATTACH_WINDOW * 2u32.pow(tries);
+                    self.means.pause(pause.min(RELEASE_PAUSE_MAX)).await;
+                }
             }
         }
     }

@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::{
-    LEADER_WRITES_TEXT,
+    LEADER_WRITES, LEADER_WRITES_TEXT, SESSION_TOKEN_PROMISES,
     candidate::{Recipe, Token, cast},
 };
 use crate::{
@@ -52,8 +52,6 @@ const QUIET_GRANT_TOKEN: Recipe = Recipe { notes_down: false, ..GRANT_TOKEN };
 /// The time to live, and what messages take. A candidate that starts with a server that has just started
 /// anew is none of it.
 const EXPIRED_WITHIN: Promise = Promise::VacantAtMost(ms(10_100));
-/// Judged at every write that is answered.
-const LEADER_WRITES: Promise = Promise::Own(LEADER_WRITES_TEXT);
 
 pub(in crate::algorithms) const ETCD_RECIPE: Algorithm = Algorithm {
     name: "etcd-recipe",
@@ -98,13 +96,7 @@ pub(in crate::algorithms) const ETCD_RECIPE_GRANT_TOKEN: Algorithm = Algorithm {
     name: "etcd-recipe-grant-token",
     about: "etcd's recipe with the revision of the lease's grant as its fencing token",
     origin: "a wrong but common reading of etcd's headers",
-    promises: &[
-        Promise::OneBeliever,
-        Promise::OneWriter,
-        Promise::TokensGrow,
-        LEADER_WRITES,
-        Promise::SomebodyLeads,
-    ],
+    promises: SESSION_TOKEN_PROMISES,
     cast: |setup| cast(setup, &GRANT_TOKEN),
     ..ETCD_RECIPE
 };

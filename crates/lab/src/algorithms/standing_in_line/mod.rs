@@ -8,6 +8,8 @@
 //! Whom one waits for makes the difference between one message and a herd of them; what one takes for a
 //! token, and whether one looks for its own key before it believes to lead, that between right and wrong.
 
+use crate::stage::Promise;
+
 mod candidate;
 mod etcd;
 mod zookeeper;
@@ -21,5 +23,14 @@ pub(super) use zookeeper::{
     ZOOKEEPER_SESSION_ZXID,
 };
 
-/// What a leader whose token is refused finds out.
+/// What a leader whose token is refused finds out; judged at every write that is answered.
 const LEADER_WRITES_TEXT: &str = "who leads may write";
+const LEADER_WRITES: Promise = Promise::Own(LEADER_WRITES_TEXT);
+/// What those promise who take the number of their session for a token.
+const SESSION_TOKEN_PROMISES: &[Promise] = &[
+    Promise::OneBeliever,
+    Promise::OneWriter,
+    Promise::TokensGrow,
+    LEADER_WRITES,
+    Promise::SomebodyLeads,
+];

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use super::{
-    LEADER_WRITES_TEXT,
+    LEADER_WRITES, LEADER_WRITES_TEXT, SESSION_TOKEN_PROMISES,
     candidate::{Recipe, Token, cast},
 };
 use crate::{
@@ -43,8 +43,6 @@ const SESSION_ZXID: Recipe = Recipe {
     ..FENCED
 };
 
-/// Judged at every write that is answered.
-const LEADER_WRITES: Promise = Promise::Own(LEADER_WRITES_TEXT);
 const EXPIRED_WITHIN: Promise = Promise::VacantAtMost(ms(30_100));
 const PROMISES: &[Promise] =
     &[Promise::OneBeliever, Promise::OneWriter, EXPIRED_WITHIN, Promise::SomebodyLeads];
@@ -85,13 +83,7 @@ pub(in crate::algorithms) const ZOOKEEPER_SESSION_ZXID: Algorithm = Algorithm {
     name: "zookeeper-session-zxid",
     about: "ephemeral sequential nodes; the zxid of its session goes with every write",
     origin: "a wrong but common advice",
-    promises: &[
-        Promise::OneBeliever,
-        Promise::OneWriter,
-        Promise::TokensGrow,
-        LEADER_WRITES,
-        Promise::SomebodyLeads,
-    ],
+    promises: SESSION_TOKEN_PROMISES,
     cast: |setup| cast(setup, &SESSION_ZXID),
     ..ZOOKEEPER_FENCED
 };

@@ -145,11 +145,8 @@ impl World {
     ) {
         self.tell_event(|| {
             let name = String::from_utf8_lossy(name);
-            Event::new("believe", format!("believes to lead {name} with token {token}"))
-                .of(format!("c{client}"))
-                .with("name", name)
-                .with("token", token.0)
-                .with("until", micros(until))
+            let text = format!("believes to lead {name} with token {token}");
+            belief("believe", text, client, &name, token, until)
         });
     }
 
@@ -163,13 +160,25 @@ impl World {
     ) {
         self.tell_event(|| {
             let name = String::from_utf8_lossy(name);
-            Event::new("disbelieve", format!("does not believe to lead {name}"))
-                .of(format!("c{client}"))
-                .with("name", name)
-                .with("token", token.0)
-                .with("until", micros(until))
+            let text = format!("does not believe to lead {name}");
+            belief("disbelieve", text, client, &name, token, until)
         });
     }
+}
+
+fn belief(
+    kind: &'static str,
+    text: String,
+    client: usize,
+    name: &str,
+    token: tenure_api::Revision,
+    until: Moment,
+) -> Event {
+    Event::new(kind, text)
+        .of(format!("c{client}"))
+        .with("name", name)
+        .with("token", token.0)
+        .with("until", micros(until))
 }
 
 fn micros(at: Moment) -> u64 {

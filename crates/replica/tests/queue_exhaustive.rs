@@ -16,6 +16,11 @@ use alphabet::{Deed, World};
 
 /// Tries all orders of these deeds; answers how many different states there are.
 fn search(deeds: &[Deed], depth: usize) -> usize {
+    search_for(deeds, depth, |_| {})
+}
+
+/// The same, with something more that must be true.
+fn search_for(deeds: &[Deed], depth: usize, also: impl Fn(&World)) -> usize {
     let mut seen = HashSet::new();
     let start = World::new();
     seen.insert(start.shape());
@@ -29,6 +34,7 @@ fn search(deeds: &[Deed], depth: usize) -> usize {
                     continue;
                 }
                 always::check(&world);
+                also(&world);
                 if seen.insert(world.shape()) {
                     next.push(world);
                 }
@@ -81,8 +87,27 @@ fn priority_pre_emption_and_transfer() {
     deeds.extend(for_each(&SESSIONS, |who| Deed::Leave { who, name }));
     deeds.extend(for_each(&SESSIONS, |to| Deed::Transfer { to, name }));
     deeds.extend(for_each(&[true, false], |stay| Deed::Yield { name, stay }));
-    deeds.extend([Deed::DrainOver(name), Deed::Expire(1), Deed::Open(1), Deed::DelayOver]);
+    deeds.extend([Deed::DrainOver(name), Deed::Expire(1), Deed::DelayOver, Deed::Restore]);
+    deeds.extend(for_each(&[1, 2, 3, 4], Deed::Open));
     let states = search(&deeds, 12);
+    assert!(states > 300, "the search saw only {states} states");
+}
+
+/// Whatever comes and goes, those who wait and can be overtaken stand by priority.
+#[test]
+fn priority_beside_a_client_of_etcds() {
+    let name = "x";
+    let mut deeds = vec![Deed::StockJoin { who: 4, name }, Deed::StockLeave { who: 4, name }];
+    let join = |who, priority, preempts| Deed::Join { who, name, priority, preempts };
+    deeds.extend(for_each(&SESSIONS, |who| join(who, 0, false)));
+    deeds.extend([join(1, 5, false), join(2, 5, true), join(3, 9, true)]);
+    deeds.extend(for_each(&SESSIONS, |who| Deed::Leave { who, name }));
+    deeds.extend(for_each(&[1, 3], |who| Deed::Health { who, name, unhealthy: true }));
+    deeds.extend(for_each(&[1, 3], |who| Deed::Health { who, name, unhealthy: false }));
+    deeds.extend([Deed::Yield { name, stay: false }, Deed::DrainOver(name)]);
+    deeds.extend([Deed::Expire(1), Deed::Open(1), Deed::DelayOver, Deed::Restore]);
+    deeds.extend(for_each(&[2, 3, 4], Deed::Open));
+    let states = search_for(&deeds, 12, always::who_waits_stands_by_priority);
     assert!(states > 300, "the search saw only {states} states");
 }
 
@@ -103,21 +128,35 @@ fn health_eviction_freezing_and_delay() {
     assert!(states > 300, "the search saw only {states} states");
 }
 
-/// Readers, writers, permits and several names at once, beside a client of etcd's.
+/// Readers, writers and several names at once, beside a client of etcd's.
 #[test]
-fn shared_holds_permits_and_several_at_once() {
+fn shared_holds_and_several_at_once() {
     let mut deeds = vec![];
     for who in SESSIONS {
         deeds.push(Deed::JoinBoth(who));
         deeds.push(Deed::JoinShared { who, name: "x" });
-        deeds.push(Deed::JoinPermit { who, name: "y", permits: 2 });
         deeds.push(Deed::Join { who, name: "x", priority: 0, preempts: false });
-        deeds.push(Deed::Leave { who, name: "x" });
-        deeds.push(Deed::Leave { who, name: "y" });
+        deeds.extend([Deed::Leave { who, name: "x" }, Deed::Leave { who, name: "y" }]);
     }
     deeds.extend([Deed::StockJoin { who: 4, name: "y" }, Deed::StockLeave { who: 4, name: "y" }]);
     deeds.extend([Deed::Expire(1), Deed::Open(1), Deed::Evict("x")]);
-    let states = search(&deeds, 5);
+    let states = search(&deeds, 8);
+    assert!(states > 300, "the search saw only {states} states");
+}
+
+/// Permits, beside whoever wants all of them and a client of etcd's.
+#[test]
+fn permits() {
+    let name = "y";
+    let mut deeds = vec![];
+    for who in SESSIONS {
+        deeds.push(Deed::JoinPermit { who, name, permits: 2 });
+        deeds.push(Deed::Join { who, name, priority: 0, preempts: false });
+        deeds.push(Deed::Leave { who, name });
+    }
+    deeds.extend([Deed::StockJoin { who: 4, name }, Deed::StockLeave { who: 4, name }]);
+    deeds.extend([Deed::Expire(1), Deed::Open(1), Deed::Evict(name)]);
+    let states = search(&deeds, 8);
     assert!(states > 300, "the search saw only {states} states");
 }
 

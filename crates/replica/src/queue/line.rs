@@ -159,7 +159,7 @@ impl Line {
     }
 
     /// Gives slots to those who may hold and do not yet.
-    pub(super) fn give_slots(&mut self) {
+    pub(crate) fn give_slots(&mut self) {
         let (due, slots) = self.due();
         let holders = self.places[..due].iter().take_while(|place| place.holds()).count();
         // Readers are too many to be counted out, and nobody asks for their slots.
@@ -197,8 +197,8 @@ impl Line {
         Ok(())
     }
 
-    /// Those who must be put behind a place of this priority, which was just added at the end or has become
-    /// well: they stand before it, have less, do not hold, and stand behind everybody who cannot be overtaken.
+    /// Those who must be put behind a place of this priority, which was just added at the end: they have
+    /// less, do not hold, and stand behind everybody who cannot be overtaken.
     pub(crate) fn outranked_by(&self, newcomer: &Place) -> Vec<Bytes> {
         let behind_fixed =
             self.places.iter().rposition(|place| place.is_fixed()).map_or(0, |at| at + 1);
@@ -209,6 +209,20 @@ impl Line {
         };
         let before = self.places.iter().take_while(|place| place.key != newcomer.key);
         before.skip(behind_fixed).filter(lower).map(|place| place.key.clone()).collect()
+    }
+
+    /// Those who must be put behind, in this order, for those who wait to stand by priority and then as they came,
+    /// behind everybody who cannot be overtaken. Who is not well has no rank before it is.
+    pub(crate) fn misplaced(&self) -> Vec<Bytes> {
+        let behind_fixed =
+            self.places.iter().rposition(|place| place.is_fixed()).map_or(0, |at| at + 1);
+        let waiting = self.places[behind_fixed..].iter();
+        let mut ranked: Vec<_> =
+            waiting.filter(|place| !place.holds() && !place.unhealthy).collect();
+        ranked.sort_by_key(|place| std::cmp::Reverse(place.priority()));
+        // Whoever stands right among those who rank before it can stay.
+        let stays = ranked.windows(2).take_while(|pair| pair[0].created < pair[1].created).count();
+        ranked.iter().skip(stays + 1).map(|place| place.key.clone()).collect()
     }
 
     /// Those between the leader and a chosen successor.

@@ -126,6 +126,9 @@ impl State {
                 }
                 (EventKind::Delete, Some(prev)) => {
                     let at = (prev.create_revision, &key[..]);
+                    if self.is_fixed(&name, at) {
+                        traces.loosened.insert(name.clone());
+                    }
                     let ending = self.ending(&name, at, cause, event.kv.mod_revision);
                     self.queues.remove(&name, at, ending, &mut traces.lines);
                 }
@@ -133,6 +136,11 @@ impl State {
             }
             traces.touched.insert(name);
         }
+    }
+
+    fn is_fixed(&self, name: &Bytes, (created, key): (Revision, &[u8])) -> bool {
+        let place = self.queues.line(name).and_then(|line| line.place(created, key));
+        place.is_some_and(|place| place.is_fixed())
     }
 
     fn arriving_place(&self, name: &Bytes, kv: &KeyValue, cause: &Cause) -> Place {
@@ -178,14 +186,26 @@ impl State {
     /// Decides who holds in all lines that something happened to.
     pub(super) fn settle(&mut self, at: At, traces: &mut Traces) {
         while let Some(name) = traces.touched.pop_first() {
+            if traces.loosened.remove(&name) {
+                self.rank(&name, at, traces);
+                self.let_preempt(&name, traces);
+            }
+            let mut succeeded = false;
             loop {
                 match self.queues.next_step(&name, &mut traces.lines) {
                     Step::Done => break,
                     Step::PutBehind(keys) => {
                         self.put_behind(&name, &keys, (TenureEnd::Unhealthy, true), at, traces);
                     }
-                    Step::Succeed(transfer) => self.succeed(&name, transfer, at, traces),
+                    Step::Succeed(transfer) => {
+                        self.succeed(&name, transfer, at, traces);
+                        succeeded = true;
+                    }
                 }
+            }
+            if succeeded && let Some(line) = self.queues.line_mut(&name) {
+                line.give_slots();
+                self.rank(&name, at, traces);
             }
             let store = &self.store;
             let kv_of = |key: &Bytes| store.get(key).cloned();
@@ -194,6 +214,23 @@ impl State {
             // Moving keys has touched this line again, and nothing is left to do in it; others may
             // lie above.
             traces.touched.remove(&name);
+        }
+    }
+
+    /// Those who wait stand by priority.
+    fn rank(&mut self, name: &Bytes, at: At, traces: &mut Traces) {
+        let misplaced = self.queues.line(name).map(|line| line.misplaced()).unwrap_or_default();
+        if !misplaced.is_empty() {
+            self.put_behind(name, &misplaced, (TenureEnd::Preempted, true), at, traces);
+        }
+    }
+
+    /// Whoever is next pre-empts, if it may.
+    fn let_preempt(&mut self, name: &Bytes, traces: &mut Traces) {
+        let Some(line) = self.queues.line(name) else { return };
+        let next = line.places().iter().find(|place| !place.holds() && !place.unhealthy);
+        if let Some(session) = next.and_then(|place| place.session()) {
+            self.preempt(session, name, traces);
         }
     }
 

@@ -188,7 +188,8 @@ impl State {
         if let [name] = &join.names[..]
             && join.priority > 0
         {
-            self.rank(id, name, at, traces);
+            self.let_pass(id, name, at, traces);
+            self.preempt(id, name, traces);
         }
         Ok(vec![token])
     }
@@ -238,17 +239,21 @@ impl State {
         Ok(())
     }
 
-    /// Whoever has a lower priority lets a newcomer pass, or one that has become well; whoever leads may have to
-    /// make room.
-    fn rank(&mut self, id: LeaseId, name: &Bytes, at: At, traces: &mut Traces) {
+    /// Whoever has a lower priority lets a newcomer pass.
+    fn let_pass(&mut self, id: LeaseId, name: &Bytes, at: At, traces: &mut Traces) {
         let Some(line) = self.queues.line(name) else { return };
-        let Some(place) = line.place_of(id).cloned() else { return };
-        let outranked = line.outranked_by(&place);
+        let Some(place) = line.place_of(id) else { return };
+        let outranked = line.outranked_by(place);
         if !outranked.is_empty() {
             self.put_behind(name, &outranked, (TenureEnd::Preempted, true), at, traces);
         }
-        let preempts = place.candidate.as_ref().is_some_and(|candidate| candidate.preempts);
+    }
+
+    /// Asks whoever leads to make room, if this one may pre-empt it.
+    pub(super) fn preempt(&mut self, id: LeaseId, name: &Bytes, traces: &mut Traces) {
         let Some(line) = self.queues.line(name) else { return };
+        let Some(place) = line.place_of(id).cloned() else { return };
+        let preempts = place.candidate.as_ref().is_some_and(|candidate| candidate.preempts);
         let fixed_ahead =
             line.places().iter().take_while(|p| p.key != place.key).any(|p| p.is_fixed());
         let Some(leader) = line.leader().cloned() else { return };
@@ -362,8 +367,8 @@ impl State {
             let key = std::slice::from_ref(&place.key);
             self.put_behind(name, key, (TenureEnd::Unhealthy, true), at, traces);
         }
-        if place.unhealthy && !unhealthy && !place.holds() && place.priority() > 0 {
-            self.rank(id, name, at, traces);
+        if place.unhealthy && !unhealthy && !place.holds() {
+            traces.loosened.insert(name.clone());
         }
         let token = self.queues.line(name).and_then(|line| line.place_of(id)).map(|p| p.created);
         Ok(token.into_iter().collect())

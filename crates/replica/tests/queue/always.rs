@@ -74,6 +74,16 @@ fn a_line_advances(world: &World, line: &Line) {
     }
 }
 
+/// Behind the last who cannot be overtaken; who is not well has no rank.
+pub(crate) fn who_waits_stands_by_priority(world: &World) {
+    for (_, line) in world.state.queues.lines() {
+        let movable = line.places().iter().rev().take_while(|place| !place.is_fixed());
+        let waits = movable.filter(|place| !place.holds() && !place.unhealthy);
+        let from_the_end: Vec<u32> = waits.map(|place| place.priority()).collect();
+        assert!(from_the_end.is_sorted(), "{from_the_end:?}: {:?}", world.path);
+    }
+}
+
 fn tokens_grow(world: &World, line: &Line) {
     let tokens: Vec<_> = line.tenures().map(|tenure| tenure.token).collect();
     assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}: {:?}", world.path);

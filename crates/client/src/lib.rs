@@ -4,12 +4,13 @@
 //! a [`Lock`], [`RwLock`], [`Semaphore`] or [`MultiLock`]. What one gets is a guard that knows until when
 //! it may be believed, that says when and why it is lost, and that carries a [`FencingToken`].
 //!
-//! ```no_run
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! ```
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
 //! use std::time::Duration;
 //! use tenure::{Election, Engine, Session};
 //!
-//! let engine = Engine::etcd("127.0.0.1:2379")?;
+//! let engine = Engine::tenure(&endpoints)?; // "10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379", say
 //! let session = Session::open(&engine, Duration::from_secs(10)).await?;
 //! let election = Election::new(&session, "backup")?;
 //! let leadership = election.candidate("10.0.0.7:8080").campaign().await?;
@@ -19,7 +20,7 @@
 //!     () = work() => leadership.resign().await?,
 //! }
 //! # Ok(())
-//! # }
+//! # }) }
 //! # async fn work() {}
 //! ```
 //!

@@ -1,9 +1,14 @@
-//! Elections and locks as the etcd-client crate asks for them, in one line with etcdctl and plain calls.
+//! Elections and locks as the etcd-client crate asks for them, in one line with etcdctl,
+//! plain calls and our library.
 #![allow(clippy::unwrap_used)]
 
-use std::process::{Child, Stdio};
+use std::{
+    process::{Child, Stdio},
+    time::Duration,
+};
 
 use etcd_client::{Client, LockOptions, ProclaimOptions, ResignOptions};
+use tenure::{Election, Engine, Session, fence::FencingToken};
 use tenure_e2e::{Caller, Cluster, Ctl};
 
 const TTL: i64 = 600;
@@ -64,33 +69,43 @@ fn etcdctl(cluster: &Cluster) -> Child {
     quiet.spawn().unwrap()
 }
 
-/// The crate's candidate between etcdctl's and a plain call's, each on another member.
+/// etcdctl, our library, the crate and a plain call in one line, on all members.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_stands_in_one_line_with_others() {
     let cluster = Cluster::start(3).await;
     let looker = Caller::new(cluster.members[0].client());
     let mut first = etcdctl(&cluster);
     looker.in_line("office", 1).await;
+    let engine = Engine::tenure(&cluster.endpoints()).unwrap();
+    let session = Session::open(&engine, Duration::from_secs(TTL as u64)).await.unwrap();
+    let candidate = Election::new(&session, "office").unwrap().candidate("library");
+    let second = tokio::spawn(candidate.campaign());
+    looker.in_line("office", 2).await;
     let mut client = connect(&cluster, 1).await;
     let lease = lease(&mut client).await;
     let mut waiting = client.clone();
-    let second = tokio::spawn(async move { waiting.campaign("office", "crate", lease).await });
-    looker.in_line("office", 2).await;
+    let third = tokio::spawn(async move { waiting.campaign("office", "crate", lease).await });
+    looker.in_line("office", 3).await;
     let plain = Caller::new(cluster.members[2].client());
-    let third = plain.campaign("office", plain.lease(TTL).await, "plain");
-    let line = looker.in_line("office", 3).await;
-    assert!(!second.is_finished() && !third.is_answered(), "one leads");
+    let fourth = plain.campaign("office", plain.lease(TTL).await, "plain");
+    let line = looker.in_line("office", 4).await;
+    let nobody_yet = || !third.is_finished() && !fourth.is_answered();
+    assert!(!second.is_finished() && nobody_yet(), "one leads");
     // etcdctl's process dies; an operator ends its session.
     first.kill().unwrap();
     first.wait().unwrap();
     looker.revoke(line[0].lease).await;
-    let elected = second.await.unwrap().unwrap();
+    let leadership = second.await.unwrap().unwrap();
+    assert_eq!(Some(leadership.token()), FencingToken::from_revision(line[1].create_revision));
+    assert!(nobody_yet(), "one leads");
+    leadership.resign().await.unwrap();
+    let elected = third.await.unwrap().unwrap();
     let leader = elected.leader().unwrap().clone();
-    assert_eq!((leader.key(), leader.rev()), (&line[1].key[..], line[1].create_revision));
-    assert!(!third.is_answered(), "one leads");
+    assert_eq!((leader.key(), leader.rev()), (&line[2].key[..], line[2].create_revision));
+    assert!(!fourth.is_answered(), "one leads");
     client.resign(Some(ResignOptions::new().with_leader(leader))).await.unwrap();
-    let elected = third.answer().await.unwrap();
-    assert_eq!(elected.fencing_token, line[2].create_revision);
+    let elected = fourth.answer().await.unwrap();
+    assert_eq!(elected.fencing_token, line[3].create_revision);
 }
 
 /// A candidate of the crate whose lease ends while it waits is refused; a real etcd elects it.

@@ -18,19 +18,23 @@ use crate::{AcquireError, BadName, LineName, ObserveError};
 
 /// An election, seen from one session.
 ///
-/// ```no_run
-/// # async fn run(session: tenure::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
+/// # let engine = tenure::Engine::tenure(&endpoints)?;
+/// # let session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
 /// use std::time::Duration;
 /// use tenure::Election;
 ///
 /// let election = Election::new(&session, "backup")?;
 /// let leadership = election.candidate("10.0.0.7:8080").campaign().await?;
-/// while let Ok(token) = leadership.may_act(Duration::from_secs(1)) {
-///     // Up to a second of work, under `token`.
+/// for job in 1..=3 {
+///     let token = leadership.may_act(Duration::from_secs(1))?;
+///     println!("up to a second of work on job {job}, under {token}");
 /// }
 /// leadership.resign().await?;
 /// # Ok(())
-/// # }
+/// # }) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Election {

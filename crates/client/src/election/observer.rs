@@ -21,8 +21,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The first sight comes at once. A broken connection is mended behind the scenes; if something may
 /// have been missed, [`Sight::Gap`] says so, and the next sight is how things stand.
 ///
-/// ```no_run
-/// # async fn run(engine: tenure::Engine) -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
+/// # let engine = tenure::Engine::tenure(&endpoints)?;
 /// use tenure::{Observer, Sight};
 ///
 /// let mut seen = Observer::open(&engine, "backup")?;
@@ -32,9 +34,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 ///         Sight::NoLeader => println!("nobody leads since revision {revision}"),
 ///         Sight::Gap => {}
 ///     }
+/// #   break;
 /// }
 /// # Ok(())
-/// # }
+/// # }) }
 /// ```
 #[derive(Debug)]
 pub struct Observer {

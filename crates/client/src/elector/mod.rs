@@ -41,26 +41,28 @@ pub enum ElectorState {
 
 /// Runs work as the leader, whenever this process is it. Clones are the same elector.
 ///
-/// ```no_run
-/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
 /// use std::ops::ControlFlow;
 /// use std::time::Duration;
 /// use tenure::elector::{ElectorConfig, LeaderElector};
 /// use tenure::Engine;
 ///
-/// let engine = Engine::etcd("127.0.0.1:2379")?;
+/// let engine = Engine::tenure(&endpoints)?;
 /// let elector = LeaderElector::new(engine, ElectorConfig::new("reports")?)?;
 /// elector
 ///     .run(|scope| async move {
 ///         while let Ok(token) = scope.may_act(Duration::from_secs(1)) {
 ///             // Up to a second of work, under `token`.
 /// #           let _ = token;
+/// #           return ControlFlow::Break(());
 ///         }
-///         ControlFlow::<()>::Continue(())
+///         ControlFlow::Continue(())
 ///     })
 ///     .await;
 /// # Ok(())
-/// # }
+/// # }) }
 /// ```
 #[derive(Clone)]
 pub struct LeaderElector {
@@ -76,6 +78,8 @@ struct Inner {
     state: watch::Sender<ElectorState>,
     leader: Mutex<Option<Tenure>>,
     stop: watch::Sender<bool>,
+    /// Whether this process says that it is fit to lead.
+    well: watch::Sender<bool>,
     health: health::Shared,
     new_leader: Option<NewLeader>,
     stopped_leading: Option<StoppedLeading>,
@@ -94,6 +98,7 @@ impl LeaderElector {
             state: watch::Sender::new(ElectorState::Standby),
             leader: Mutex::default(),
             stop: watch::Sender::new(false),
+            well: watch::Sender::new(true),
             health: health::Shared::default(),
             new_leader: None,
             stopped_leading: None,
@@ -158,6 +163,14 @@ impl LeaderElector {
     /// Who leads, as far as this process has seen.
     pub fn leader(&self) -> Option<Tenure> {
         self.inner.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says whether this process is fit to lead; it is taken to be until it says otherwise. If it is not, the work
+    /// is cancelled ([`Cancelled::Unhealthy`]), leadership is given up when it has ended, and others pass it in
+    /// line until it is. On engines that cannot let others pass it leaves the line, and stands in it
+    /// again when it is well.
+    pub fn report_health(&self, healthy: bool) {
+        self.inner.well.send_replace(healthy);
     }
 
     /// For `/healthz`.

@@ -94,13 +94,41 @@ impl LeaderElector {
             None => self.open_session().await?,
         };
         let election = Election::new(&session, config.name.clone()).ok()?;
-        match election.candidate(config.value()).campaign().await {
-            Ok(leadership) => Some((leadership, session)),
-            Err(error) => {
-                tracing::warn!(name = %config.name, %error, "campaign failed");
-                None
+        let won = self.campaign(&session, &election).await;
+        Some((won?, session))
+    }
+
+    /// Waits for its turn, and tells meanwhile whether it is well.
+    async fn campaign(&self, session: &Session, election: &Election) -> Option<Leadership> {
+        let name = &self.inner.config.name;
+        let mut well = self.inner.well.subscribe();
+        let mut is_well = *well.borrow_and_update();
+        let candidacy = election.candidate(self.inner.config.value());
+        let candidacy = if is_well { candidacy } else { candidacy.unhealthy() };
+        let mut campaign = pin!(candidacy.campaign());
+        let refused = loop {
+            tokio::select! {
+                biased;
+                won = &mut campaign => match won {
+                    Ok(leadership) => return Some(leadership),
+                    Err(error) => break error.to_string(),
+                },
+                // The sender lives as long as `self`.
+                Ok(()) = well.changed() => {
+                    is_well = *well.borrow_and_update();
+                    if let Err(error) = session.report_health(name, is_well).await {
+                        break error.to_string();
+                    }
+                }
             }
+        };
+        if is_well {
+            tracing::warn!(%name, error = refused, "campaign failed");
+            return None;
         }
+        tracing::info!(%name, reason = refused, "not well, and not in line until it is");
+        let _ = well.wait_for(|well| *well).await;
+        None
     }
 
     async fn open_session(&self) -> Option<Session> {
@@ -165,9 +193,10 @@ impl LeaderElector {
     {
         let mut phases = phase.subscribe();
         let mut stop = self.inner.stop.subscribe();
+        let mut well = self.inner.well.subscribe();
         let mut working = pin!(work(scope.clone()));
         let mut accompany = pin!(self.accompany(scope, phase));
-        let mut asked_to_stop = false;
+        let (mut asked_to_stop, mut was_well) = (false, true);
         loop {
             tokio::select! {
                 biased;
@@ -179,6 +208,10 @@ impl LeaderElector {
                 _ = stop.wait_for(|stop| *stop), if !asked_to_stop => {
                     asked_to_stop = true;
                     scope.cancel(Cancelled::Stopped);
+                }
+                _ = well.wait_for(|well| !*well), if was_well => {
+                    was_well = false;
+                    scope.cancel(Cancelled::Unhealthy);
                 }
                 never = &mut accompany => match never {},
             }

@@ -20,6 +20,8 @@ pub enum Cancelled {
     Drain(Drain),
     /// The elector is to stop.
     Stopped,
+    /// This process said that it is not fit to lead.
+    Unhealthy,
 }
 
 /// The leadership that work is done under. Clones are the same one, and outlive it harmlessly.

@@ -39,20 +39,20 @@ impl HolderKey {
     /// together with others have other keys on some engines, and what they guard with this one is
     /// refused there.
     ///
-    /// ```no_run
-    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// ```
+    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
     /// use std::time::Duration;
     /// use tenure::fence::HolderKey;
     /// use tenure::{Election, Engine, Session};
     ///
-    /// let session = Session::open(&Engine::etcd("127.0.0.1:2379")?, Duration::from_secs(10)).await?;
+    /// let session = Session::open(&Engine::tenure(&endpoints)?, Duration::from_secs(10)).await?;
     /// let election = Election::new(&session, "scheduler")?;
     /// let leadership = election.candidate("10.0.0.7").campaign().await?;
     /// let holder = HolderKey::exclusive(session.id(), leadership.name(), leadership.token());
     /// assert_eq!(holder, leadership.holder_key());
-    /// # let _ = holder;
     /// # Ok(())
-    /// # }
+    /// # }) }
     /// ```
     pub fn exclusive(session: LeaseId, name: &LineName, token: FencingToken) -> HolderKey {
         HolderKey::new(format!("{name}/{session}"), token)
@@ -171,9 +171,14 @@ pub async fn guarded_txn(
 
 /// Writes a key if the hold lasts.
 ///
-/// ```no_run
-/// # async fn run(client: tenure::grpc::Client, holder: tenure::fence::HolderKey)
-/// # -> Result<(), tenure::fence::GuardedError> {
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
+/// # let engine = tenure::Engine::tenure(&endpoints)?;
+/// # let session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+/// # let leadership = tenure::Election::new(&session, "jobs")?.candidate("me").campaign().await?;
+/// # let holder = leadership.holder_key();
+/// # let client = tenure::grpc::Client::new(tenure::grpc::Endpoint::list(&endpoints)?, Default::default());
 /// use tenure::api::wire::etcdserverpb::PutRequest;
 /// use tenure::fence::{GuardedError, guarded_put};
 ///
@@ -183,7 +188,7 @@ pub async fn guarded_txn(
 ///     done => done?,
 /// };
 /// # Ok(())
-/// # }
+/// # }) }
 /// ```
 ///
 /// # Errors

@@ -6,15 +6,16 @@
 //! only if nothing of it was sent. A change that broke off half way is reported as
 //! [`ClientError::OutcomeUnknown`] and never repeated behind the caller's back.
 //!
-//! ```no_run
-//! # async fn run() -> Result<(), tenure::grpc::ClientError> {
+//! ```
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
 //! use tenure::{api::wire::etcdserverpb::RangeRequest, grpc::{Client, Endpoint, Options}};
 //!
-//! let client = Client::new(Endpoint::list("127.0.0.1:2379,127.0.0.1:22379")?, Options::default());
+//! let client = Client::new(Endpoint::list(&endpoints)?, Options::default());
 //! let found = client.kv().range(RangeRequest { key: "job/1".into(), ..Default::default() }).await?;
 //! println!("{} keys", found.count);
 //! # Ok(())
-//! # }
+//! # }) }
 //! ```
 //!
 //! The generated clients are in [`stubs`], for callers that want no policy at all.

@@ -8,15 +8,18 @@ use crate::{AcquireError, BadName, LineName, Session};
 
 /// A lock that one holds at a time. etcd's own clients see it as one of theirs.
 ///
-/// ```no_run
-/// # async fn run(session: tenure::Session) -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
+/// # let engine = tenure::Engine::tenure(&endpoints)?;
+/// # let session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
 /// use tenure::Lock;
 ///
 /// let held = Lock::new(&session, "reports/2026")?.lock().await?;
 /// println!("writing under token {}", held.token());
 /// held.release().await?;
 /// # Ok(())
-/// # }
+/// # }) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Lock {

@@ -31,16 +31,18 @@ use crate::{AcquireError, Doubt, Engine, EngineError, Held, LineName, Loss, Sess
 /// One is enough for a process: it serves any number of names, each of them once. It has a thread, so
 /// the program needs no runtime of its own.
 ///
-/// ```no_run
-/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
 /// use std::time::Duration;
 /// use tenure::{Engine, Session};
 ///
-/// let engine = Engine::etcd("127.0.0.1:2379")?;
+/// let engine = Engine::tenure(&endpoints)?;
 /// let session = Session::open(&engine, Duration::from_secs(10)).await?;
 /// println!("session {}", session.id());
+/// session.close().await;
 /// # Ok(())
-/// # }
+/// # }) }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Session {

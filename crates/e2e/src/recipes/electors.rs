@@ -36,6 +36,25 @@ async fn until_cancelled(scope: Scope, tell: mpsc::UnboundedSender<Cancelled>) -
     ControlFlow::Continue(())
 }
 
+/// Runs an elector that tells when it leads and why its work had to end.
+fn running(
+    ground: &Ground,
+    value: &str,
+) -> (LeaderElector, mpsc::UnboundedReceiver<FencingToken>, mpsc::UnboundedReceiver<Cancelled>) {
+    let elector = elector(ground, config(value));
+    let (led, leads) = mpsc::unbounded_channel();
+    let (cancel, cancels) = mpsc::unbounded_channel();
+    let run = elector.clone();
+    tokio::spawn(async move {
+        let work = |scope: Scope| {
+            let _ = led.send(scope.token());
+            until_cancelled(scope, cancel.clone())
+        };
+        run.run(work).await
+    });
+    (elector, leads, cancels)
+}
+
 /// client-go#728, kubernetes#139991: leadership is given up only after the work has ended.
 pub async fn it_releases_only_after_the_work_has_ended(ground: &Ground) {
     let (first, second) = (elector(ground, config("a")), elector(ground, config("b")));
@@ -133,19 +152,7 @@ pub async fn it_ends_when_the_work_is_done_for_good(ground: &Ground) {
 
 /// In doubt the work is stopped while leadership is still ours, and begun again when it is.
 pub async fn it_stops_the_work_in_doubt(ground: &Ground) {
-    let elector = elector(ground, config("a"));
-    let (led, mut leads) = mpsc::unbounded_channel();
-    let (cancel, mut cancels) = mpsc::unbounded_channel();
-    tokio::spawn({
-        let elector = elector.clone();
-        async move {
-            let work = |scope: Scope| {
-                led.send(()).unwrap();
-                until_cancelled(scope, cancel.clone())
-            };
-            elector.run(work).await
-        }
-    });
+    let (elector, mut leads, mut cancels) = running(ground, "a");
     bounded("leads", leads.recv()).await.unwrap();
     assert_eq!(elector.healthz().check(Duration::ZERO), Ok(()));
     ground.pause();
@@ -281,4 +288,29 @@ pub async fn a_standby_sees_the_leader(ground: &Ground) {
     assert_eq!(bounded("stopped", standby).await.unwrap(), Ended::Stopped);
     ground.in_line("job", 1).await;
     first.stop();
+}
+
+/// Who is not fit to lead gives it up when its work has ended, is passed over, and leads again when it is fit.
+pub async fn an_elector_that_is_not_well_lets_others_lead(ground: &Ground) {
+    let (first, mut first_leads, mut first_cancels) = running(ground, "a");
+    let one = bounded("a leads", first_leads.recv()).await;
+    let (second, mut second_leads, mut second_cancels) = running(ground, "b");
+    ground.in_line("job", 2).await;
+    first.report_health(false);
+    assert_eq!(bounded("a ends", first_cancels.recv()).await, Some(Cancelled::Unhealthy));
+    let two = bounded("b leads", second_leads.recv()).await;
+    assert!(two > one, "tokens grow");
+    second.report_health(false);
+    assert_eq!(bounded("b ends", second_cancels.recv()).await, Some(Cancelled::Unhealthy));
+    // Neither leads as long as neither is well, however often they try.
+    for _ in 0..2 {
+        tokio::time::sleep(config("a").retry_period * 2).await;
+        assert!(!first.is_leader() && !second.is_leader());
+    }
+    first.report_health(true);
+    let three = bounded("a leads again", first_leads.recv()).await;
+    assert!(three > two, "tokens grow");
+    assert!(second_leads.try_recv().is_err(), "b is not well");
+    first.stop();
+    second.stop();
 }

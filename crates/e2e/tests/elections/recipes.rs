@@ -78,6 +78,7 @@ cases! {
         it_stops_the_work_in_doubt,
         it_goes_on_in_doubt_if_it_is_told_to,
         it_drops_work_that_does_not_end,
+        an_elector_that_is_not_well_lets_others_lead,
         a_standby_sees_the_leader;
     crowds:
         one_holder_at_a_time_with_growing_tokens;

@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -126,6 +126,20 @@ impl Member {
     fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid() as i32).expect("a process id is not 0");
         kill_process(pid, signal).expect("our own child can be signalled");
+    }
+
+    /// Makes its data directory of a backup (`tenure snapshot restore`).
+    pub fn restore(&self, file: &Path) -> Output {
+        Command::new(tools::tenure())
+            .args(["snapshot", "restore", "--name", &self.name, "-w", "json"])
+            .arg(file)
+            .arg("--data-dir")
+            .arg(&self.data_dir)
+            .args(["--initial-cluster", &self.initial_cluster])
+            .args(["--initial-advertise-peer-urls", &self.peer.url()])
+            .stdin(Stdio::null())
+            .output()
+            .expect("our command runs")
     }
 
     /// kill -9.

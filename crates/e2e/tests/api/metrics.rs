@@ -22,7 +22,7 @@ const ALONE: &[(Act, &[&str])] = &[
         "etcd_network_client_grpc_received_bytes_total", "etcd_network_client_grpc_sent_bytes_total",
         "grpc_server_started_total", "grpc_server_handled_total", "grpc_server_msg_received_total", "grpc_server_msg_sent_total",
         "grpc_server_handling_seconds",
-        "tenure_core_round_seconds", "tenure_core_round_inputs", "tenure_wal_batch_bytes",
+        "tenure_core_round_seconds", "tenure_core_round_cpu_seconds", "tenure_core_round_inputs", "tenure_wal_batch_bytes",
         "tenure_log_tail_bytes", "tenure_log_tail_entries",
     ]),
     (Act::Get, &["etcd_mvcc_range_total", "etcd_debugging_mvcc_range_total"]),

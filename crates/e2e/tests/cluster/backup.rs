@@ -43,23 +43,11 @@ fn status(file: &Path) -> Value {
     serde_json::from_str(&done(&command.arg(file).output().unwrap())).unwrap()
 }
 
-/// Makes a member's data directory of a file.
-fn restore(member: &Member, file: &Path) -> Output {
-    let mut command = snapshot("none:1", &["restore", "--name", &member.name, "-w", "json"]);
-    command
-        .arg(file)
-        .arg("--data-dir")
-        .arg(&member.data_dir)
-        .args(["--initial-cluster", member.initial_cluster()])
-        .args(["--initial-advertise-peer-urls", &member.peer.url()]);
-    command.output().unwrap()
-}
-
 /// A cluster of members that were restored from a file.
 async fn restored(count: usize, file: &Path) -> Cluster {
     let mut cluster = Cluster::prepare(count, Plan::default());
     for member in &mut cluster.members {
-        done(&restore(member, file));
+        done(&member.restore(file));
         member.start();
     }
     cluster.ready().await;
@@ -216,15 +204,15 @@ async fn a_bad_file_is_refused() {
     for (what, bytes, expected) in cases {
         let file = home.path().join("bad.db");
         fs::write(&file, bytes).unwrap();
-        let output = restore(member, &file);
+        let output = member.restore(&file);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{what}: {said}");
         assert!(said.contains(expected), "{what}: {said}");
         assert!(!member.data_dir.exists(), "{what}");
     }
-    let missing = restore(member, &home.path().join("missing.db"));
+    let missing = member.restore(&home.path().join("missing.db"));
     assert!(text(&missing.stderr).contains("No such file"), "{}", text(&missing.stderr));
-    assert_eq!(restore(member, &good).status.code(), Some(0), "the good one still works");
+    assert_eq!(member.restore(&good).status.code(), Some(0), "the good one still works");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -238,7 +226,7 @@ async fn nothing_is_restored_over_a_members_data() {
         if !runs {
             cluster.members[0].kill();
         }
-        let output = restore(&cluster.members[0], &file);
+        let output = cluster.members[0].restore(&file);
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains("is not empty"), "{}", text(&output.stderr));
     }

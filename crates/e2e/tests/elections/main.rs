@@ -5,6 +5,7 @@ mod examples;
 mod fence_postgres;
 mod fenced_service;
 mod guarded_writes;
+mod hundreds;
 mod mid_operation;
 mod one_line;
 mod peer_faults;

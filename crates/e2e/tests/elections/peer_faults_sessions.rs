@@ -2,14 +2,14 @@
 //!
 //! What is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
 
-use std::{process::Command, time::Duration};
+use std::{path::Path, time::Duration};
 
 use tempfile::TempDir;
 use tenure::grpc::ClientError;
 use tenure_e2e::{
     Caller, Cluster, Etcd, Plan, Side, eventually,
     faults::{on_both, on_so_many},
-    pb, tools,
+    pb,
 };
 
 const TTL: i64 = 600;
@@ -151,13 +151,7 @@ async fn restored(side: &Side, file: &str) -> Side {
         Side::Tenure(_) => {
             let mut cluster = Cluster::prepare(1, Plan::default());
             let member = &mut cluster.members[0];
-            let done = Command::new(tools::tenure())
-                .args(["snapshot", "restore", file, "--name", &member.name, "--data-dir"])
-                .arg(&member.data_dir)
-                .args(["--initial-cluster", member.initial_cluster()])
-                .args(["--initial-advertise-peer-urls", &member.peer.url()])
-                .output()
-                .unwrap();
+            let done = member.restore(Path::new(file));
             assert!(done.status.success(), "{done:?}");
             member.start();
             cluster.ready().await;

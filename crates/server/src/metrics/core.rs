@@ -10,6 +10,8 @@ use super::make::{Buckets, Maker};
 pub(crate) struct CoreMetrics {
     /// From when the loop has something to do until it waits again.
     pub(crate) round: Histogram,
+    /// How much of that its thread was on a core.
+    pub(crate) round_cpu: Histogram,
     pub(crate) round_inputs: Histogram,
     vacant: Counter,
     pub(crate) pauses: IntCounter,
@@ -26,6 +28,11 @@ impl CoreMetrics {
             round: make.histogram(
                 "tenure_core_round_seconds",
                 "How long the core loop worked before it waited again. Nothing else is decided meanwhile.",
+                Buckets { first: 0.000_01, count: 18 },
+            ),
+            round_cpu: make.histogram(
+                "tenure_core_round_cpu_seconds",
+                "How much of a round the core loop's thread was on a core. The rest the machine gave to others.",
                 Buckets { first: 0.000_01, count: 18 },
             ),
             round_inputs: make.histogram(

@@ -22,7 +22,7 @@ use tracing::{error, info, warn};
 use super::{
     door::{Door, Submission},
     files,
-    meter::{Alarms, Meter},
+    meter::{Alarms, Meter, Woken},
     notices,
     outlets::Outlets,
     peers::Peers,
@@ -179,7 +179,7 @@ impl Core {
         let sleep = tokio::time::sleep(Duration::ZERO);
         tokio::pin!(sleep);
         self.follow_members(Moment::ZERO);
-        let mut woken = Instant::now();
+        let mut woken = Woken::now();
         loop {
             let now = self.now();
             self.meter.round_begins(now, inputs.len(), self.me, self.status.borrow().voters < 2);
@@ -200,7 +200,7 @@ impl Core {
                 _ = self.events.recv_many(&mut events, ROUND_INPUTS_MAX) => {}
                 () = &mut sleep => inputs.push(Input::Wake),
             }
-            woken = Instant::now();
+            woken = Woken::now();
             // What else is there joins this round.
             drain(&mut self.submissions, &mut submissions);
             drain(&mut self.peers, &mut peers);

@@ -21,6 +21,24 @@ pub struct Alarms {
     pub slow_apply: Duration,
 }
 
+/// When a round began: by the clock, and by what its thread had used of a core.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Woken {
+    at: Instant,
+    cpu: Duration,
+}
+
+impl Woken {
+    pub(super) fn now() -> Woken {
+        Woken { at: Instant::now(), cpu: thread_cpu() }
+    }
+}
+
+fn thread_cpu() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}
+
 /// The loop's own notebook; nobody else writes here.
 pub(super) struct Meter {
     pub(super) metrics: Arc<Metrics>,
@@ -57,12 +75,14 @@ impl Meter {
     }
 
     /// A round ends that began at `woken`.
-    pub(super) fn round_ends(&self, woken: Instant, applied: usize) {
-        let took = woken.elapsed();
+    pub(super) fn round_ends(&self, woken: Woken, applied: usize) {
+        let took = woken.at.elapsed();
+        let worked = thread_cpu().saturating_sub(woken.cpu);
         self.metrics.core.round.observe(took.as_secs_f64());
+        self.metrics.core.round_cpu.observe(worked.as_secs_f64());
         if applied > 0 && took > self.alarms.slow_apply {
             self.metrics.server.slow_applies.inc();
-            warn!(?took, entries = applied, "applying took long");
+            warn!(?took, ?worked, entries = applied, "applying took long");
         }
     }
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import elections, fence, parts
+from . import elections, fence, parts, size
 from .cluster import Cluster
 from .load import Load
 from .run import run
@@ -21,7 +21,9 @@ PARTS = {
     "start": ("Starting", parts.start),
     "elections": ("Elections and locks", elections.elections),
     "run": ("Commands under a lease", run),
-    "growth": ("Growing", parts.growth),
+    "growth": ("Growing", size.growth),
+    "backup": ("Backing up", size.backup),
+    "joining": ("Joining", size.joining),
     "fence": ("Fencing proxy", fence.fence),
 }
 
@@ -40,14 +42,15 @@ class Bench:
         self.relays = 20 if quick else 200
         self.handovers = 1 if quick else 5
         self.starts = 2 if quick else 5
+        self.windows = 1 if quick else 5
         self.many_keys = 100_000 if quick else 1_000_000
         self.many_leases = 10_000 if quick else 100_000
 
     def binary(self, kind):
         return self.tenure if kind == "tenure" else self.etcd
 
-    def cluster(self, kind, size, flags=()):
-        return Cluster(kind, self.binary(kind), size, self.root, flags)
+    def cluster(self, kind, size, flags=(), begin=True):
+        return Cluster(kind, self.binary(kind), size, self.root, flags, begin)
 
     def say(self, what):
         print(f"bench: {what}", file=sys.stderr, flush=True)

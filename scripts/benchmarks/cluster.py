@@ -1,6 +1,7 @@
 """Clusters of either kind on loopback, with real files and default flags."""
 
 import http.client
+import itertools
 import json
 import os
 import shutil
@@ -41,11 +42,14 @@ class Member:
 class Cluster:
     """`kind` is tenure or etcd; both take the same flags."""
 
-    def __init__(self, kind, binary, size, root, flags=()):
+    made = itertools.count()
+
+    def __init__(self, kind, binary, size, root, flags=(), begin=True):
         self.kind = kind
         self.flags = list(flags)
+        self.begin = begin
         self.command = [binary, "serve"] if kind == "tenure" else [binary]
-        self.root = Path(root) / f"{kind}-{size}"
+        self.root = Path(root) / f"{kind}-{size}-{next(Cluster.made)}"
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(parents=True)
         ports = free_ports(2 * size)
@@ -55,9 +59,10 @@ class Cluster:
         ]
 
     def __enter__(self):
-        for member in self.members:
-            self.start(member)
-        self.wait_healthy()
+        if self.begin:
+            for member in self.members:
+                self.start(member)
+            self.wait_healthy()
         return self
 
     def __exit__(self, *_):
@@ -65,8 +70,10 @@ class Cluster:
             self.kill(member)
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def start(self, member):
-        everybody = ",".join(f"{m.name}={m.peer_url}" for m in self.members)
+    def everybody(self):
+        return ",".join(f"{m.name}={m.peer_url}" for m in self.members)
+
+    def start(self, member, more=()):
         log = open(self.root / f"{member.name}.log", "ab")
         member.process = subprocess.Popen(
             self.command
@@ -75,8 +82,9 @@ class Cluster:
             + ["--advertise-client-urls", member.client_url]
             + ["--listen-peer-urls", member.peer_url]
             + ["--initial-advertise-peer-urls", member.peer_url]
-            + ["--initial-cluster", everybody]
-            + self.flags,
+            + ["--initial-cluster", self.everybody()]
+            + self.flags
+            + list(more),
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,

@@ -6,9 +6,7 @@ import shutil
 import signal
 import statistics
 import subprocess
-import threading
 import time
-import urllib.request
 
 from .cluster import Cluster
 
@@ -285,112 +283,6 @@ def start(bench):
     return [
         Row("start of a fresh node until /health is true", f"{etcd_ms:.0f} ms", f"{ms:.0f} ms", f"{etcd_ms / ms:.1f} ×", "≤ 100 ms"),
         Row("idle RSS", f"{etcd_mb:.0f} MB", f"{mb:.0f} MB", f"{etcd_mb / mb:.1f} ×", "≤ 15 MB"),
-    ]
-
-
-class Compacting:
-    """Compacts up to the present once a second, as long as it is entered."""
-
-    def __init__(self, bench, cluster):
-        self.bench, self.cluster = bench, cluster
-        self.done = threading.Event()
-        self.thread = threading.Thread(target=self.run, daemon=True)
-
-    def __enter__(self):
-        self.thread.start()
-
-    def __exit__(self, *_):
-        self.done.set()
-        self.thread.join()
-
-    def run(self):
-        while not self.done.wait(1):
-            try:
-                status = self.bench.load.status(self.cluster)[-1]
-                revision = status.get("Status", status)["header"]["revision"]
-                endpoint = self.cluster.members[-1].endpoint
-                words = [self.bench.etcdctl, "--endpoints", endpoint, "compaction", str(revision)]
-                subprocess.run(words, env={"ETCDCTL_API": "3"}, capture_output=True, timeout=5, check=False)
-            except (ValueError, KeyError, subprocess.TimeoutExpired):
-                continue
-
-
-def metrics(member):
-    """Every series of a member's /metrics."""
-    with urllib.request.urlopen(f"http://{member.endpoint}/metrics", timeout=10) as page:
-        lines = page.read().decode().splitlines()
-    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if line and line[0] != "#"}
-
-
-class Rounds:
-    """How long the rounds of the core loops took from now on, over all members."""
-
-    def __init__(self, cluster):
-        self.cluster = cluster
-        self.before = self.read()
-
-    def read(self):
-        found = {}
-        for member in self.cluster.members:
-            for series, value in metrics(member).items():
-                if series.startswith("tenure_core_round_seconds_bucket"):
-                    bound = float(re.search(r'le="([^"]+)"', series)[1])
-                    found[bound] = found.get(bound, 0) + value
-        return found
-
-    def show(self):
-        counts = {bound: value - self.before[bound] for bound, value in self.read().items()}
-        total = counts[float("inf")]
-        # The bucket next to 10 ms.
-        limit = min((bound for bound in counts if bound >= 0.01), default=float("inf"))
-        longest = min(bound for bound, value in counts.items() if value == total)
-        return f"{total - counts[limit]:.0f} of {total:,.0f} rounds over {limit * 1000:.0f} ms; none over {longest * 1000:.0f} ms"
-
-
-def expire_all(bench, cluster, count, within):
-    """Waits until so many leases have run out, counted by whoever led."""
-    began = time.monotonic()
-    while time.monotonic() - began < within:
-        expired = sum(metrics(m).get("etcd_debugging_server_lease_expired_total", 0) for m in cluster.members)
-        if expired >= count:
-            return
-        time.sleep(0.5)
-    bench.say("not all leases ran out in time")
-
-
-def growth(bench):
-    """A put with a million keys stored and with 100,000 leases, against the empty store; restart."""
-    keys, leases = bench.many_keys, bench.many_leases
-    # Enough clients that the rate is kept even when some of them wait: with few, one slow put delays
-    # the start of the next ones and is counted many times.
-    probe = ["put", "--clients", "64", "--rate", "2000", "--duration", f"{2 * bench.seconds}s", "--key-prefix", "probe/"]
-    # A snapshot every few seconds, where by default there would be none in so short a time.
-    with bench.cluster("tenure", 3, ["--snapshot-count", "10000"]) as cluster, Compacting(bench, cluster):
-        bench.say("growth: empty")
-        empty = bench.load.run(cluster, probe)["latency_ms"]
-        bench.say(f"growth: {keys} keys")
-        bench.load.run(cluster, ["put", "--clients", "256", "--total", str(keys), "--key-space", str(keys), "--sequential", "--warm-up", "0s"])
-        rounds = Rounds(cluster)
-        full = bench.load.run(cluster, probe)["latency_ms"]
-        bench.say(f"growth: {leases} leases")
-        bench.load.run(cluster, ["lease-grant", "--clients", "256", "--total", str(leases), "--ttl", "60s", "--leave", "--warm-up", "0s"])
-        leased = bench.load.run(cluster, probe)["latency_ms"]
-        expire_all(bench, cluster, leases, within=120)
-        rounds = rounds.show()
-        member = cluster.members[0]
-        cluster.kill(member)
-        began = time.monotonic()
-        cluster.start(member)
-        cluster.wait_healthy([member], within=60)
-        restarted = time.monotonic() - began
-    show = lambda r: f"p50 {r['p50']:.2f} ms, p99.9 {r['p99.9']:.2f} ms"
-    times = lambda r: f"p50 {r['p50'] / empty['p50']:.2f} ×, p99.9 {r['p99.9'] / empty['p99.9']:.2f} ×"
-    return [
-        Row("put at 2000/s, empty store", "", show(empty), "", ""),
-        Row(f"put at 2000/s, {keys:,} keys stored, snapshots and compaction running", "", show(full), times(full), "within 1.3 ×"),
-        Row(f"put at 2000/s, {leases:,} leases as well", "", show(leased), times(leased), "within 1.3 ×"),
-        Row(f"the core loops meanwhile, {leases:,} leases running out together too", "", rounds, "", "none over 10 ms"),
-        Row(f"kill -9 and restart with {keys:,} keys until /health is true", "", f"{restarted:.2f} s", "", "≤ 3 s"),
     ]
 
 

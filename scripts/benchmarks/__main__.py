@@ -45,6 +45,7 @@ class Bench:
         self.windows = 1 if quick else 5
         self.many_keys = 100_000 if quick else 1_000_000
         self.many_leases = 10_000 if quick else 100_000
+        self.many_sessions = 1_000 if quick else 10_000
 
     def binary(self, kind):
         return self.tenure if kind == "tenure" else self.etcd

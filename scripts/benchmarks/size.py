@@ -21,8 +21,8 @@ from .parts import Row, median
 # Enough clients that the rate is kept even when some of them wait: with few, one slow put delays the start
 # of the next ones and is counted many times.
 STEADY = ["put", "--clients", "64", "--rate", "2000", "--key-prefix", "probe/"]
-# A snapshot every few seconds, where by default there would be none in so short a time.
-OFTEN = ["--snapshot-count", "10000"]
+# A snapshot every few seconds, where by default there would be none in so short a time; and CPU time of the core loop.
+OFTEN = ["--snapshot-count", "10000", "--metrics", "extensive"]
 NAP_SECONDS = 0.001
 # What takes longer has failed.
 PATIENCE_SECONDS = 120

@@ -61,7 +61,7 @@ impl Proposals {
     pub(crate) fn change_refused(&mut self, instead: Bytes) {
         if let Some(first) = self.queue.front_mut() {
             self.queued_bytes = self.queued_bytes - first.bytes.len() + instead.len();
-            *first = Sealed { bytes: instead, is_change: false, is_urgent: true, commands: 1 };
+            *first = Sealed { bytes: instead, is_change: false, commands: 1 };
         }
     }
 
@@ -79,8 +79,7 @@ impl Proposals {
         }
         let since = *self.queued_since.get_or_insert(now);
         let waiting = self.queue.iter().map(|batch| batch.commands).sum();
-        let urgent = self.queue.iter().any(|batch| batch.is_urgent);
-        let complete = urgent || self.gather.is_complete(waiting, since, now);
+        let complete = self.gather.is_complete(waiting, since, now);
         if !self.may_propose(now) || (self.in_flight.is_empty() && !complete) {
             return false;
         }
@@ -115,9 +114,9 @@ impl Proposals {
         }
     }
 
-    pub(crate) fn applied(&mut self, index: LogIndex) {
-        while self.in_flight.front().is_some_and(|(at, _)| *at <= index) {
-            self.in_flight.pop_front();
+    pub(crate) fn applied(&mut self, now: Moment, index: LogIndex) {
+        while let Some((_, since)) = self.in_flight.pop_front_if(|(at, _)| *at <= index) {
+            self.gather.came_back(now.since(since));
         }
     }
 
@@ -131,7 +130,7 @@ impl Proposals {
             return None;
         }
         match self.in_flight.back() {
-            None => self.queued_since.map(Gather::ends_at),
+            None => self.queued_since.map(|since| self.gather.ends_at(since)),
             Some((_, since)) => Some(*since + PIPELINE_AFTER),
         }
     }

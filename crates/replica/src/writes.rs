@@ -4,7 +4,7 @@
 //! time while the cluster is fast, so that everything that arrives meanwhile forms the next: that is
 //! where the throughput comes from; for the same reason a batch waits a moment for the company it
 //! usually has ([`Gather`]). When an answer takes longer (a slow disk or link), more follow
-//! without waiting. A sent batch is kept until it is applied, and sent again when the raft leader
+//! without waiting; and so does what somebody's turn may depend on, which gets its company at the raft leader. A sent batch is kept until it is applied, and sent again when the raft leader
 //! changes; [`State::admits`](crate::state::State::admits) sees to it that it is applied once.
 
 use std::{collections::VecDeque, time::Duration};
@@ -70,7 +70,7 @@ struct Open {
     since: Moment,
     /// Nothing may be added to it: it carries a change of the members.
     is_change: bool,
-    /// It does not wait for company: somebody's turn may depend on it.
+    /// It does not wait here, for company or for another batch: somebody's turn may depend on it.
     is_urgent: bool,
 }
 
@@ -144,7 +144,6 @@ struct Sent {
     front: Option<Front>,
     sent_at: Moment,
     is_change: bool,
-    is_urgent: bool,
 }
 
 /// The first commands of a batch: they may be younger than the rest by nearly as long as a request may
@@ -164,8 +163,6 @@ pub(crate) struct Sealed {
     pub(crate) bytes: Bytes,
     /// It carries a change of the members that concerns raft.
     pub(crate) is_change: bool,
-    /// It does not wait for company.
-    pub(crate) is_urgent: bool,
     /// How many commands it holds.
     pub(crate) commands: usize,
 }
@@ -196,16 +193,18 @@ impl Writes {
         }
     }
 
-    /// The next batch to send, if one may go. The sessions' commands are in front; others fill it up.
+    /// The next batch to send, if one may go. The sessions' commands are in front; others fill it up, unless it is
+    /// not their time yet.
     pub(crate) fn next_batch(&mut self, now: Moment) -> Option<Sealed> {
-        if !self.may_send(now) {
+        let is_time = self.is_time(now);
+        if !is_time && !self.is_urgent() {
             return None;
         }
         let mut front = None;
         let open = match self.session.pop() {
             None => self.ordinary.pop()?,
             Some(mut open) => {
-                let room = self.sent_commands() < SENT_COMMANDS_MAX && !open.is_full();
+                let room = is_time && self.sent_commands() < SENT_COMMANDS_MAX && !open.is_full();
                 if let Some(more) = room.then(|| self.ordinary.pop()).flatten() {
                     front = Some(Front {
                         commands: open.waiters.len(),
@@ -230,20 +229,25 @@ impl Writes {
             front,
             sent_at: now,
             is_change: open.is_change,
-            is_urgent: open.is_urgent,
         });
-        let (is_change, is_urgent) = (open.is_change, open.is_urgent);
-        Some(Sealed { bytes, is_change, is_urgent, commands })
+        Some(Sealed { bytes, is_change: open.is_change, commands })
     }
 
-    fn may_send(&self, now: Moment) -> bool {
+    /// Whether it is time for what waits, whatever that is.
+    fn is_time(&self, now: Moment) -> bool {
         let Some(since) = self.waiting_since() else { return false };
-        let Some(last) = self.sent.back() else {
-            let count = self.session.commands + self.ordinary.commands;
-            let urgent = self.session.first().is_some_and(|open| open.is_urgent);
-            return urgent || self.gather.is_complete(count, since, now);
-        };
-        self.may_follow() && now.since(last.sent_at) >= PIPELINE_AFTER
+        match self.sent.back() {
+            None => {
+                let count = self.session.commands + self.ordinary.commands;
+                self.gather.is_complete(count, since, now)
+            }
+            Some(last) => self.may_follow() && now.since(last.sent_at) >= PIPELINE_AFTER,
+        }
+    }
+
+    /// Whether something waits that does not wait for its time.
+    fn is_urgent(&self) -> bool {
+        self.session.first().is_some_and(|open| open.is_urgent) && self.sent.len() < SENT_MAX
     }
 
     /// Whether there is room for one more batch beside those under way.
@@ -275,7 +279,6 @@ impl Writes {
         let sealed = |sent: &Sent| Sealed {
             bytes: sent.bytes.clone(),
             is_change: sent.is_change,
-            is_urgent: sent.is_urgent,
             commands: sent.waiters.len(),
         };
         self.sent.iter().map(sealed).collect()
@@ -287,11 +290,18 @@ impl Writes {
     }
 
     /// A batch of this member was applied: who waits for its outcomes, in order, and since when.
-    pub(crate) fn applied(&mut self, boot: u64, sequence: u64) -> Option<(Vec<Waiter>, Moment)> {
+    pub(crate) fn applied(
+        &mut self,
+        now: Moment,
+        boot: u64,
+        sequence: u64,
+    ) -> Option<(Vec<Waiter>, Moment)> {
         if boot != self.boot || self.sent.front().map(|sent| sent.sequence) != Some(sequence) {
             return None;
         }
-        self.sent.pop_front().map(|sent| (sent.waiters, sent.since))
+        let sent = self.sent.pop_front()?;
+        self.gather.came_back(now.since(sent.sent_at));
+        Some((sent.waiters, sent.since))
     }
 
     /// A snapshot holds this member's batches up to `sequence`: they were applied, but their
@@ -344,7 +354,7 @@ impl Writes {
     pub(crate) fn next_send(&self) -> Option<Moment> {
         let since = self.waiting_since()?;
         match self.sent.back() {
-            None => Some(Gather::ends_at(since)),
+            None => Some(self.gather.ends_at(since)),
             Some(last) => self.may_follow().then(|| last.sent_at + PIPELINE_AFTER),
         }
     }

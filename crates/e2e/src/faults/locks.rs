@@ -221,7 +221,7 @@ pub(super) const FAULTS: &[Fault] = &[
                 (SESSIONS, &["readers_share_permits_are_counted_and_several_are_taken_at_once"]),
                 (
                     "replica/tests/queue_exhaustive.rs",
-                    &["shared_holds_permits_and_several_at_once"],
+                    &["shared_holds_and_several_at_once", "permits"],
                 ),
             ],
             says: "they are there, over etcd's API and in `tenure.v1`",
@@ -314,10 +314,10 @@ pub(super) const FAULTS: &[Fault] = &[
                     &["requests_in_a_minority_are_answered_soon_after_it_is_cut_off"],
                 ),
                 (ONE_LINE, &["a_call_that_wants_a_raft_leader_does_not_wait_without_one"]),
+                (RECIPES_CLUSTER, &["nobody_waits_for_members_that_do_not_come_back"]),
             ],
-            says: "it is told that nobody is there, or that there is no majority; that waiting in \
-                   line and giving up a hold end with the session when nobody comes back is \
-                   written, and not tested",
+            says: "it is told that nobody is there, or that there is no majority; waiting in line \
+                   and giving up a hold end with the session when nobody comes back",
         },
     },
 ];

@@ -118,8 +118,9 @@ impl Town {
     /// In every office so many more leave, one after the other.
     async fn serve(&self, more: usize) {
         let goals = self.offices.iter().map(|office| {
+            let goal = office.served.load(Ordering::Relaxed) + more;
             office.leave.add_permits(more);
-            office.served.load(Ordering::Relaxed) + more
+            goal
         });
         for (office, goal) in self.offices.iter().zip(goals.collect::<Vec<_>>()) {
             eventually_within(PATIENCE, &format!("{goal} led {}", office.name), async || {

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use tenure::api::wire::tenure::v1 as pb;
 use tenure::{
-    AcquireError, Doubt, Election, Engine, Lock, Loss, Session, SessionOptions, SessionState, Sight,
+    AcquireError, Doubt, Election, Engine, Lock, Loss, ReleaseError, Session, SessionOptions,
+    SessionState, Sight,
 };
 use tenure_e2e::session::lines;
-use tenure_e2e::{Cluster, eventually, recipes::bounded};
+use tenure_e2e::{Caller, Cluster, Member, eventually, recipes::bounded};
 
 const TTL: Duration = Duration::from_secs(4);
 
@@ -292,6 +293,33 @@ async fn holders_stop_when_there_is_no_majority() {
     }
     cluster.members[0].resume();
     cluster.members[1].resume();
+}
+
+/// By whichever means: whoever waits, and whoever gives up what it holds, is told when its session must be over.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_members_that_do_not_come_back() {
+    let mut cluster = Cluster::start(3).await;
+    let looker = Caller::new(cluster.client());
+    let mut parties = Vec::new();
+    for engine in engines(&cluster) {
+        let name = format!("lock-{}", engine.name());
+        let lock = async || {
+            let session = Session::open(&engine, TTL).await.unwrap();
+            Lock::new(&session, name.clone()).unwrap()
+        };
+        let hold = lock().await.lock().await.unwrap();
+        let next = lock().await;
+        let waiting = tokio::spawn(async move { next.lock().await });
+        looker.in_line(&name, 2).await;
+        parties.push((hold, waiting));
+    }
+    cluster.members.iter_mut().for_each(Member::kill);
+    for (hold, waiting) in parties {
+        let gives_up = bounded("the holder is told", hold.release()).await;
+        assert!(matches!(gives_up, Err(ReleaseError::SessionOver { .. })), "{gives_up:?}");
+        let waited = bounded("the waiter is told", waiting).await.unwrap();
+        assert!(matches!(waited, Err(AcquireError::SessionOver { .. })), "{waited:?}");
+    }
 }
 
 async fn in_line(session: &Session, count: usize) {

@@ -34,7 +34,7 @@ impl Command {
         }
     }
 
-    /// Whether it does not wait for company: somebody's turn may depend on it. A renewal does: there are
+    /// Whether its member does not let it wait: somebody's turn may depend on it. A renewal waits: there are
     /// many of them, and none is in a hurry.
     pub(crate) fn is_urgent(&self) -> bool {
         self.lane() == Lane::Session && !matches!(self, Command::LeaseRenew(_))

@@ -34,7 +34,7 @@ impl Replica {
         }
         self.effects.applied += entries.len();
         self.raft.applied(last.0);
-        self.proposals.applied(last.0);
+        self.proposals.applied(now, last.0);
         self.follow(now, traces);
         bytes
     }
@@ -76,7 +76,7 @@ impl Replica {
             return;
         }
         let ours = batch.origin == self.config.me;
-        let waiters = ours.then(|| self.writes.applied(batch.boot, batch.sequence)).flatten();
+        let waiters = ours.then(|| self.writes.applied(now, batch.boot, batch.sequence)).flatten();
         let (waiters, since) = waiters.unwrap_or((vec![], now));
         let mut waiters = waiters.into_iter();
         for command in &batch.commands {

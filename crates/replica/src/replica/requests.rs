@@ -120,8 +120,7 @@ impl Replica {
         match Batch::from_bytes(&bytes) {
             Ok(batch) if batch.origin == from && !batch.is_mixed() => {
                 let (is_change, commands) = (batch.change().is_some(), batch.commands.len());
-                let is_urgent = batch.commands.iter().any(Command::is_urgent);
-                self.proposals.push(Sealed { bytes, is_change, is_urgent, commands });
+                self.proposals.push(Sealed { bytes, is_change, commands });
             }
             _ => {}
         }

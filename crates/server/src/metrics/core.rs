@@ -6,12 +6,13 @@ use prometheus::{Counter, Histogram, IntCounter, IntGauge};
 use tenure_replica::Status;
 
 use super::make::{Buckets, Maker};
+use crate::config::MetricsDetail;
 
 pub(crate) struct CoreMetrics {
     /// From when the loop has something to do until it waits again.
     pub(crate) round: Histogram,
-    /// How much of that its thread was on a core.
-    pub(crate) round_cpu: Histogram,
+    /// How much of that its thread was on a core. To ask is a system call, so only if somebody wants to know.
+    pub(crate) round_cpu: Option<Histogram>,
     pub(crate) round_inputs: Histogram,
     vacant: Counter,
     pub(crate) pauses: IntCounter,
@@ -23,18 +24,20 @@ pub(crate) struct CoreMetrics {
 }
 
 impl CoreMetrics {
-    pub(super) fn new(make: &Maker<'_>) -> CoreMetrics {
+    pub(super) fn new(make: &Maker<'_>, detail: MetricsDetail) -> CoreMetrics {
         CoreMetrics {
             round: make.histogram(
                 "tenure_core_round_seconds",
                 "How long the core loop worked before it waited again. Nothing else is decided meanwhile.",
                 Buckets { first: 0.000_01, count: 18 },
             ),
-            round_cpu: make.histogram(
-                "tenure_core_round_cpu_seconds",
-                "How much of a round the core loop's thread was on a core. The rest the machine gave to others.",
-                Buckets { first: 0.000_01, count: 18 },
-            ),
+            round_cpu: (detail == MetricsDetail::Extensive).then(|| {
+                make.histogram(
+                    "tenure_core_round_cpu_seconds",
+                    "How much of a round the core loop's thread was on a core. The rest the machine gave to others.",
+                    Buckets { first: 0.000_01, count: 18 },
+                )
+            }),
             round_inputs: make.histogram(
                 "tenure_core_round_inputs",
                 "How many inputs the core loop took in one round.",

@@ -65,7 +65,7 @@ impl Metrics {
         let registry = Registry::new();
         let make = Maker::new(&registry);
         Metrics {
-            core: CoreMetrics::new(&make),
+            core: CoreMetrics::new(&make, config.metrics),
             disk: DiskMetrics::new(&make),
             health: HealthMetrics::new(&make),
             lease: LeaseMetrics::new(&make),

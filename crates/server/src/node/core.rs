@@ -13,16 +13,14 @@ use tenure_replica::{
     Replica, State, Status,
 };
 use tenure_replica::{queue::listeners::LineInput, watch::WatchInput};
-use tokio::{
-    sync::{mpsc, oneshot, watch},
-    time::Sleep,
-};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
 use super::{
+    bell::Bell,
     door::{Door, Submission},
     files,
-    meter::{Alarms, Meter, Woken},
+    meter::{Alarms, Meter},
     notices,
     outlets::Outlets,
     peers::Peers,
@@ -176,17 +174,16 @@ impl Core {
         let mut submissions = Vec::new();
         let mut peers = Vec::new();
         let mut events = Vec::new();
-        let sleep = tokio::time::sleep(Duration::ZERO);
-        tokio::pin!(sleep);
+        let mut bell = Bell::new();
         self.follow_members(Moment::ZERO);
-        let mut woken = Woken::now();
+        let mut woken = self.meter.woken();
         loop {
             let now = self.now();
             self.meter.round_begins(now, inputs.len(), self.me, self.status.borrow().voters < 2);
             let effects = self.replica.handle(now, inputs.drain(..));
             let (applied, wake_at) = (effects.applied, effects.wake_at);
             self.carry_out(now, effects)?;
-            self.set_alarm(sleep.as_mut(), wake_at, now);
+            self.set_bell(&mut bell, wake_at, now);
             self.meter.round_ends(woken, applied);
             tokio::select! {
                 biased;
@@ -198,9 +195,9 @@ impl Core {
                 // Without peers the channel is closed, and a closed channel is always ready.
                 _ = self.peers.recv_many(&mut peers, ROUND_INPUTS_MAX), if self.transport.is_some() => {}
                 _ = self.events.recv_many(&mut events, ROUND_INPUTS_MAX) => {}
-                () = &mut sleep => inputs.push(Input::Wake),
+                () = bell.rings() => inputs.push(Input::Wake),
             }
-            woken = Woken::now();
+            woken = self.meter.woken();
             // What else is there joins this round.
             drain(&mut self.submissions, &mut submissions);
             drain(&mut self.peers, &mut peers);
@@ -218,13 +215,10 @@ impl Core {
     }
 
     /// Not later than the replica asks for, nor than the status is due.
-    fn set_alarm(&self, sleep: std::pin::Pin<&mut Sleep>, at: Moment, now: Moment) {
+    fn set_bell(&self, bell: &mut Bell, at: Moment, now: Moment) {
         let due = self.status_is_behind.then_some(self.status_at + STATUS_AGE_MAX);
         let at = due.map_or(at, |due| due.min(at));
-        let deadline = tokio::time::Instant::from_std(self.clock + at.max(now).since_start());
-        if sleep.deadline() != deadline {
-            sleep.reset(deadline);
-        }
+        bell.set(self.clock + at.max(now).since_start());
     }
 
     fn take_submission(&mut self, submission: Submission) -> Option<Input> {

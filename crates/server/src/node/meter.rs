@@ -21,22 +21,11 @@ pub struct Alarms {
     pub slow_apply: Duration,
 }
 
-/// When a round began: by the clock, and by what its thread had used of a core.
+/// When a round began: by the clock, and by what its thread had used of a core if that is measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Woken {
     at: Instant,
-    cpu: Duration,
-}
-
-impl Woken {
-    pub(super) fn now() -> Woken {
-        Woken { at: Instant::now(), cpu: thread_cpu() }
-    }
-}
-
-fn thread_cpu() -> Duration {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+    cpu: Option<Duration>,
 }
 
 /// The loop's own notebook; nobody else writes here.
@@ -74,15 +63,24 @@ impl Meter {
         self.metrics.core.round_inputs.observe(inputs as f64);
     }
 
+    /// The loop has something to do.
+    pub(super) fn woken(&self) -> Woken {
+        Woken {
+            at: Instant::now(),
+            cpu: self.metrics.core.round_cpu.as_ref().map(|_| thread_cpu()),
+        }
+    }
+
     /// A round ends that began at `woken`.
     pub(super) fn round_ends(&self, woken: Woken, applied: usize) {
         let took = woken.at.elapsed();
-        let worked = thread_cpu().saturating_sub(woken.cpu);
         self.metrics.core.round.observe(took.as_secs_f64());
-        self.metrics.core.round_cpu.observe(worked.as_secs_f64());
+        if let (Some(metric), Some(before)) = (&self.metrics.core.round_cpu, woken.cpu) {
+            metric.observe(thread_cpu().saturating_sub(before).as_secs_f64());
+        }
         if applied > 0 && took > self.alarms.slow_apply {
             self.metrics.server.slow_applies.inc();
-            warn!(?took, ?worked, entries = applied, "applying took long");
+            warn!(?took, entries = applied, "applying took long");
         }
     }
 
@@ -143,4 +141,9 @@ impl Meter {
             self.heartbeats.clear();
         }
     }
+}
+
+fn thread_cpu() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
 }

@@ -1,6 +1,7 @@
 //! The node: a replica with a disk, a network and a clock. It carries inputs to the replica and
 //! effects away from it, and decides nothing.
 
+mod bell;
 mod core;
 mod door;
 pub(crate) mod files;

@@ -28,7 +28,10 @@ fn takes_over_within(name: &str, span: Range<Duration>) {
 
 #[test]
 fn who_hears_of_the_end_takes_over_within_milliseconds() {
-    takes_over_within("raft-crash", ms(0)..ms(20));
+    // The first to ask may lack an entry that the other has; then that one asks, 30 ms after it has heard.
+    takes_over_within("raft-crash", ms(0)..ms(50));
+    let quick = play("raft-crash").filter(|(_, outcome)| vacancy(outcome) < ms(20)).count();
+    assert!(quick >= 15, "only {quick} of 20 were quick");
 }
 
 #[test]

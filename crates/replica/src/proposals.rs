@@ -16,6 +16,8 @@ const IN_FLIGHT_MAX: usize = 64;
 const PIPELINE_AFTER: Duration = Duration::from_millis(2);
 /// An entry takes no more batches once it has so many bytes.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// An entry takes no more batches once it has so many commands: it is applied in one go.
+const ENTRY_COMMANDS_MAX: usize = 2048;
 /// Bytes of batches that may wait; more are dropped, and sent again by their members.
 const QUEUED_BYTES_MAX: usize = 256 << 20;
 
@@ -83,10 +85,11 @@ impl Proposals {
         if !self.may_propose(now) || (self.in_flight.is_empty() && !complete) {
             return false;
         }
-        let mut bytes = 0;
+        let (mut bytes, mut commands) = (0, 0);
         let fits = |batch: &&Sealed| {
             bytes += batch.bytes.len();
-            bytes <= ENTRY_BYTES_MAX && !batch.is_change
+            commands += batch.commands;
+            bytes <= ENTRY_BYTES_MAX && commands <= ENTRY_COMMANDS_MAX && !batch.is_change
         };
         let count = self.queue.iter().take_while(fits).count().max(1);
         let batches: Vec<Bytes> =

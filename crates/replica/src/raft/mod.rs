@@ -99,8 +99,8 @@ struct Waiting {
 const APPEND_BYTES_MAX: u64 = 1 << 20;
 /// Append messages on their way to one follower before it must answer.
 const APPENDS_IN_FLIGHT_MAX: usize = 256;
-/// Committed entries handed out in one round.
-const COMMITTED_BYTES_MAX: u64 = 1 << 20;
+/// Committed entries handed out in one round, or one that is larger. They are applied in one go.
+const COMMITTED_BYTES_MAX: u64 = 64 << 10;
 /// Proposed but not yet committed bytes at the raft leader.
 const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
 

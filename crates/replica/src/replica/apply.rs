@@ -11,32 +11,34 @@ use crate::{
 };
 
 impl Replica {
-    /// Applies entries in order; answers how many bytes they were.
+    /// Applies entries in order; answers how many commands there were in them.
     pub(super) fn apply(&mut self, now: Moment, entries: Vec<Entry>) -> usize {
         let Some(last) = entries.last().map(|entry| (entry.index, entry.term)) else { return 0 };
-        let mut bytes = 0;
+        let mut commands = 0;
         let mut traces = Traces::default();
         for entry in &entries {
             if entry.term == self.raft.term() {
                 self.leases_are_renewable(now);
             }
-            bytes += entry.data.len();
             self.upkeep.applied(entry);
             let applied = self.apply_entry(now, entry, &mut traces);
             self.applied = (entry.index, entry.term);
             if let Some(index) = traces.audited_at.take() {
                 self.begin_audit(index);
             }
-            if let Err(fatal) = applied {
-                self.effects.fatal = Some(fatal);
-                return bytes;
+            match applied {
+                Ok(count) => commands += count,
+                Err(fatal) => {
+                    self.effects.fatal = Some(fatal);
+                    return commands;
+                }
             }
         }
         self.effects.applied += entries.len();
         self.raft.applied(last.0);
         self.proposals.applied(now, last.0);
         self.follow(now, traces);
-        bytes
+        commands
     }
 
     fn apply_entry(
@@ -44,23 +46,22 @@ impl Replica {
         now: Moment,
         entry: &Entry,
         traces: &mut Traces,
-    ) -> Result<(), Fatal> {
+    ) -> Result<usize, Fatal> {
         if entry.data.is_empty() {
             // A new raft leader's first entry, or the end of a change of the members.
-            return match entry.kind {
-                EntryKind::Commands => Ok(()),
-                EntryKind::Membership => {
-                    self.finish_change();
-                    Ok(())
-                }
-            };
+            if entry.kind == EntryKind::Membership {
+                self.finish_change();
+            }
+            return Ok(0);
         }
         let unreadable = |cause| Fatal::UnreadableEntry { index: entry.index, cause };
         let (ms, batches) = decode_entry(&entry.data).map_err(unreadable)?;
+        let mut commands = 0;
         for batch in batches {
+            commands += batch.commands.len();
             self.apply_batch((now, ms), entry, batch, traces);
         }
-        Ok(())
+        Ok(commands)
     }
 
     fn apply_batch(

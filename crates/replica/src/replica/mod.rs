@@ -97,8 +97,9 @@ pub struct Replica {
 
 /// A call so much later than was asked for means that the process did not run.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// Bytes of committed entries applied in one call; the rest follows in the next.
-const APPLY_BYTES_MAX: usize = 4 << 20;
+/// Commands applied in one call, or a few more; the rest follows in the next. A member that has much to catch up with still hears
+/// everybody.
+const APPLY_COMMANDS_MAX: usize = 1024;
 
 impl Replica {
     /// A member as it comes up.
@@ -156,9 +157,9 @@ impl Replica {
         }
         self.pass_time(now, slept);
         let mut more = self.pump(now);
-        if let Some(message) = self.told_to_lead.take() {
+        if !more && let Some(message) = self.told_to_lead.take() {
             self.raft.step(message);
-            more |= self.pump(now);
+            more = self.pump(now);
         }
         self.answer_reads(now);
         more |= self.watchers.catch_up(now, &self.state.store);
@@ -239,7 +240,7 @@ impl Replica {
 
     /// Lets raft run until it rests, or until enough was applied for one call. True if there is more.
     fn pump(&mut self, now: Moment) -> bool {
-        let mut applied_bytes = 0;
+        let mut applied = 0;
         loop {
             self.follow_leader_changes(now);
             self.send_batches(now);
@@ -259,11 +260,11 @@ impl Replica {
             for (context, index) in progress.reads {
                 self.reads.confirm(&context, index);
             }
-            applied_bytes += self.apply(now, progress.committed);
+            applied += self.apply(now, progress.committed);
             if self.effects.fatal.is_some() {
                 return false;
             }
-            if applied_bytes > APPLY_BYTES_MAX {
+            if applied > APPLY_COMMANDS_MAX {
                 return true;
             }
         }

@@ -4,7 +4,8 @@
 //! time while the cluster is fast, so that everything that arrives meanwhile forms the next: that is
 //! where the throughput comes from; for the same reason a batch waits a moment for the company it
 //! usually has ([`Gather`]). When an answer takes longer (a slow disk or link), more follow
-//! without waiting; and so does what somebody's turn may depend on, which gets its company at the raft leader. A sent batch is kept until it is applied, and sent again when the raft leader
+//! without waiting. So does, *early*, what somebody's turn may depend on: it gets its company at the raft
+//! leader. A sent batch is kept until it is applied, and sent again when the raft leader
 //! changes; [`State::admits`](crate::state::State::admits) sees to it that it is applied once.
 
 use std::{collections::VecDeque, time::Duration};
@@ -144,6 +145,8 @@ struct Sent {
     front: Option<Front>,
     sent_at: Moment,
     is_change: bool,
+    /// It went before its time, and others need not wait for it.
+    is_early: bool,
 }
 
 /// The first commands of a batch: they may be younger than the rest by nearly as long as a request may
@@ -218,7 +221,9 @@ impl Writes {
             }
         };
         self.last_sequence += 1;
-        self.gather.went(open.waiters.len());
+        if is_time {
+            self.gather.went(open.waiters.len());
+        }
         let bytes = self.seal(self.last_sequence, open.waiters.len(), &open.commands);
         let commands = open.waiters.len();
         self.sent.push_back(Sent {
@@ -229,6 +234,7 @@ impl Writes {
             front,
             sent_at: now,
             is_change: open.is_change,
+            is_early: !is_time,
         });
         Some(Sealed { bytes, is_change: open.is_change, commands })
     }
@@ -236,13 +242,17 @@ impl Writes {
     /// Whether it is time for what waits, whatever that is.
     fn is_time(&self, now: Moment) -> bool {
         let Some(since) = self.waiting_since() else { return false };
-        match self.sent.back() {
-            None => {
-                let count = self.session.commands + self.ordinary.commands;
-                self.gather.is_complete(count, since, now)
-            }
-            Some(last) => self.may_follow() && now.since(last.sent_at) >= PIPELINE_AFTER,
-        }
+        let count = self.session.commands + self.ordinary.commands;
+        let may_go = match self.last_timely() {
+            None => self.gather.is_complete(count, since, now),
+            Some(last) => now.since(last.sent_at) >= PIPELINE_AFTER,
+        };
+        may_go && self.may_follow()
+    }
+
+    /// The last batch under way that went when it was time.
+    fn last_timely(&self) -> Option<&Sent> {
+        self.sent.iter().rev().find(|sent| !sent.is_early)
     }
 
     /// Whether something waits that does not wait for its time.
@@ -353,10 +363,11 @@ impl Writes {
     /// When a batch that waits may go without more company, or although another is under way.
     pub(crate) fn next_send(&self) -> Option<Moment> {
         let since = self.waiting_since()?;
-        match self.sent.back() {
-            None => Some(self.gather.ends_at(since)),
-            Some(last) => self.may_follow().then(|| last.sent_at + PIPELINE_AFTER),
-        }
+        let at = match self.last_timely() {
+            None => self.gather.ends_at(since),
+            Some(last) => last.sent_at + PIPELINE_AFTER,
+        };
+        self.may_follow().then_some(at)
     }
 
     /// How many requests wait for their outcome.
@@ -416,6 +427,26 @@ mod tests {
         writes.push(now, Some(2), &renewal()).unwrap();
         let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
         assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
+    }
+
+    #[test]
+    fn puts_are_not_held_up_by_those_who_go_before_their_time() {
+        let leaves = Command::LeaseRevoke(LeaseId(7));
+        let mut writes = Writes::new(MemberId(1), 1);
+        let mut now = Moment::ZERO;
+        let take = |writes: &mut Writes, now, command: &Command| {
+            writes.push(now, Some(0), command).unwrap();
+            writes.next_batch(now).map(|batch| batch.commands)
+        };
+        assert_eq!(take(&mut writes, now, &put()), Some(1));
+        assert_eq!(take(&mut writes, now, &put()), None, "one is under way");
+        for step in 1..SENT_MAX {
+            now = now + PIPELINE_AFTER / 4;
+            let rides_along = step == 4;
+            let commands = if rides_along { 2 } else { 1 };
+            assert_eq!(take(&mut writes, now, &leaves), Some(commands), "step {step}");
+        }
+        assert_eq!(take(&mut writes, now, &leaves), None, "so many may be under way");
     }
 
     #[test]

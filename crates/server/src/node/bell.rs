@@ -93,3 +93,39 @@ fn once(after: Duration) -> Itimerspec {
         Timespec { tv_sec: after.as_secs() as i64, tv_nsec: i64::from(after.subsec_nanos()) };
     Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: after }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEAR: Duration = Duration::from_micros(300);
+    const FAR: Duration = Duration::from_millis(30);
+
+    #[tokio::test]
+    async fn it_rings_when_the_time_has_come_and_not_before() {
+        let mut bell = Bell::new();
+        for away in [Duration::ZERO, NEAR, FAR, NEAR, NEAR] {
+            let at = Instant::now() + away;
+            bell.set(at);
+            bell.rings().await;
+            assert!(Instant::now() >= at, "{away:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn it_forgets_what_was_set_before() {
+        let mut bell = Bell::new();
+        bell.set(Instant::now() + NEAR);
+        let at = Instant::now() + FAR;
+        bell.set(at);
+        bell.rings().await;
+        assert!(Instant::now() >= at);
+        // Also if the first time had come before it was set anew.
+        bell.set(Instant::now() + NEAR);
+        tokio::time::sleep(2 * FINE_MAX).await;
+        let at = Instant::now() + FAR;
+        bell.set(at);
+        bell.rings().await;
+        assert!(Instant::now() >= at);
+    }
+}

@@ -8,14 +8,14 @@
 //! [`Caller`] campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd,
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
 //! [`Register`] looks for stale reads. [`Network`] puts members into network namespaces and cuts the
-//! links between them, a [`Relay`] is a path that can be cut, a [`Volume`] a disk that can be full. [`torture`] does
+//! links between them, a [`Relay`] is a path that can be slow or cut, a [`Volume`] a disk that can be full. [`torture`] does
 //! all of that at once, and judges what came of it.
 //!
 //! [`Supervised`] is `tenure run` with its command, and [`Trail`] what that leaves; a [`Sidecar`] is asked who
 //! leads; [`Fence`] is the fencing proxy and [`Upstream`] what it stands before. A [`Desk`] has terminals in which
-//! a [`page`] of the docs is played. [`Program`] is anything that talks on its standard output, [`Postgres`] a
-//! real database, [`Scrape`] reads `/metrics`, [`tools`] finds the foreign programs. [`recipes`] is one suite of
-//! elections and locks for every engine.
+//! a [`page`] of the docs is played; a [`Screen`] is what one command writes to, as it is seen. [`Program`] is anything
+//! that talks on its standard output, [`Postgres`] a real database, [`Scrape`] reads `/metrics`, [`tools`] finds the
+//! foreign programs. [`recipes`] is one suite of elections and locks for every engine.
 //!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 
@@ -37,6 +37,7 @@ mod program;
 pub mod recipes;
 mod register;
 mod relay;
+mod screen;
 pub mod session;
 mod side;
 pub mod sidecar;
@@ -64,6 +65,7 @@ pub use postgres::Postgres;
 pub use program::Program;
 pub use register::Register;
 pub use relay::Relay;
+pub use screen::Screen;
 pub use side::Side;
 pub use sidecar::Sidecar;
 pub use supervised::{Supervised, Trail, children_of, lives, send};

@@ -167,8 +167,8 @@ pub struct Effects {
     pub persist: Vec<Persist>,
     /// Send these.
     pub messages: Vec<(MemberId, Message)>,
-    /// Send the newest saved snapshot with this message; then hand in [`Input::SnapshotSent`].
-    pub send_snapshots: Vec<RaftMessage>,
+    /// Send each state with its message, beside the core loop; then hand in [`Input::SnapshotSent`].
+    pub send_snapshots: Vec<(RaftMessage, Frozen)>,
     /// Give these answers.
     pub answers: Vec<Answer>,
     /// Tell the watchers.

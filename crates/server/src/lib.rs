@@ -13,6 +13,7 @@ mod metrics;
 pub mod node;
 pub mod peer;
 mod server;
+pub mod traces;
 
 pub use config::Config;
 pub use node::Stopped;

@@ -89,15 +89,15 @@ async fn open(
     let ttl = opened.session.ttl();
     let tenancy = Tenancy::begin(opened.sent, ttl)
         .stricter(renew_after.unwrap_or(ttl), suspect_after.unwrap_or(ttl));
-    let core = Core::new(engine, opened.session, host, tenancy);
-    match core.loss() {
-        None => Ok(core),
-        Some(loss) => {
-            // As good as never opened; it runs out by itself if this fails.
-            let _ = core.session.close(true).await;
-            Err(SessionError::TooLate { loss })
-        }
-    }
+    in_time(Core::new(engine, opened.session, host, tenancy)).await
+}
+
+/// A session that was over before we heard of it is as good as never opened.
+async fn in_time(core: Core) -> Result<Core, SessionError> {
+    let Some(loss) = core.loss() else { return Ok(core) };
+    // It runs out by itself if this fails. Nobody renews, so nobody would notice that the connection is dead.
+    let _ = core.host.within(core.ttl() / ATTEMPTS_PER_TTL, core.session.close(true)).await;
+    Err(SessionError::TooLate { loss })
 }
 
 /// Whatever ends the keeper ends the session.

@@ -15,4 +15,5 @@ mod limits;
 mod metrics;
 mod overload;
 mod reflection;
+mod traces;
 mod watch;

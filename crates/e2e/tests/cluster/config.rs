@@ -203,13 +203,3 @@ async fn it_logs_nothing_but_json_with_etcds_fields_if_told_to() {
     assert_eq!(levels.into_iter().collect::<Vec<_>>(), ["debug", "error", "info", "warn"]);
     assert!(std::fs::read_to_string(&lines).unwrap().lines().count() > 10);
 }
-
-#[test]
-fn it_refuses_to_trace_without_the_feature() {
-    let home = tempfile::tempdir().unwrap();
-    let flag = "--experimental-enable-distributed-tracing";
-    let output = serve(home.path(), &[], &["--print-config", flag]);
-    let said = text(&output.stderr);
-    let able = output.status.success();
-    assert!(able || said.contains("--enable-distributed-tracing: this build cannot"), "{said}");
-}

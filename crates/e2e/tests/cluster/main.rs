@@ -11,6 +11,7 @@ mod embedded;
 mod import;
 mod membership;
 mod partition;
+mod progress;
 mod rolling;
 mod runbook;
 mod startup;

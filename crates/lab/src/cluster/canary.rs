@@ -17,7 +17,7 @@ pub enum Canary {
     ClockRuns,
     /// A watch stream loses one of its messages.
     NewsLost,
-    /// The newest snapshot travels under the mark of an older one.
+    /// A snapshot is of a later state than its mark says.
     SnapshotMislabelled,
     /// A snapshot is saved under the list of members as it will be when the change under way is done.
     MarkForgetsChange,

@@ -157,12 +157,6 @@ impl Disk {
         self.durable.release(until);
     }
 
-    /// The server, too, passes on only the newest it has.
-    pub fn snapshot(&self, mark: &SnapshotMark) -> Option<&Chunks> {
-        let (_, newest) = self.snapshots.last_key_value()?;
-        Some(newest).filter(|(saved, _)| saved == mark).map(|(_, chunks)| chunks)
-    }
-
     /// Whether this entry would be there after a crash right now.
     pub fn has_durably(&self, index: LogIndex, term: Term) -> bool {
         self.snapshots.last_key_value().is_some_and(|(saved, _)| *saved >= index)

@@ -2,7 +2,7 @@
 
 use tenure_replica::{Frozen, Input, RaftMessage};
 
-use super::{member::Number, strike::Undo};
+use super::{disk::Chunks, member::Number, strike::Undo};
 use crate::faults::Step;
 
 /// One thing that will happen.
@@ -17,7 +17,12 @@ pub enum Happening {
     /// A snapshot was written, or not.
     SnapshotWritten { member: Number, life: u64, frozen: Box<Frozen>, good: bool },
     /// A snapshot has gone over the wire.
-    SnapshotCame { from: (Number, u64), to: (Number, u64), message: Box<RaftMessage> },
+    SnapshotCame {
+        from: (Number, u64),
+        to: (Number, u64),
+        message: Box<RaftMessage>,
+        chunks: Chunks,
+    },
     /// A process starts.
     Start(Number),
     /// A process ends.

@@ -3,7 +3,7 @@
 
 use tenure_replica::{
     Answer, Consistency, Effects, Fatal, Frozen, Input, Message, Moment, Notice, Outcome,
-    RaftMessage, Reply, Request, SnapshotMark,
+    RaftMessage, Reply, Request,
     codec::Codec,
     command::{Batch, Command, MemberChange},
     queue::listeners::LineNews,
@@ -14,7 +14,7 @@ use crate::{
     cluster::{
         World,
         canary::Canary,
-        disk::{freeze, thaw},
+        disk::{Chunks, freeze, thaw},
         happening::Happening,
         member::{Number, Process, id},
     },
@@ -147,8 +147,8 @@ impl World {
         for news in effects.watch {
             self.tell(number, news);
         }
-        for message in effects.send_snapshots {
-            self.send_snapshot(number, message);
+        for (message, frozen) in effects.send_snapshots {
+            self.send_snapshot(number, message, &frozen);
         }
         if let Some((index, state)) = effects.audit {
             self.counts.count("audited");
@@ -363,15 +363,20 @@ impl World {
         self.arrive(number, life, input);
     }
 
-    fn send_snapshot(&mut self, from: Number, message: RaftMessage) {
+    fn send_snapshot(&mut self, from: Number, mut message: RaftMessage, frozen: &Frozen) {
+        if let Some(mark) = &mut message.snapshot
+            && self.canary == Some(Canary::MarkForgetsChange)
+        {
+            mark.outgoing.clear();
+        }
         let to = message.to.0;
         let lives = (self.members[&from].life, self.members[&to].life);
         self.counts.count("snapshot_sent");
         let delay = self.dice.duration(us(500), ms(40));
         self.tell_snapshot_sent(from, &message, self.now() + delay);
         let (from, to) = ((from, lives.0), (to, lives.1));
-        let message = Box::new(message);
-        self.agenda.after(delay, Happening::SnapshotCame { from, to, message });
+        let (message, chunks) = (Box::new(message), freeze(frozen));
+        self.agenda.after(delay, Happening::SnapshotCame { from, to, message, chunks });
     }
 
     pub(super) fn snapshot_came(
@@ -379,38 +384,36 @@ impl World {
         from: (Number, u64),
         to: (Number, u64),
         message: RaftMessage,
+        mut chunks: Chunks,
     ) {
         let mark = message.snapshot.clone().expect("only snapshots travel this way");
         let passes = self.net.carries(from, to) && !self.net.links.is_cut(from.0, to.0);
         let lost = self.dice.chance(self.net.links.weather.loss);
-        let chunks = self.snapshot_of(from.0, &mark);
-        let good = passes && !lost && chunks.is_some();
+        let good = passes && !lost;
         self.tell_snapshot_came((from.0, to.0), &mark, good);
         self.arrive(from.0, from.1, Input::SnapshotSent(id(to.0), good));
-        let Some(chunks) = chunks.filter(|_| good) else {
+        if !good {
             self.counts.count("snapshot_lost");
             return;
-        };
+        }
+        if self.canary == Some(Canary::SnapshotMislabelled)
+            && let Some(sender) = &self.members[&from.0].process
+        {
+            let state = sender.replica.state().clone();
+            chunks = freeze(&Frozen { mark: mark.clone(), state });
+        }
         let state = Box::new(thaw(&chunks));
         let receiver = self.members.get_mut(&to.0).expect("only members receive");
-        receiver.disk.save(mark, chunks);
+        receiver.disk.save(mark, chunks.clone());
         if self.dice.chance(self.net.links.weather.duplicates) {
             // A sender that gave up too early sends it again.
             self.counts.count("snapshot_again");
             let delay = self.dice.duration(us(100), ms(300));
             self.tell_snapshot_sent(from.0, &message, self.now() + delay);
             let message = Box::new(message.clone());
-            self.agenda.after(delay, Happening::SnapshotCame { from, to, message });
+            self.agenda.after(delay, Happening::SnapshotCame { from, to, message, chunks });
         }
         self.arrive(to.0, to.1, Input::SnapshotArrived(message, state));
-    }
-
-    fn snapshot_of(&self, number: Number, mark: &SnapshotMark) -> Option<Vec<Vec<u8>>> {
-        let disk = &self.members[&number].disk;
-        if self.canary == Some(Canary::SnapshotMislabelled) {
-            return disk.snapshots.last_key_value().map(|(_, (_, chunks))| chunks.clone());
-        }
-        disk.snapshot(mark).cloned()
     }
 
     pub(super) fn maybe_stale(&self, request: Request) -> Request {

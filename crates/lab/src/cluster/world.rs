@@ -207,7 +207,9 @@ impl World {
             Happening::SnapshotWritten { member, life, frozen, good } => {
                 self.snapshot_written(member, life, &frozen, good);
             }
-            Happening::SnapshotCame { from, to, message } => self.snapshot_came(from, to, *message),
+            Happening::SnapshotCame { from, to, message, chunks } => {
+                self.snapshot_came(from, to, *message, chunks)
+            }
             Happening::Start(member) => self.start(member),
             Happening::Crash { member, life } => {
                 if self.members[&member].life == life {

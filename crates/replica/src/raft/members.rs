@@ -61,8 +61,8 @@ impl Consensus {
         self.node.propose_conf_change(vec![], end_of_change()).is_ok()
     }
 
-    /// The entry at `index` is being applied and begins this change.
-    pub(crate) fn begin_change(&mut self, index: LogIndex, change: &MemberChange) {
+    /// The entry that is being applied begins this change.
+    pub(crate) fn begin_change(&mut self, change: &MemberChange) {
         let conf = self
             .node
             .apply_conf_change(&joint_change(change))
@@ -70,7 +70,7 @@ impl Consensus {
         let tail = self.node.raft.mut_store();
         tail.set_conf_state(conf);
         if matches!(change, MemberChange::Add { .. }) {
-            tail.member_added(index);
+            tail.member_added();
         }
         self.set_timeout();
     }

@@ -409,17 +409,9 @@ impl Consensus {
     }
 
     pub(crate) fn applied(&mut self, index: LogIndex) {
+        self.node.raft.mut_store().applied(index);
         self.node.advance_apply_to(index);
         self.set_timeout();
-    }
-
-    pub(crate) fn snapshot_saved(&mut self, mark: SnapshotMark) {
-        self.node.raft.mut_store().saved(mark);
-    }
-
-    /// Whether a follower needs a snapshot that does not exist yet.
-    pub(crate) fn take_snapshot_wanted(&self) -> bool {
-        self.node.store().take_snapshot_wanted()
     }
 
     pub(crate) fn trim_log(&mut self, index: LogIndex, bytes_max: usize, applied: LogIndex) {

@@ -4,14 +4,16 @@
 //! useless: applied here and known to every follower, or too many bytes for a follower that lags,
 //! who then gets a snapshot instead.
 
-use std::{cell::Cell, collections::VecDeque};
+use std::collections::VecDeque;
 
 use raft::{
     Error, GetEntriesContext, RaftState, Result, Storage, StorageError,
     eraftpb::{ConfState, Entry, HardState, Snapshot},
 };
 
-use super::translate::snapshot_of;
+use super::translate::{conf_state, mark_at, snapshot_of};
+use tenure_api::Term;
+
 use crate::log::{LogIndex, SnapshotMark};
 
 /// The newest entries of the log.
@@ -23,13 +25,11 @@ pub(super) struct LogTail {
     bytes: usize,
     hard_state: HardState,
     conf_state: ConfState,
-    /// The newest snapshot that can be sent.
-    saved: Option<SnapshotMark>,
-    /// The newest entry that added a member. It can do nothing with an older snapshot, which does not
-    /// know it, nor with the log's first entry: that builds on a list of members that it never had.
-    member_added: LogIndex,
-    /// Raft asked for a snapshot that is newer than the one saved.
-    snapshot_wanted: Cell<bool>,
+    /// How far the state is: a snapshot can be had of that, and of nothing else.
+    applied: LogIndex,
+    /// An entry added a member. It can do nothing with the log's first entry: that builds on a list of members
+    /// that it never had.
+    has_grown: bool,
 }
 
 impl LogTail {
@@ -37,8 +37,8 @@ impl LogTail {
         LogTail {
             before: (start.index, start.term.0),
             hard_state,
-            conf_state: super::translate::conf_state(start),
-            saved: (start.index > 0).then(|| start.clone()),
+            conf_state: conf_state(start),
+            applied: start.index,
             ..LogTail::default()
         }
     }
@@ -61,16 +61,13 @@ impl LogTail {
         self.before = (mark.index, mark.term.0);
         self.entries.clear();
         self.bytes = 0;
-        self.conf_state = super::translate::conf_state(mark);
-        self.saved = Some(mark.clone());
+        self.conf_state = conf_state(mark);
+        self.applied = mark.index;
     }
 
-    /// A snapshot is durable and can be sent. The house keeps the newest: one that was overtaken while
-    /// it was written does not count.
-    pub(super) fn saved(&mut self, mark: SnapshotMark) {
-        if self.saved.as_ref().is_none_or(|known| known.index < mark.index) {
-            self.saved = Some(mark);
-        }
+    /// The state has come to `index`.
+    pub(super) fn applied(&mut self, index: LogIndex) {
+        self.applied = index;
     }
 
     /// The configuration as changed by an entry that is being applied.
@@ -83,15 +80,15 @@ impl LogTail {
         self.conf_state = conf_state;
     }
 
-    /// The entry at `index` adds a member, which begins with a snapshot.
-    pub(super) fn member_added(&mut self, index: LogIndex) {
-        self.member_added = index;
+    /// A member was added, which begins with a snapshot.
+    pub(super) fn member_added(&mut self) {
+        self.has_grown = true;
     }
 
     /// Drops entries up to `index`, and beyond it from the front while they weigh more than
     /// `bytes_max`, but never past `applied`.
     pub(super) fn trim(&mut self, index: LogIndex, bytes_max: usize, applied: LogIndex) {
-        let index = index.max(u64::from(self.member_added > 0));
+        let index = index.max(u64::from(self.has_grown));
         while let Some(first) = self.entries.front() {
             let useless = first.index <= index || self.bytes > bytes_max;
             if !useless || first.index > applied {
@@ -101,10 +98,6 @@ impl LogTail {
             self.before = (first.index, first.term);
             self.entries.pop_front();
         }
-    }
-
-    pub(super) fn take_snapshot_wanted(&self) -> bool {
-        self.snapshot_wanted.take()
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -180,14 +173,9 @@ impl Storage for LogTail {
         Ok(self.last())
     }
 
-    fn snapshot(&self, request_index: u64, _to: u64) -> Result<Snapshot> {
-        let index_min = self.before.0.max(request_index).max(self.member_added);
-        match &self.saved {
-            Some(mark) if mark.index >= index_min => Ok(snapshot_of(mark)),
-            _ => {
-                self.snapshot_wanted.set(true);
-                Err(Error::Store(StorageError::SnapshotTemporarilyUnavailable))
-            }
-        }
+    /// What is sent in the end is the state as it is then, which is this one or a later one.
+    fn snapshot(&self, _request_index: u64, _to: u64) -> Result<Snapshot> {
+        let term = Term(self.term(self.applied)?);
+        Ok(snapshot_of(&mark_at(self.applied, term, &self.conf_state)))
     }
 }

@@ -83,7 +83,7 @@ impl Replica {
         for command in &batch.commands {
             let outcome = match (entry.kind, command) {
                 (EntryKind::Membership, Command::Members(change)) if change.concerns_raft() => {
-                    self.begin_change(at.index, change)
+                    self.begin_change(change)
                 }
                 _ => self.state.apply(at, command, traces),
             };

@@ -19,7 +19,6 @@ use crate::{
     codec::Codec,
     command::{Batch, ChangeRefusal, Command, MemberChange, encode_entry},
     input::{Fatal, Notice, Reply, RequestId},
-    log::LogIndex,
     moment::Moment,
     state::Outcome,
 };
@@ -117,13 +116,9 @@ impl Replica {
     }
 
     /// The first half of a change is committed.
-    pub(super) fn begin_change(
-        &mut self,
-        index: LogIndex,
-        change: &MemberChange,
-    ) -> Result<Outcome, Failure> {
+    pub(super) fn begin_change(&mut self, change: &MemberChange) -> Result<Outcome, Failure> {
         self.state.begin_change(change)?;
-        self.raft.begin_change(index, change);
+        self.raft.begin_change(change);
         self.notice(Notice::ChangeBegun(change.clone()));
         Ok(Outcome::Members(self.state.roll()))
     }

@@ -191,10 +191,8 @@ impl Replica {
             Input::SnapshotArrived(message, state) => {
                 if let Some(mark) = message.snapshot.clone() {
                     self.joining.hear_of(mark.index);
-                    self.arrived.push((mark.clone(), state));
+                    self.arrived.push((mark, state));
                     self.raft.step(message);
-                    // Needed here or not, it is what the house has to pass on from now on.
-                    self.raft.snapshot_saved(mark);
                 }
             }
             Input::SnapshotSent(to, arrived) => self.raft.report_snapshot(to, arrived),
@@ -270,11 +268,14 @@ impl Replica {
         }
     }
 
-    /// Hands messages to the house; a snapshot's content travels beside them.
+    /// Hands messages to the house. A snapshot is of the state as it is now, which may be further than when raft
+    /// asked for one: whoever receives it has the less to catch up with.
     fn send(&mut self, messages: Vec<RaftMessage>) {
-        for message in messages {
+        for mut message in messages {
             if message.kind == RaftKind::Snapshot {
-                self.effects.send_snapshots.push(message);
+                let frozen = self.frozen();
+                message.snapshot = Some(frozen.mark.clone());
+                self.effects.send_snapshots.push((message, frozen));
             } else {
                 self.effects.messages.push((message.to, Message::Raft(message)));
             }

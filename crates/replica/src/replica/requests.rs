@@ -12,7 +12,6 @@ use crate::{
     message::Message,
     moment::Moment,
     reads::PendingRead,
-    snapshot::Frozen,
     writes::{Sealed, Waiter},
 };
 
@@ -181,10 +180,7 @@ impl Replica {
             Read::Sessions => Reply::Sessions(Box::new(self.sessions_view(now))),
             Read::Freshness => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),
-            Read::State => {
-                let mark = self.raft.mark_at(self.applied.0, self.applied.1);
-                Reply::State(Box::new(Frozen { mark, state: state.clone() }))
-            }
+            Read::State => Reply::State(Box::new(self.frozen())),
         })
     }
 

@@ -45,7 +45,6 @@ pub(super) struct Upkeep {
     /// Compactions that are answered when their room is free.
     sweep_waiters: BTreeMap<RequestId, Swept>,
     snapshot_under_way: bool,
-    snapshot_wanted: bool,
     /// Where the last snapshot was begun, well or not.
     last_snapshot: LogIndex,
     /// Where the last one stands that is durable.
@@ -69,7 +68,6 @@ impl Upkeep {
             expiring: BTreeSet::new(),
             sweep_waiters: BTreeMap::new(),
             snapshot_under_way: false,
-            snapshot_wanted: false,
             last_snapshot,
             last_saved: last_snapshot,
             bytes_since_snapshot: 0,
@@ -322,29 +320,30 @@ impl Replica {
     }
 
     fn take_snapshot_if_due(&mut self) {
-        self.upkeep.snapshot_wanted |= self.raft.take_snapshot_wanted();
         let entries = self.applied.0 - self.upkeep.last_snapshot;
         // A quarter: what a restart must read again stays small beside the snapshot it reads first,
         // and snapshots stay rare beside the writes that pay for them.
         let bytes_max = self.config.snapshot_bytes_min.max(self.state.store.size_bytes() / 4);
-        let due = self.upkeep.snapshot_wanted
-            || entries >= self.config.snapshot_entries
+        let due = entries >= self.config.snapshot_entries
             || self.upkeep.bytes_since_snapshot >= bytes_max;
         if !due || self.applied.0 == self.upkeep.last_saved || self.upkeep.snapshot_under_way {
             return;
         }
         self.upkeep.snapshot_under_way = true;
-        self.upkeep.snapshot_wanted = false;
         self.upkeep.bytes_since_snapshot = 0;
+        self.upkeep.last_snapshot = self.applied.0;
+        self.effects.freeze = Some(self.frozen());
+    }
+
+    /// The state as it is now.
+    pub(super) fn frozen(&self) -> Frozen {
         let mark = self.raft.mark_at(self.applied.0, self.applied.1);
-        self.upkeep.last_snapshot = mark.index;
-        self.effects.freeze = Some(Frozen { mark, state: self.state.clone() });
+        Frozen { mark, state: self.state.clone() }
     }
 
     pub(super) fn snapshot_saved(&mut self, mark: SnapshotMark) {
         self.upkeep.snapshot_under_way = false;
         self.upkeep.last_saved = self.upkeep.last_saved.max(mark.index);
-        self.raft.snapshot_saved(mark);
     }
 
     pub(super) fn snapshot_failed(&mut self) {

@@ -6,7 +6,7 @@ use tenure_damage::{Wounds, frugally, hold, spoilt};
 use tenure_replica::codec::Codec;
 
 use super::{tests::*, *};
-use crate::{disk::SnapshotWriter, node::files};
+use crate::disk::{SnapshotWriter, snapshot};
 
 /// What is hurt: the mark, or a chunk.
 type Hurt = (Index, Wounds);
@@ -62,7 +62,7 @@ fn hurts() -> impl Strategy<Value = Vec<Hurt>> {
 fn what_is_sealed_by_hand_is_sealed_right() {
     let home = TempDir::new().unwrap();
     let path = write(&home, &sealed(&[]));
-    assert_eq!(files::load(&path).unwrap().0, mark());
+    assert_eq!(snapshot::load(&path).unwrap().0, mark());
     let path = write(&home, &wrapped(sealed(&[]), &[]));
     open(&path, HashCheck::Required).unwrap();
 }
@@ -73,14 +73,16 @@ fn snapshots_that_are_sealed_and_wrong() {
         let home = TempDir::new().unwrap();
         let bytes = sealed(&hurts);
         let path = write(&home, &bytes);
-        let Ok((mark, state)) = frugally(bytes.len(), || files::load(&path)) else { return Ok(()) };
+        let Ok((mark, state)) = frugally(bytes.len(), || snapshot::load(&path)) else {
+            return Ok(());
+        };
         // What was read can be saved, and is the same then.
         let frozen = tenure_replica::Frozen { mark: mark.clone(), state };
         let mut writer = SnapshotWriter::create(home.path(), mark.clone()).unwrap();
         for chunk in frozen.chunks() {
             writer.chunk(&chunk).unwrap();
         }
-        let again = files::load(&writer.finish().unwrap().path);
+        let again = snapshot::load(&writer.finish().unwrap().path);
         prop_assert!(again.is_ok(), "{:?}", again.err());
         let (mark_again, state) = again.unwrap();
         prop_assert_eq!(&mark_again, &mark);
@@ -114,7 +116,7 @@ fn files_that_are_hurt_anywhere() {
         for sound in [sealed(&[]), wrapped(sealed(&[]), &[])] {
             let bytes = wounds.on(&sound);
             let path = write(&home, &bytes);
-            let _ = frugally(bytes.len(), || files::load(&path).map(drop));
+            let _ = frugally(bytes.len(), || snapshot::load(&path).map(drop));
             for check in [HashCheck::Required, HashCheck::Skipped] {
                 let _ = frugally(bytes.len(), || open(&path, check).map(drop));
             }

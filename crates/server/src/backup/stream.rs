@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{Note, PAGE_BYTES};
 use crate::{
-    disk::snapshot::Frame,
+    disk::snapshot::{Cutter, Frame},
     node::files::{REST_MAX, beside},
 };
 
@@ -58,7 +58,7 @@ struct Gone;
 struct Outlet {
     sender: mpsc::Sender<Piece>,
     hash: Sha256,
-    piece: Vec<u8>,
+    cutter: Cutter,
     bytes: u64,
     estimate: u64,
     /// How long the client made us wait.
@@ -67,8 +67,8 @@ struct Outlet {
 
 impl Outlet {
     fn new(sender: mpsc::Sender<Piece>, estimate: u64) -> Outlet {
-        let (hash, piece) = (Sha256::new(), Vec::with_capacity(PIECE_BYTES));
-        Outlet { sender, hash, piece, bytes: 0, estimate, waited: Duration::ZERO }
+        let (hash, cutter) = (Sha256::new(), Cutter::new(PIECE_BYTES));
+        Outlet { sender, hash, cutter, bytes: 0, estimate, waited: Duration::ZERO }
     }
 
     fn send(mut self, frozen: &Frozen, note: Note) -> Result<(), Gone> {
@@ -87,7 +87,8 @@ impl Outlet {
         self.put(&note.to_bytes())?;
         let padding = self.bytes.next_multiple_of(PAGE_BYTES) - self.bytes;
         self.put(&vec![0; padding as usize])?;
-        self.pass_on()?;
+        let rest = self.cutter.rest();
+        self.pass_on(rest)?;
         let hash = std::mem::take(&mut self.hash).finalize();
         self.hand_over(Bytes::copy_from_slice(&hash), 0)
     }
@@ -95,25 +96,18 @@ impl Outlet {
     fn put(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
-        while !bytes.is_empty() {
-            let room = PIECE_BYTES - self.piece.len();
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
-            self.piece.extend_from_slice(now);
-            bytes = later;
-            if self.piece.len() == PIECE_BYTES {
-                self.pass_on()?;
-            }
+        while let Some(piece) = self.cutter.cut(&mut bytes) {
+            self.pass_on(piece)?;
         }
         Ok(())
     }
 
-    fn pass_on(&mut self) -> Result<(), Gone> {
-        if self.piece.is_empty() {
+    fn pass_on(&mut self, piece: Bytes) -> Result<(), Gone> {
+        if piece.is_empty() {
             return Ok(());
         }
-        let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES));
         let remaining = self.estimate.saturating_sub(self.bytes).max(1);
-        self.hand_over(piece.into(), remaining)
+        self.hand_over(piece, remaining)
     }
 
     fn hand_over(&mut self, blob: Bytes, remaining: u64) -> Result<(), Gone> {

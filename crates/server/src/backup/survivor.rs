@@ -20,8 +20,10 @@ use tracing::warn;
 use super::{BackupError, revision_by_clock};
 use crate::{
     config::{Config, hash},
-    disk::{DataDir, Identity, Recovered, Refounded, SnapshotWriter},
-    node::files::{self, LoadError},
+    disk::{
+        DataDir, Identity, Recovered, Refounded, SnapshotWriter,
+        snapshot::{self, LoadError},
+    },
 };
 
 /// Makes this member's data a cluster of its own, unless that was done before.
@@ -105,7 +107,7 @@ fn replayed(
 ) -> Result<Replica, BackupError> {
     let dir = || config.data_dir.clone();
     let snapshot = match &recovered.snapshot {
-        Some(saved) => Some(files::load(&saved.path).map_err(|error| match error {
+        Some(saved) => Some(snapshot::load(&saved.path).map_err(|error| match error {
             LoadError::Disk(error) => BackupError::Disk(error),
             LoadError::Content { path, cause } => BackupError::Content { file: path, cause },
         })?),

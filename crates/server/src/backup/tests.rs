@@ -16,8 +16,10 @@ use tenure_replica::{
 use super::*;
 use crate::{
     Config,
-    disk::{DataDir, snapshot::Frame},
-    node::files,
+    disk::{
+        DataDir,
+        snapshot::{self, Frame},
+    },
 };
 
 const CLUSTER: ClusterId = ClusterId(0xc1);
@@ -198,7 +200,7 @@ fn what_is_restored_has_no_sessions_and_far_revisions() {
     let restored = restore(&backup, &plan(&home, "n1", 3), &mut |_| {}).unwrap();
     assert_eq!((restored.keys, restored.keys_dropped, restored.leases_dropped), (50, 1, 1));
     let (_, recovered) = DataDir::open(&home.path().join("n1"), None).unwrap();
-    let (mark, state) = files::load(&recovered.snapshot.unwrap().path).unwrap();
+    let (mark, state) = snapshot::load(&recovered.snapshot.unwrap().path).unwrap();
     assert_eq!((mark.index, mark.term), (41, Term(4)));
     assert_eq!(mark.voters, state.members.keys().copied().collect::<Vec<_>>());
     assert_eq!(state.store.revision(), Revision(52 + REVISION_JUMP_MIN));

@@ -11,7 +11,10 @@ use tempfile::TempDir;
 use tenure_api::Revision;
 
 use super::{ImportError, Source, Summary, import};
-use crate::{Config, disk::DataDir, node::files};
+use crate::{
+    Config,
+    disk::{DataDir, snapshot},
+};
 
 pub(super) const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
 pub(super) const PAGE_BYTES: usize = 4096;
@@ -64,7 +67,7 @@ fn a_snapshot_of_etcd_becomes_a_data_directory() {
     let config = config(home.path());
     let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
     assert_eq!(recovered.identity.unwrap().member_id, config.member_id());
-    let (mark, state) = files::load(&recovered.snapshot.unwrap().path).unwrap();
+    let (mark, state) = snapshot::load(&recovered.snapshot.unwrap().path).unwrap();
     assert_eq!(mark.voters, [config.member_id()]);
     assert_eq!(state.store.get(b"large").unwrap().value.len(), 9_000);
     let kv = state.store.get(b"leased/2").unwrap();

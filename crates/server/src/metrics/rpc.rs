@@ -32,7 +32,7 @@ use super::{
     make::{Buckets, Maker},
     messages::MessageCounter,
 };
-use crate::config::MetricsDetail;
+use crate::{config::MetricsDetail, traces};
 
 const UNARY: &str = "unary";
 const SERVER_STREAM: &str = "server_stream";
@@ -229,7 +229,7 @@ struct Call {
 fn span(method: &Method) -> Span {
     let [_, service, name] = method.labels;
     trace_span!(
-        target: "tenure_server::rpc",
+        target: traces::REQUESTS,
         "rpc",
         otel.name = &method.path[1..],
         otel.kind = "server",

@@ -8,13 +8,10 @@ use std::{
 
 use slab::Slab;
 use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
-use tenure_replica::{
-    Answer, Effects, Fatal, Input, LogIndex, Message, Moment, Notice, RaftKind, RaftMessage,
-    Replica, State, Status,
-};
+use tenure_replica::{Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, Replica, Status};
 use tenure_replica::{queue::listeners::LineInput, watch::WatchInput};
 use tokio::sync::{mpsc, oneshot, watch};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::{
     bell::Bell,
@@ -48,14 +45,8 @@ pub enum CoreEvent {
     SnapshotFailed(DiskError),
     /// A member says that the cluster knows us with another data directory.
     Disowned(MemberId),
-    /// A snapshot could not even be begun to be sent.
-    SnapshotUnsent(MemberId),
     /// The state's checksum at a place of the log.
     Audited(LogIndex, u64),
-    /// A snapshot from the raft leader is of no use.
-    SnapshotUseless,
-    /// A snapshot from the raft leader was read.
-    SnapshotLoaded(Box<RaftMessage>, Box<State>, SavedSnapshot),
 }
 
 /// Why the loop ended.
@@ -90,7 +81,6 @@ pub struct Core {
     writer: Writer,
     transport: Option<Transport>,
     snapshots: PathBuf,
-    newest_snapshot: Option<SavedSnapshot>,
     submissions: mpsc::UnboundedReceiver<Submission>,
     peers: mpsc::UnboundedReceiver<PeerEvent>,
     events: mpsc::UnboundedReceiver<CoreEvent>,
@@ -107,8 +97,6 @@ pub struct Core {
     others: Peers,
     /// Who said that we were removed.
     removed_by: Option<MemberId>,
-    /// Snapshots that have come and are being read.
-    loading: usize,
 }
 
 /// What the loop is built from.
@@ -129,8 +117,6 @@ pub struct Parts {
     pub events: (mpsc::UnboundedSender<CoreEvent>, mpsc::UnboundedReceiver<CoreEvent>),
     /// Where snapshots are kept.
     pub snapshots: PathBuf,
-    /// The newest of them.
-    pub newest_snapshot: Option<SavedSnapshot>,
     /// Where the loop counts.
     pub(crate) metrics: Arc<Metrics>,
     /// What it warns about.
@@ -148,7 +134,6 @@ impl Core {
             writer: parts.writer,
             transport: parts.transport,
             snapshots: parts.snapshots,
-            newest_snapshot: parts.newest_snapshot,
             submissions,
             peers: parts.peers,
             events: parts.events.1,
@@ -163,7 +148,6 @@ impl Core {
             meter: Meter::new(parts.metrics.clone(), parts.alarms),
             others: Peers::new(me, parts.others),
             removed_by: None,
-            loading: 0,
         };
         (core, Door::new(me, cluster, submit, status_seen, parts.metrics))
     }
@@ -258,11 +242,7 @@ impl Core {
         match event {
             PeerEvent::Message { from, message } => {
                 self.meter.received(self.now(), from, &message);
-                // Until the snapshot is read we could only say that we lack what is before, and would be
-                // sent another one. What is not answered comes again.
-                let append =
-                    matches!(&message, Message::Raft(raft) if raft.kind == RaftKind::Append);
-                (self.loading == 0 || !append).then_some(Input::Message(from, message))
+                Some(Input::Message(from, message))
             }
             PeerEvent::Connected { member, .. } => {
                 info!(peer = %member, "connected");
@@ -291,23 +271,9 @@ impl Core {
                 self.meter.metrics.network.snapshot_sent(to, ok);
                 Some(Input::SnapshotSent(to, ok))
             }
-            PeerEvent::SnapshotReceived { from, message, path } => {
+            PeerEvent::SnapshotReceived { from, message, state } => {
                 self.meter.metrics.network.snapshot_received(from);
-                self.loading += 1;
-                let events = self.events_sender.clone();
-                tokio::task::spawn_blocking(move || match files::load(&path) {
-                    Ok((mark, state)) => {
-                        let saved = SavedSnapshot { mark, path };
-                        let state = Box::new(state);
-                        let _ =
-                            events.send(CoreEvent::SnapshotLoaded(Box::new(message), state, saved));
-                    }
-                    Err(cause) => {
-                        warn!(%cause, "a snapshot from the raft leader is of no use");
-                        let _ = events.send(CoreEvent::SnapshotUseless);
-                    }
-                });
-                None
+                Some(Input::SnapshotArrived(message, state))
             }
         }
     }
@@ -320,10 +286,9 @@ impl Core {
             }
             CoreEvent::Log(WriterEvent::Failed(cause)) => return Err(Stopped::Log(cause)),
             CoreEvent::SnapshotSaved(saved) => {
-                let mark = saved.mark.clone();
+                let mark = saved.mark;
                 info!(index = mark.index, term = %mark.term, "snapshot saved");
                 self.writer.release(mark.index);
-                self.pass_on(saved);
                 Input::SnapshotSaved(mark)
             }
             CoreEvent::SnapshotFailed(cause) => {
@@ -331,17 +296,7 @@ impl Core {
                 Input::SnapshotFailed
             }
             CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
-            CoreEvent::SnapshotUnsent(to) => Input::SnapshotSent(to, false),
             CoreEvent::Audited(index, digest) => Input::Audited(index, digest),
-            CoreEvent::SnapshotUseless => {
-                self.loading -= 1;
-                return Ok(());
-            }
-            CoreEvent::SnapshotLoaded(message, state, saved) => {
-                self.loading -= 1;
-                self.pass_on(saved);
-                Input::SnapshotArrived(*message, state)
-            }
         });
         Ok(())
     }
@@ -389,6 +344,10 @@ impl Core {
                 self.meter.sent(now, *to, message);
                 transport.send(*to, message);
             }
+            for (message, frozen) in effects.send_snapshots {
+                info!(to = %message.to, index = frozen.mark.index, "sending a snapshot");
+                transport.send_snapshot(message, frozen);
+            }
         }
         for persist in effects.persist {
             self.writer.submit(persist);
@@ -400,9 +359,6 @@ impl Core {
         self.give(effects.answers);
         for news in effects.watch {
             self.streams.tell(news, term);
-        }
-        for message in effects.send_snapshots {
-            self.send_snapshot(message);
         }
         if let Some(frozen) = effects.freeze {
             let (events, metrics) = (self.events_sender.clone(), self.meter.metrics.clone());
@@ -427,14 +383,6 @@ impl Core {
         self.status.send_replace(Arc::new(status));
     }
 
-    /// From now on this is the snapshot to send, unless a newer one came meanwhile.
-    fn pass_on(&mut self, saved: SavedSnapshot) {
-        let older = |known: &SavedSnapshot| known.mark.index < saved.mark.index;
-        if self.newest_snapshot.as_ref().is_none_or(older) {
-            self.newest_snapshot = Some(saved);
-        }
-    }
-
     fn give(&mut self, answers: Vec<Answer>) {
         for answer in answers {
             // The client may have gone away meanwhile; then nobody wants to know.
@@ -455,23 +403,6 @@ impl Core {
             Notice::ChangeBegun(_) | Notice::ChangeDone(_)
                 if !self.replica.status().has_caught_up => {}
             notice => notices::log(notice),
-        }
-    }
-
-    fn send_snapshot(&mut self, message: RaftMessage) {
-        let saved = self.newest_snapshot.as_ref();
-        match (
-            &self.transport,
-            saved.filter(|saved| Some(&saved.mark) == message.snapshot.as_ref()),
-        ) {
-            (Some(transport), Some(saved)) => {
-                info!(to = %message.to, index = saved.mark.index, "sending a snapshot");
-                transport.send_snapshot(message.to, message, saved.path.clone());
-            }
-            // The mark was just overtaken by a newer snapshot: raft will ask again.
-            _ => {
-                let _ = self.events_sender.send(CoreEvent::SnapshotUnsent(message.to));
-            }
         }
     }
 }

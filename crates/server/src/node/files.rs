@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure_replica::{Frozen, LogIndex, SnapshotMark, State, Thaw};
+use tenure_replica::{Frozen, LogIndex, State};
 use tokio::sync::mpsc;
 
 use super::core::CoreEvent;
 use crate::{
-    disk::{DiskError, SavedSnapshot, SnapshotReader, SnapshotWriter},
+    disk::{DiskError, SavedSnapshot, SnapshotWriter},
     metrics::Metrics,
 };
 
@@ -71,36 +71,3 @@ fn write(folder: &Path, frozen: &Frozen, metrics: &Metrics) -> Result<SavedSnaps
 
 /// The longest rest after one chunk.
 pub(crate) const REST_MAX: Duration = Duration::from_millis(20);
-
-/// Reads a snapshot file into a state.
-pub(crate) fn load(path: &Path) -> Result<(SnapshotMark, State), LoadError> {
-    let mut reader = SnapshotReader::open(path)?;
-    let mut thaw = Thaw::new();
-    while let Some(chunk) = reader.next_chunk()? {
-        thaw.chunk(&chunk).map_err(|cause| LoadError::content(path, cause))?;
-    }
-    let state = thaw.finish().map_err(|cause| LoadError::content(path, cause))?;
-    Ok((reader.mark().clone(), state))
-}
-
-/// Why a snapshot could not be taken over.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file is not what was written.
-    #[error(transparent)]
-    Disk(#[from] DiskError),
-    /// The file is whole, but its content makes no sense to this version.
-    #[error("snapshot {} cannot be read: {cause}; was it written by a newer version?", path.display())]
-    Content {
-        /// Which file.
-        path: PathBuf,
-        /// What was wrong.
-        cause: tenure_replica::codec::DecodeError,
-    },
-}
-
-impl LoadError {
-    fn content(path: &Path, cause: tenure_replica::codec::DecodeError) -> LoadError {
-        LoadError::Content { path: path.to_owned(), cause }
-    }
-}

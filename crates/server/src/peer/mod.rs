@@ -32,5 +32,4 @@ pub use frame::FRAME_BYTES_MAX;
 pub use handshake::PROTOCOL_VERSION;
 pub use link::OUTGOING_BYTES_MAX;
 pub use roster::{AskError, Roster, ask};
-pub use transfer::SNAPSHOT_BYTES_MAX;
 pub use transport::{Known, PeerEvent, Traffic, Transport, TransportConfig};

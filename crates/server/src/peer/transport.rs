@@ -7,7 +7,7 @@ use std::{
 };
 
 use tenure_api::{ClusterId, Member, MemberId};
-use tenure_replica::{Message, RaftMessage};
+use tenure_replica::{Frozen, Message, RaftMessage, State};
 use tokio::{
     net::TcpListener,
     sync::mpsc,
@@ -76,14 +76,14 @@ pub enum PeerEvent {
     },
     /// A member has told who belongs to the cluster, and some of them are not known here.
     Heard(Vec<Member>),
-    /// A snapshot arrived; its file is sound, durable and in its place.
+    /// A snapshot arrived; it is sound, and its file is durable and in its place.
     SnapshotReceived {
         /// From whom.
         from: MemberId,
         /// The raft message that goes with it.
         message: RaftMessage,
-        /// The file.
-        path: PathBuf,
+        /// What it holds.
+        state: Box<State>,
     },
     /// A snapshot was sent.
     SnapshotSent {
@@ -174,16 +174,16 @@ impl Transport {
         links.get(&to).is_some_and(|link| link.send(message))
     }
 
-    /// Sends a snapshot's file on a connection of its own; [`PeerEvent::SnapshotSent`] tells how
-    /// it went.
-    pub fn send_snapshot(&self, to: MemberId, message: RaftMessage, path: PathBuf) {
+    /// Sends a snapshot on a connection of its own; [`PeerEvent::SnapshotSent`] tells how it went.
+    pub fn send_snapshot(&self, message: RaftMessage, frozen: Frozen) {
+        let to = message.to;
         let Some(link) = self.shared.link(to) else {
             self.shared.tell(PeerEvent::SnapshotSent { to, ok: false });
             return;
         };
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(transfer::send(self.shared.clone(), link, message, path));
+        tasks.spawn(transfer::send(self.shared.clone(), link, message, frozen));
     }
 
     /// Says what the cluster knows of its members.

@@ -26,10 +26,10 @@ use self::seat::Seat;
 use crate::{
     backup::{self, BackupError},
     config::{AutoCompaction, Config, Problem},
-    disk::{DataDir, DiskError, Identity, Recovered, Torn},
+    disk::{DataDir, DiskError, Identity, Recovered, Torn, snapshot},
     grpc, http,
     metrics::{Counted, Metrics},
-    node::{Alarms, Core, Door, Parts, Stopped, files},
+    node::{Alarms, Core, Door, Parts, Stopped},
     peer::{Transport, TransportConfig},
 };
 
@@ -47,7 +47,7 @@ pub enum StartError {
     Disk(#[from] DiskError),
     /// The newest snapshot cannot be used.
     #[error(transparent)]
-    Snapshot(#[from] files::LoadError),
+    Snapshot(#[from] snapshot::LoadError),
     /// The data of a lost cluster cannot be taken over.
     #[error(transparent)]
     ForceNewCluster(#[from] BackupError),
@@ -145,7 +145,6 @@ impl Server {
         let clock = Instant::now();
         let boot = recovered.boot;
         let directory = recovered.directory;
-        let newest_snapshot = recovered.snapshot.clone();
         let snapshots = disk.snapshots();
         let replica = replica(&config, &seat, recovered)?;
         let (events_sender, events) = mpsc::unbounded_channel();
@@ -177,7 +176,6 @@ impl Server {
             peers: peer_events,
             events: (events_sender, events),
             snapshots,
-            newest_snapshot,
             metrics: Arc::new(Metrics::new(&config)),
             alarms: Alarms {
                 heartbeat: config.heartbeat_interval,
@@ -326,7 +324,7 @@ fn replica(config: &Config, seat: &Seat, recovered: Recovered) -> Result<Replica
     settings.retention = retention(config.auto_compaction);
     settings.audit_interval = config.corrupt_check_time;
     let snapshot = match &recovered.snapshot {
-        Some(saved) => Some(files::load(&saved.path)?),
+        Some(saved) => Some(snapshot::load(&saved.path)?),
         None => None,
     };
     let recovered = tenure_replica::Recovered {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tenure_server::traces::SpanLayer;
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -26,11 +27,9 @@ use tracing_subscriber::{
 
 use super::settings::{LogFormat, Logging};
 
-/// A layer that may be added to the log lines, such as spans on their way to a collector.
-pub(super) type Extra = Box<dyn Layer<Registry> + Send + Sync>;
-
-/// Starts logging. A panic becomes a log line, too, so that whoever reads JSON reads nothing else.
-pub(super) fn start(logging: &Logging, extra: Option<Extra>) -> anyhow::Result<()> {
+/// Starts logging, with the way of spans to their collector beside it. A panic becomes a log line, too, so
+/// that whoever reads JSON reads nothing else.
+pub(super) fn start(logging: &Logging, spans: Option<SpanLayer>) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&logging.filter)?;
     let outputs = Mutex::new(Outputs::open(&logging.outputs)?);
     let lines = tracing_subscriber::fmt::layer().with_writer(outputs);
@@ -41,8 +40,8 @@ pub(super) fn start(logging: &Logging, extra: Option<Extra>) -> anyhow::Result<(
             lines.with_target(false).with_ansi(colours).with_filter(filter).boxed()
         }
     };
-    let mut layers: Vec<Extra> = vec![lines];
-    layers.extend(extra);
+    let mut layers = vec![lines];
+    layers.extend(spans);
     Registry::default().with(layers).init();
     if logging.format == LogFormat::Json {
         std::panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));

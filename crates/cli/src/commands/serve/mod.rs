@@ -4,13 +4,11 @@ mod leash;
 mod log;
 mod notify;
 mod settings;
-#[cfg(feature = "otel")]
-mod traces;
 mod welcome;
 
 use std::pin::pin;
 
-use tenure_server::Server;
+use tenure_server::{Server, traces::Traces};
 use tracing::{error, info, warn};
 
 pub(crate) use self::leash::VARIABLE as LEASH;
@@ -36,12 +34,8 @@ pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
     if flags.print_config {
         return Ok(Exit::Done);
     }
-    #[cfg(feature = "otel")]
-    let traces = serving.tracing.as_ref().map(traces::Traces::start).transpose()?;
-    #[cfg(feature = "otel")]
-    let spans = traces.as_ref().map(traces::Traces::layer);
-    #[cfg(not(feature = "otel"))]
-    let spans = None;
+    let traces = serving.collector.as_ref().map(Traces::start).transpose()?;
+    let spans = traces.as_ref().map(Traces::layer);
     log::start(&serving.logging, spans)?;
     for warning in &settings.warnings {
         warn!("{warning}");

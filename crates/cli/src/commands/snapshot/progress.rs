@@ -1,7 +1,10 @@
 //! One line on stderr that tells how far it is, if somebody watches.
 
-use std::io::{IsTerminal, Write};
+use std::env;
+use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
+
+use rustix::termios::tcgetwinsize;
 
 use crate::output::size;
 
@@ -18,9 +21,10 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Nothing is drawn unless stderr is a terminal.
+    /// Nothing is drawn unless stderr is a terminal that can clear a line.
     pub(super) fn new(what: &'static str) -> Progress {
-        let is_watched = std::io::stderr().is_terminal();
+        let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let is_watched = stderr().is_terminal() && !is_dumb;
         Progress { what, is_watched, started: Instant::now(), drawn: None }
     }
 
@@ -30,9 +34,11 @@ impl Progress {
         let is_due = self.drawn.is_none_or(|drawn| now - drawn >= DRAW_INTERVAL);
         if self.is_watched && is_due {
             self.drawn = Some(now);
-            let line = line(self.what, done, total, self.started.elapsed());
+            let mut line = line(self.what, done, total, self.started.elapsed());
+            // What does not fit would go on in a second row, and only that one would be cleared.
+            line.truncate(columns().saturating_sub(1));
             // Whoever cannot read it misses nothing.
-            let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+            let _ = write!(stderr(), "\r\x1b[K{line}");
         }
     }
 }
@@ -40,11 +46,18 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.drawn.is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+            let _ = write!(stderr(), "\r\x1b[K");
         }
     }
 }
 
+/// How wide the terminal is now; as wide as it likes if it does not know.
+fn columns() -> usize {
+    let size = tcgetwinsize(stderr());
+    size.ok().filter(|size| size.ws_col > 0).map_or(usize::MAX, |size| size.ws_col.into())
+}
+
+/// In ASCII: as many columns as bytes.
 fn line(what: &str, done: u64, total: Option<u64>, took: Duration) -> String {
     let rate = done as f64 / took.as_secs_f64().max(0.001);
     let rate = format!("{}/s", size(rate as i64));
@@ -75,5 +88,6 @@ mod tests {
             "reading [#####               ]  25 %  50 B of 200 B  50 B/s"
         );
         assert!(line("reading", 3, Some(0), Duration::ZERO).contains("  0 %"));
+        assert!(line("reading", 1 << 50, Some(1 << 50), second).is_ascii());
     }
 }

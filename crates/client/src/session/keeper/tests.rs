@@ -5,12 +5,12 @@ use std::time::Duration;
 use tenure_api::LeaseId;
 use tokio::sync::{Notify, watch};
 
-use super::keep;
+use super::{in_time, keep};
 use crate::backend::{BackendSession, Boxed, Join, Link, Place, RenewError};
 use crate::clock::{Clock, Moment};
 use crate::host::Virtual;
 use crate::session::core::{Core, Owner, SessionState};
-use crate::{AcquireError, Engine, EngineError, Loss, Tenancy};
+use crate::{AcquireError, Engine, EngineError, Loss, SessionError, Tenancy};
 
 const TTL: Duration = Duration::from_secs(6);
 
@@ -95,7 +95,12 @@ impl BackendSession for Scripted {
     }
 
     fn close(&self, _stopped: bool) -> Boxed<'_, Result<(), EngineError>> {
-        Box::pin(async { Ok(()) })
+        Box::pin(async {
+            match self.fate() {
+                Fate::Unanswered => std::future::pending().await,
+                _ => Ok(()),
+            }
+        })
     }
 }
 
@@ -252,4 +257,16 @@ async fn who_asks_after_a_suspend_is_told_the_truth_first() {
     tokio::time::advance(Duration::from_secs(3_600)).await;
     assert_eq!(core.may_act(Duration::ZERO), Err(crate::Doubt::Lost));
     assert_eq!(core.refresh(), SessionState::Lost(Loss::Unconfirmed));
+}
+
+/// The process stood still while it opened one, and the connection has died without a word.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_comes_too_late_is_given_back_but_not_for_ever() {
+    for fate in [Fate::Acknowledged, Fate::Unanswered] {
+        let (core, _session) = session(&[fate]);
+        tokio::time::advance(2 * TTL).await;
+        let core = Arc::into_inner(core).expect("nobody else has it");
+        let opened = tokio::time::timeout(TTL, in_time(core)).await.expect("it does not hang");
+        assert!(matches!(opened, Err(SessionError::TooLate { loss: Loss::Unconfirmed })));
+    }
 }

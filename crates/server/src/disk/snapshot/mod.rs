@@ -4,11 +4,13 @@
 //! counts them. Every checksum goes on from the one before it, so that chunks can be neither
 //! damaged nor swapped nor left out unnoticed. What the chunks mean is the replica's business.
 //!
-//! Writing and reading need nothing but a path: a background thread saves while another streams
-//! an older file to a peer. A file that is deleted meanwhile can still be read to its end.
+//! Writing and reading need nothing but a path. A member that lags behind, and a client that backs up, are sent the
+//! same bytes as a file would have, but straight from memory.
 
+mod cutter;
 mod folder;
 mod frame;
+mod load;
 mod reader;
 mod writer;
 
@@ -16,10 +18,14 @@ use std::path::PathBuf;
 
 use tenure_replica::SnapshotMark;
 
+pub(crate) use cutter::Cutter;
 pub(crate) use folder::snapshot_path;
 pub use folder::{newest_snapshot, prune_snapshots};
 pub(crate) use frame::Frame;
+pub use load::LoadError;
+pub(crate) use load::{load, thaw};
 pub use reader::SnapshotReader;
+pub(crate) use writer::FLUSH_BYTES;
 pub use writer::SnapshotWriter;
 
 /// The longest chunk; a chunk is held in memory as a whole.

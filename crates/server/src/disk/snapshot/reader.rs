@@ -17,9 +17,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 ///
 /// Only when [`next_chunk`](Self::next_chunk) has answered `None` is it known to be complete.
 #[derive(Debug)]
-pub struct SnapshotReader {
+pub struct SnapshotReader<R = File> {
     path: PathBuf,
-    file: BufReader<Take<File>>,
+    source: BufReader<Take<R>>,
     is_alone: bool,
     mark: SnapshotMark,
     offset: u64,
@@ -32,22 +32,30 @@ pub struct SnapshotReader {
 impl SnapshotReader {
     /// Opens a file and checks its header.
     pub fn open(path: &Path) -> Result<SnapshotReader, DiskError> {
-        let mut reader = SnapshotReader::begin(path, u64::MAX)?;
-        reader.is_alone = true;
-        Ok(reader)
+        SnapshotReader::over(path, file(path)?)
     }
 
     /// Opens a snapshot that other things may follow, up to `end`.
     pub(crate) fn open_followed(path: &Path, end: u64) -> Result<SnapshotReader, DiskError> {
-        SnapshotReader::begin(path, end)
+        SnapshotReader::begin(path, file(path)?, end, false)
+    }
+}
+
+fn file(path: &Path) -> Result<File, DiskError> {
+    File::open(path).map_err(DiskError::io("open snapshot", path))
+}
+
+impl<R: Read> SnapshotReader<R> {
+    /// Reads what may or may not be in a file yet, and checks its header. The path is for errors.
+    pub(crate) fn over(path: &Path, source: R) -> Result<SnapshotReader<R>, DiskError> {
+        SnapshotReader::begin(path, source, u64::MAX, true)
     }
 
-    fn begin(path: &Path, end: u64) -> Result<SnapshotReader, DiskError> {
-        let file = File::open(path).map_err(DiskError::io("open snapshot", path))?;
+    fn begin(path: &Path, source: R, end: u64, is_alone: bool) -> Result<Self, DiskError> {
         let mut reader = SnapshotReader {
             path: path.to_owned(),
-            file: BufReader::with_capacity(BUFFER_BYTES, file.take(end)),
-            is_alone: false,
+            source: BufReader::with_capacity(BUFFER_BYTES, source.take(end)),
+            is_alone,
             mark: SnapshotMark::default(),
             offset: 0,
             crc: 0,
@@ -72,12 +80,17 @@ impl SnapshotReader {
     /// What follows the footer, once that was read.
     pub(crate) fn rest(mut self, max: usize) -> Result<Vec<u8>, DiskError> {
         let mut rest = Vec::new();
-        let read = self.file.by_ref().take(max as u64 + 1).read_to_end(&mut rest);
+        let read = self.source.by_ref().take(max as u64 + 1).read_to_end(&mut rest);
         read.map_err(DiskError::io("read snapshot", &self.path))?;
         match rest.len() > max {
             false => Ok(rest),
             true => Err(self.corrupt(self.offset, "it goes on after its end")),
         }
+    }
+
+    /// What is read.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Where in the log the snapshot stands.
@@ -159,7 +172,7 @@ impl SnapshotReader {
         }
         let end = self.offset;
         let mut more = [0];
-        match self.file.read(&mut more) {
+        match self.source.read(&mut more) {
             Ok(0) => Ok(()),
             Ok(_) => Err(self.corrupt(end, "it goes on after its footer")),
             Err(cause) => Err(DiskError::io("read snapshot", &self.path)(cause)),
@@ -168,7 +181,7 @@ impl SnapshotReader {
 
     fn take<const N: usize>(&mut self) -> Result<[u8; N], DiskError> {
         let mut bytes = [0; N];
-        match self.file.read_exact(&mut bytes) {
+        match self.source.read_exact(&mut bytes) {
             Ok(()) => {
                 self.offset += N as u64;
                 Ok(bytes)
@@ -183,7 +196,7 @@ impl SnapshotReader {
     /// Memory grows with what is really there, not with what a length claims.
     fn take_bytes(&mut self, length: usize) -> Result<Vec<u8>, DiskError> {
         let mut bytes = Vec::with_capacity(length.min(BUFFER_BYTES));
-        self.file
+        self.source
             .by_ref()
             .take(length as u64)
             .read_to_end(&mut bytes)
@@ -200,7 +213,7 @@ impl SnapshotReader {
     }
 }
 
-impl Iterator for SnapshotReader {
+impl<R: Read> Iterator for SnapshotReader<R> {
     type Item = Result<Vec<u8>, DiskError>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -16,7 +16,7 @@ use crate::disk::{
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// Flushed this often, so that the log's own flush never waits behind a whole snapshot.
-const FLUSH_BYTES: u64 = 4 << 20;
+pub(crate) const FLUSH_BYTES: u64 = 4 << 20;
 
 /// A snapshot that is being written. Dropping it unfinished removes it.
 #[derive(Debug)]

@@ -95,7 +95,7 @@ fn a_snapshot_of_the_first_release_can_be_read() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("release-1.snap");
     fs::write(&path, sample).unwrap();
-    let (mark, state) = crate::node::files::load(&path).unwrap();
+    let (mark, state) = crate::disk::snapshot::load(&path).unwrap();
     assert_eq!((mark.index, mark.voters.len(), mark.outgoing.len()), (8, 1, 0));
     assert_eq!(state.cluster_version, 1);
     assert_eq!(state.members.values().map(|member| &member.name[..]).collect::<Vec<_>>(), ["g"]);

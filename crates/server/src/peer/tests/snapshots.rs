@@ -1,11 +1,13 @@
-use std::{fs, path::Path};
+use std::fs;
 
-use tenure_api::Term;
-use tenure_replica::{RaftKind, RaftMessage, SnapshotMark};
+use tenure_api::{Put, Term, op::PutLease};
+use tenure_replica::{
+    At, Frozen, RaftKind, RaftMessage, SnapshotMark, State, command::Command, state::Traces,
+};
 use tokio::io::AsyncReadExt;
 
 use super::*;
-use crate::disk::{SavedSnapshot, SnapshotReader, SnapshotWriter};
+use crate::disk::{SnapshotWriter, snapshot};
 
 fn mark() -> SnapshotMark {
     SnapshotMark { index: 9, term: Term(2), voters: vec![ONE, TWO], ..SnapshotMark::default() }
@@ -31,12 +33,26 @@ fn message(from: MemberId, to: MemberId) -> RaftMessage {
     }
 }
 
-fn save(folder: &Path) -> SavedSnapshot {
-    let mut writer = SnapshotWriter::create(folder, mark()).unwrap();
-    for chunk in 0..10 {
-        writer.chunk(&vec![chunk; 300_000]).unwrap();
+/// More than one piece of it.
+fn frozen() -> Frozen {
+    let mut state = State::new([]);
+    for index in 1..=10 {
+        let (key, value) = (format!("key{index}").into(), Some(vec![index as u8; 100_000].into()));
+        let put = Command::Put(Put { key, value, lease: PutLease::Set(None), prev_kv: false });
+        let at = At { index, term: Term(1), ms: 0 };
+        state.apply(at, &put, &mut Traces::default()).unwrap();
     }
-    writer.finish().unwrap()
+    Frozen { mark: mark(), state }
+}
+
+/// As the file has them.
+fn bytes() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = SnapshotWriter::create(folder.path(), mark()).unwrap();
+    for chunk in frozen().chunks() {
+        writer.chunk(&chunk).unwrap();
+    }
+    fs::read(writer.finish().unwrap().path).unwrap()
 }
 
 fn files(side: &Side) -> usize {
@@ -46,39 +62,66 @@ fn files(side: &Side) -> usize {
 #[tokio::test]
 async fn a_snapshot_arrives_as_it_was() {
     let (mut one, mut two, _) = pair().await;
-    let saved = save(one.snapshots.path());
-    one.transport.send_snapshot(TWO, message(ONE, TWO), saved.path.clone());
-    let PeerEvent::SnapshotReceived { from: ONE, message: heard, path } = two.event().await else {
+    one.transport.send_snapshot(message(ONE, TWO), frozen());
+    let PeerEvent::SnapshotReceived { from: ONE, message: heard, state } = two.event().await else {
         panic!("something else happened");
     };
     assert_eq!(heard, message(ONE, TWO));
-    assert_eq!(fs::read(&path).unwrap(), fs::read(&saved.path).unwrap());
-    assert_eq!(SnapshotReader::open(&path).unwrap().verify().unwrap(), mark());
-    assert_eq!(path.file_name(), saved.path.file_name());
+    assert_eq!(state.digest(), frozen().state.digest());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { to: TWO, ok: true }));
-    assert_eq!(files(&two), 1);
-}
-
-#[tokio::test]
-async fn a_damaged_snapshot_is_not_accepted() {
-    let (mut one, two, _) = pair().await;
-    let saved = save(one.snapshots.path());
-    let mut bytes = fs::read(&saved.path).unwrap();
-    bytes[1_000_000] ^= 1;
-    fs::write(&saved.path, bytes).unwrap();
-    one.transport.send_snapshot(TWO, message(ONE, TWO), saved.path);
-    assert!(matches!(one.event().await, PeerEvent::SnapshotSent { to: TWO, ok: false }));
-    assert_eq!(files(&two), 0);
+    assert_eq!((files(&one), files(&two)), (0, 1));
+    let kept = snapshot::newest_snapshot(two.snapshots.path()).unwrap().unwrap();
+    assert_eq!(kept.mark, mark());
+    assert_eq!(fs::read(&kept.path).unwrap(), bytes());
 }
 
 #[tokio::test]
 async fn a_snapshot_to_nowhere_is_told() {
     let (mut one, _) = alone().await;
-    let saved = save(one.snapshots.path());
-    one.transport.send_snapshot(TWO, message(ONE, TWO), saved.path.clone());
+    one.transport.send_snapshot(message(ONE, TWO), frozen());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { to: TWO, ok: false }));
-    one.transport.send_snapshot(MemberId(9), message(ONE, TWO), saved.path);
+    one.transport.send_snapshot(message(ONE, MemberId(9)), frozen());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { ok: false, .. }));
+}
+
+async fn send(stream: &mut TcpStream, bytes: &[u8]) {
+    let head = message(TWO, ONE).to_bytes();
+    write_frame(stream, FrameKind::SnapshotHead, &head).await.unwrap();
+    for piece in bytes.chunks(100_000) {
+        // Whoever has seen enough hangs up.
+        let _ = write_frame(stream, FrameKind::SnapshotPiece, piece).await;
+    }
+    let _ = write_frame(stream, FrameKind::SnapshotEnd, &[]).await;
+}
+
+#[tokio::test]
+async fn a_damaged_or_shortened_snapshot_is_not_accepted() {
+    let sound = bytes();
+    let damaged = |at: usize| {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let middle = sound.len() / 2;
+    let shortened = [sound[..middle].to_vec(), sound[..sound.len() - 1].to_vec()];
+    let longer = [sound.clone(), vec![0]].concat();
+    let (one, at) = alone().await;
+    for bytes in [damaged(40), damaged(middle), longer].into_iter().chain(shortened) {
+        let mut stream = accepted(at).await;
+        send(&mut stream, &bytes).await;
+        assert!(timeout(LIMIT, stream.read_u8()).await.unwrap().is_err(), "it was taken");
+        assert_eq!(files(&one), 0);
+    }
+}
+
+/// Whoever came before may not have left yet.
+async fn accepted(at: SocketAddr) -> TcpStream {
+    loop {
+        match call(at, &hello(Purpose::Snapshot)).await {
+            (stream, Ok(_)) => return stream,
+            (_, Err(refusal)) => assert_eq!(refusal, Refusal::Busy),
+        }
+    }
 }
 
 #[tokio::test]
@@ -91,21 +134,9 @@ async fn a_broken_transfer_leaves_no_file_and_the_next_one_works() {
     assert_eq!(call(at, &hello(Purpose::Snapshot)).await.1, Err(Refusal::Busy));
     drop(stream);
 
-    let outside = tempfile::tempdir().unwrap();
-    let bytes = fs::read(save(outside.path()).path).unwrap();
-    let mut stream = loop {
-        // The other side needs a moment to see the end of the first one.
-        match call(at, &hello(Purpose::Snapshot)).await {
-            (stream, Ok(_)) => break stream,
-            (_, Err(refusal)) => assert_eq!(refusal, Refusal::Busy),
-        }
-    };
+    let mut stream = accepted(at).await;
     assert_eq!(files(&one), 0);
-    write_frame(&mut stream, FrameKind::SnapshotHead, &head).await.unwrap();
-    for piece in bytes.chunks(100_000) {
-        write_frame(&mut stream, FrameKind::SnapshotPiece, piece).await.unwrap();
-    }
-    write_frame(&mut stream, FrameKind::SnapshotEnd, &[]).await.unwrap();
+    send(&mut stream, &bytes()).await;
     let event = one.event().await;
     assert!(matches!(event, PeerEvent::SnapshotReceived { from: TWO, .. }), "{event:?}");
     assert!(timeout(LIMIT, stream.read_u8()).await.unwrap().is_ok());
@@ -115,10 +146,9 @@ async fn a_broken_transfer_leaves_no_file_and_the_next_one_works() {
 #[tokio::test]
 async fn a_snapshot_of_another_mark_than_promised_is_refused() {
     let (mut one, two, _) = pair().await;
-    let saved = save(one.snapshots.path());
     let mut other = message(ONE, TWO);
     other.snapshot = Some(SnapshotMark { index: 10, ..mark() });
-    one.transport.send_snapshot(TWO, other, saved.path);
+    one.transport.send_snapshot(other, frozen());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { to: TWO, ok: false }));
     assert_eq!(files(&two), 0);
 }

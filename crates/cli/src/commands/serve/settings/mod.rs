@@ -15,8 +15,6 @@ mod table;
 
 use std::collections::BTreeMap;
 
-#[cfg(feature = "otel")]
-pub(super) use self::read::Tracing;
 pub(crate) use self::table::Flags;
 use self::{
     foreign::{FOREIGN, Fate},

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
-use tenure_server::config::{AutoCompaction, ClusterState, Config, MetricsDetail};
+use tenure_server::{
+    config::{AutoCompaction, ClusterState, Config, MetricsDetail},
+    traces::{self, Collector},
+};
 use tracing_subscriber::EnvFilter;
 
 use super::{Given, Origin, Settings, table};
@@ -13,8 +16,7 @@ use crate::args::duration;
 pub(in crate::commands::serve) struct Serving {
     pub(in crate::commands::serve) config: Config,
     pub(in crate::commands::serve) logging: Logging,
-    #[cfg_attr(not(feature = "otel"), allow(dead_code, reason = "such a build refuses to trace"))]
-    pub(in crate::commands::serve) tracing: Option<Tracing>,
+    pub(in crate::commands::serve) collector: Option<Collector>,
 }
 
 /// What is logged, how, and where to.
@@ -34,29 +36,24 @@ pub(in crate::commands::serve) enum LogFormat {
     Console,
 }
 
-/// Where spans go.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(not(feature = "otel"), allow(dead_code, reason = "such a build refuses to trace"))]
-pub(in crate::commands::serve) struct Tracing {
-    pub(in crate::commands::serve) address: String,
-    pub(in crate::commands::serve) service_name: String,
-    pub(in crate::commands::serve) instance_id: String,
-    pub(in crate::commands::serve) per_million: u64,
-}
-
 impl Settings {
     /// The settings to run by. If anything is wrong with them, `problems` says what: all of it.
     pub(in crate::commands::serve) fn read(&mut self) -> Serving {
+        self.read_by_a_build(traces::ABLE)
+    }
+
+    /// The same, by a build that can send spans or cannot.
+    pub(super) fn read_by_a_build(&mut self, can_trace: bool) -> Serving {
         let mut read = Reader { settings: self, problems: vec![] };
         let config = read.config();
         let logging = read.logging();
-        let tracing = read.tracing();
+        let collector = read.collector(can_trace);
         let mut problems = read.problems;
         for broken in config.problems() {
             problems.push(format!("{}: {}", self.place(broken.flag), broken.rule));
         }
         self.problems.extend(problems);
-        Serving { config, logging, tracing }
+        Serving { config, logging, collector }
     }
 }
 
@@ -145,11 +142,11 @@ impl Reader<'_> {
         }
     }
 
-    fn tracing(&mut self) -> Option<Tracing> {
+    fn collector(&mut self, can_trace: bool) -> Option<Collector> {
         if !self.switch("enable-distributed-tracing") {
             return None;
         }
-        if !cfg!(feature = "otel") {
+        if !can_trace {
             let rule = "this build cannot do it; build with: cargo build --release --features otel";
             self.wrong("enable-distributed-tracing", rule.to_owned());
         }
@@ -158,7 +155,7 @@ impl Reader<'_> {
         if per_million > MILLION {
             self.wrong("distributed-tracing-sampling-rate", format!("must be 0 to {MILLION}"));
         }
-        Some(Tracing {
+        Some(Collector {
             address: self.text("distributed-tracing-address"),
             service_name: self.text("distributed-tracing-service-name"),
             instance_id: self.text("distributed-tracing-instance-id"),

@@ -159,6 +159,21 @@ fn history_is_kept_as_etcd_writes_it() {
     assert!(!kept("--auto-compaction-retention 1ms").0);
 }
 
+/// The build that is tested can; whoever gets one that cannot is told so, and how to get another.
+#[test]
+fn a_build_that_cannot_send_spans_refuses_to() {
+    let asked = "--experimental-enable-distributed-tracing --distributed-tracing-address host:1";
+    let mut settings = collect(asked, &[]);
+    assert_eq!(settings.read_by_a_build(true).collector.unwrap().address, "host:1");
+    assert!(settings.problems.is_empty(), "{:?}", settings.problems);
+    let _ = settings.read_by_a_build(false);
+    let refusal = "--enable-distributed-tracing: this build cannot do it; build with: ";
+    assert_eq!(settings.problems, [format!("{refusal}cargo build --release --features otel")]);
+    let mut silent = collect("", &[]);
+    assert_eq!(silent.read_by_a_build(false).collector, None);
+    assert!(silent.problems.is_empty(), "{:?}", silent.problems);
+}
+
 #[test]
 fn no_name_stands_twice() {
     let mut seen = BTreeMap::new();

@@ -1,0 +1,199 @@
+//! The receiver's side.
+
+use std::{
+    fs::{self, File},
+    io::{self, ErrorKind, Read, Write},
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use tenure_api::MemberId;
+use tenure_replica::{RaftKind, RaftMessage, SnapshotMark, State, codec::Codec};
+use tokio::{net::TcpStream, sync::mpsc, task::spawn_blocking};
+use tracing::info;
+
+use super::{PIECE_BYTES, PIECES_MAX, Progress, TransferError, step};
+use crate::{
+    disk::{
+        DiskError, SnapshotReader,
+        durable::{create_file, rename_durably},
+        snapshot::{FLUSH_BYTES, prune_snapshots, snapshot_path, thaw},
+    },
+    peer::{
+        frame::{FrameError, FrameKind, read_frame, write_frame},
+        link::Link,
+        transport::{PeerEvent, Shared},
+    },
+};
+
+/// The longest snapshot that is accepted.
+const SNAPSHOT_BYTES_MAX: u64 = 64 << 30;
+
+/// One snapshot at a time may arrive from a member.
+#[derive(Debug)]
+pub(in crate::peer) struct Slot(Arc<Link>);
+
+impl Slot {
+    pub(in crate::peer) fn take(link: &Arc<Link>) -> Option<Slot> {
+        let free = !link.receiving.swap(true, Ordering::AcqRel);
+        free.then(|| Slot(link.clone()))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.receiving.store(false, Ordering::Release);
+    }
+}
+
+enum Part {
+    Head(Box<RaftMessage>),
+    Piece(Bytes),
+    End,
+}
+
+/// Receives a state, tells that it is there, and answers the sender.
+pub(in crate::peer) async fn receive(
+    shared: &Shared,
+    from: MemberId,
+    mut stream: TcpStream,
+    mut buffer: BytesMut,
+) -> Result<(), TransferError> {
+    let Part::Head(message) = next_part(&mut stream, &mut buffer).await? else {
+        return Err(TransferError::Mismatch);
+    };
+    if message.from != from || message.kind != RaftKind::Snapshot {
+        return Err(TransferError::Mismatch);
+    }
+    let mark = message.snapshot.clone().ok_or(TransferError::Mismatch)?;
+    info!(%from, index = mark.index, "receiving a snapshot");
+    let (sender, parts) = mpsc::channel(PIECES_MAX);
+    let folder = shared.snapshots.clone();
+    let path = folder.join(format!("incoming-{from}.tmp"));
+    // On another thread: neither a slow disk nor a large state may hold up the core loop.
+    let taking = spawn_blocking(move || Arriving::create(path, parts)?.take_over(&folder, &mark));
+    let came = pass_on(from, &mut stream, &mut buffer, sender).await;
+    // Whatever happened: only when it has ended may the next one use the same file.
+    let taken = taking.await.map_err(|_| TransferError::Stopping)?;
+    came?;
+    shared.tell(PeerEvent::SnapshotReceived { from, message: *message, state: taken? });
+    step(write_frame(&mut stream, FrameKind::SnapshotStored, &[])).await
+}
+
+/// Passes parts on until the last, or until nobody wants more of them.
+async fn pass_on(
+    from: MemberId,
+    stream: &mut TcpStream,
+    buffer: &mut BytesMut,
+    parts: mpsc::Sender<Part>,
+) -> Result<(), TransferError> {
+    let mut progress = Progress::new();
+    let mut bytes = 0;
+    loop {
+        let part = next_part(stream, buffer).await?;
+        match &part {
+            Part::Head(_) => return Err(TransferError::Mismatch),
+            Part::Piece(piece) => bytes += piece.len() as u64,
+            Part::End => {}
+        }
+        if progress.is_due() {
+            info!(%from, bytes, "receiving a snapshot");
+        }
+        let is_last = matches!(part, Part::End);
+        if parts.send(part).await.is_err() || is_last {
+            return Ok(());
+        }
+    }
+}
+
+async fn next_part(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<Part, TransferError> {
+    step(read_frame(stream, buffer, PIECE_BYTES, |kind, payload| match kind {
+        FrameKind::SnapshotHead => Ok(Part::Head(Box::new(RaftMessage::from_bytes(payload)?))),
+        FrameKind::SnapshotPiece => Ok(Part::Piece(Bytes::copy_from_slice(payload))),
+        FrameKind::SnapshotEnd => Ok(Part::End),
+        other => Err(FrameError::OutOfPlace(other)),
+    }))
+    .await
+}
+
+/// A snapshot that is not all there: whoever reads it also writes it to its file. Dropping it removes that.
+struct Arriving {
+    path: PathBuf,
+    file: File,
+    parts: mpsc::Receiver<Part>,
+    /// What of the newest piece was not read yet.
+    piece: Bytes,
+    ended: bool,
+    bytes: u64,
+    unflushed: u64,
+    stored: bool,
+}
+
+impl Arriving {
+    fn create(path: PathBuf, parts: mpsc::Receiver<Part>) -> Result<Arriving, TransferError> {
+        let file = create_file(&path)?;
+        let (piece, ended, stored) = (Bytes::new(), false, false);
+        Ok(Arriving { path, file, parts, piece, ended, bytes: 0, unflushed: 0, stored })
+    }
+
+    fn take_over(
+        mut self,
+        folder: &Path,
+        mark: &SnapshotMark,
+    ) -> Result<Box<State>, TransferError> {
+        let path = self.path.clone();
+        let mut reader = SnapshotReader::over(&path, &mut self)?;
+        if reader.mark() != mark {
+            return Err(TransferError::Mismatch);
+        }
+        let state = Box::new(thaw(&mut reader)?);
+        self.file.sync_all().map_err(DiskError::io("flush snapshot", &self.path))?;
+        rename_durably(&self.path, &snapshot_path(folder, mark))?;
+        self.stored = true;
+        prune_snapshots(folder)?;
+        Ok(state)
+    }
+
+    fn keep(&mut self, piece: &Bytes) -> io::Result<()> {
+        self.bytes += piece.len() as u64;
+        if self.bytes > SNAPSHOT_BYTES_MAX {
+            let text = format!("it is longer than {SNAPSHOT_BYTES_MAX} bytes");
+            return Err(io::Error::new(ErrorKind::FileTooLarge, text));
+        }
+        self.file.write_all(piece)?;
+        self.unflushed += piece.len() as u64;
+        if self.unflushed >= FLUSH_BYTES {
+            self.unflushed = 0;
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+}
+
+impl Read for Arriving {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() && !self.ended {
+            match self.parts.blocking_recv() {
+                Some(Part::Piece(piece)) => {
+                    self.keep(&piece)?;
+                    self.piece = piece;
+                }
+                Some(Part::Head(_) | Part::End) => self.ended = true,
+                None => return Err(io::Error::new(ErrorKind::ConnectionAborted, "it broke off")),
+            }
+        }
+        let count = into.len().min(self.piece.len());
+        self.piece.copy_to_slice(&mut into[..count]);
+        Ok(count)
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        if !self.stored {
+            // If this fails, the next start removes it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}

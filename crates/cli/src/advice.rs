@@ -1,5 +1,6 @@
 //! What to do next, after something went wrong.
 
+use tenure::RefusalKind;
 use tenure::grpc::ClientError;
 
 use crate::exit::{Exit, is_closed_pipe};
@@ -29,13 +30,32 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         }
         ClientError::Unavailable { .. } => Some("see how the members are: tenure status"),
         ClientError::Refused { text, .. } => about(text),
+        ClientError::LineRefused { kind, .. } => about_line(*kind),
         ClientError::Endpoint { .. } => Some("for example: --endpoints 127.0.0.1:2379"),
     }
 }
 
+/// What the rules of elections and locks leave one to do.
+fn about_line(kind: RefusalKind) -> Option<&'static str> {
+    Some(match kind {
+        RefusalKind::StockCandidateAhead => {
+            "it came by etcd's means, or stands for several names at once; tenure evict is harder"
+        }
+        RefusalKind::NoSuchCandidate => "see who stands in line: tenure candidates NAME",
+        RefusalKind::TransferUnderWay => {
+            "it ends when the leader has stopped or its time is over: tenure candidates NAME"
+        }
+        RefusalKind::CandidateUnhealthy => "choose another one: tenure candidates NAME",
+        RefusalKind::NameFrozen => "let them lead again: tenure resume NAME",
+        RefusalKind::NestedName => "see which names are in use: tenure locks",
+        RefusalKind::SessionGone => "all sessions: tenure sessions",
+        _ => return None,
+    })
+}
+
 /// Keyed by etcd's texts, which are part of its contract.
 fn about(text: &str) -> Option<&'static str> {
-    const TABLE: [(&str, &str); 18] = [
+    const TABLE: [(&str, &str); 17] = [
         (
             "requested lease not found",
             "it has expired or was revoked; all leases: tenure lease list",
@@ -67,11 +87,32 @@ fn about(text: &str) -> Option<&'static str> {
             "wait until it has started and caught up; its log and /readyz tell how far it is",
         ),
         ("too many learner members", "promote or remove the other learner first"),
-        (
-            "must not be overtaken",
-            "it came by etcd's means, or stands for several names at once; tenure evict is harder",
-        ),
         ("bad leader transferee", "the ids of the members: tenure status"),
     ];
     TABLE.iter().find(|(part, _)| text.contains(part)).map(|(_, next)| *next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_transfer_is_advised_on_by_its_kind_whatever_the_words() {
+        let error = ClientError::LineRefused {
+            kind: RefusalKind::StockCandidateAhead,
+            code: tenure::grpc::Code::FailedPrecondition,
+            text: "no".to_owned(),
+        };
+        let next = next_step(&anyhow::Error::from(error).context("transfer")).unwrap();
+        assert!(next.contains("tenure evict"), "{next}");
+    }
+
+    #[test]
+    fn etcds_refusals_are_advised_on_by_their_texts() {
+        let error = ClientError::Refused {
+            code: tenure::grpc::Code::NotFound,
+            text: tenure::api::Failure::LeaseNotFound.text().into(),
+        };
+        assert!(next_step(&error.into()).unwrap().contains("tenure lease list"));
+    }
 }

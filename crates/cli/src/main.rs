@@ -2,13 +2,14 @@
 //!
 //! `args` reads what was typed, `commands` has a file for each verb, `output` writes what came back
 //! in the format asked for, `exit` is the one table of exit codes, and `advice` says what to do next
-//! when something went wrong. Results go to stdout, talk to stderr; `talk` is for those whom nobody may hold up.
+//! when something went wrong; `memory` is about giving it back. Results go to stdout, talk to stderr; `talk` is for those whom nobody may hold up.
 
 mod advice;
 mod args;
 mod commands;
 mod exit;
 mod guardian;
+mod memory;
 mod output;
 mod talk;
 

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::grpc::ClientError;
-use crate::{BadName, LineName, Loss};
+use crate::{BadName, LineName, Loss, RefusalKind};
 
 /// Why the server behind a session gave no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +14,9 @@ pub enum EngineError {
     /// It said no. Nothing was changed, and asking again changes nothing by itself.
     #[error("{text}")]
     Refused {
-        /// In its own words.
+        /// By which rule, where it named one.
+        kind: Option<RefusalKind>,
+        /// In its own words, for people.
         text: String,
     },
     /// Nobody could answer, and nothing was changed: ask again later.
@@ -31,14 +33,23 @@ pub enum EngineError {
     },
 }
 
+impl EngineError {
+    /// The rule that it refused by, where it named one.
+    pub fn refusal(&self) -> Option<RefusalKind> {
+        match self {
+            EngineError::Refused { kind, .. } => *kind,
+            EngineError::Unavailable { .. } | EngineError::Unknown { .. } => None,
+        }
+    }
+}
+
 impl From<ClientError> for EngineError {
     fn from(error: ClientError) -> EngineError {
         let text = error.to_string();
         match error {
             error if error.outcome_unknown() => EngineError::Unknown { text },
-            ClientError::Refused { .. } | ClientError::Endpoint { .. } => {
-                EngineError::Refused { text }
-            }
+            error if error.is_refused() => EngineError::Refused { kind: error.refusal(), text },
+            ClientError::Endpoint { .. } => EngineError::Refused { kind: None, text },
             _ => EngineError::Unavailable { text },
         }
     }
@@ -71,12 +82,22 @@ pub enum SessionError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Our session ended, or our key is gone. Stand in line again with another session.
+    /// Our session ended, and with it everything that it stood in line for. Stand in line again with another
+    /// session.
     #[error("waiting for {name}: {loss}")]
     SessionOver {
         /// What was waited for.
         name: LineName,
         /// Why it is over.
+        loss: Loss,
+    },
+    /// Our place in line was taken away: by an operator, or with its key. The session lives, and may stand in line
+    /// again.
+    #[error("out of the line for {name}: {loss}")]
+    PlaceLost {
+        /// What was waited for.
+        name: LineName,
+        /// Why the place is gone.
         loss: Loss,
     },
     /// Others hold it, and we did not want to wait.
@@ -134,7 +155,7 @@ pub enum AcquireError {
         /// What it cannot do.
         what: &'static str,
     },
-    /// The server refused.
+    /// The server refused, by a rule that has no variant here: [`AcquireError::refusal`] says which.
     #[error("{name} was refused")]
     Refused {
         /// The line.
@@ -143,6 +164,25 @@ pub enum AcquireError {
         #[source]
         source: EngineError,
     },
+}
+
+impl AcquireError {
+    /// The rule by which the server refused, of [`AcquireError::Refused`], where it named one: a nested name, say, or
+    /// a priority out of range.
+    pub fn refusal(&self) -> Option<RefusalKind> {
+        match self {
+            AcquireError::Refused { source, .. } => source.refusal(),
+            _ => None,
+        }
+    }
+
+    /// For somebody who waited, or was just let in, and has lost its place.
+    pub(crate) fn out_of_line(name: LineName, loss: Loss) -> AcquireError {
+        match loss.ends_session() {
+            true => AcquireError::SessionOver { name, loss },
+            false => AcquireError::PlaceLost { name, loss },
+        }
+    }
 }
 
 /// Why giving something up was not confirmed. It is given up all the same.

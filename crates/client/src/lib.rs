@@ -60,6 +60,7 @@ pub mod host;
 mod lock;
 mod loss;
 mod name;
+mod refusal;
 mod session;
 pub mod tenancy;
 
@@ -74,6 +75,7 @@ pub use fence::FencingToken;
 pub use lock::{Held, Lock, MultiLock, RwLock, Semaphore};
 pub use loss::Loss;
 pub use name::{BadName, LineName, NAME_BYTES_MAX};
+pub use refusal::RefusalKind;
 pub use session::{Session, SessionOptions, SessionState};
 pub use tenancy::{Doubt, Standing, Tenancy};
 pub use tenure_api as api;

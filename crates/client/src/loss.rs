@@ -41,6 +41,30 @@ pub enum Loss {
     KeeperGone,
 }
 
+impl Loss {
+    /// Whether the session is over, too, and not only this place of it.
+    pub(crate) fn ends_session(self) -> bool {
+        match self {
+            Loss::Unconfirmed
+            | Loss::Expired
+            | Loss::Revoked
+            | Loss::Closed
+            | Loss::ConnectionLost
+            | Loss::NotFound
+            | Loss::Replaced
+            | Loss::AuthLost
+            | Loss::KeeperGone => true,
+            Loss::KeyDeleted
+            | Loss::Resigned
+            | Loss::Evicted
+            | Loss::Transferred
+            | Loss::Preempted
+            | Loss::Unhealthy
+            | Loss::Frozen => false,
+        }
+    }
+}
+
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

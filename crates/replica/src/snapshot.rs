@@ -40,12 +40,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 impl Frozen {
     /// Everything that [`Thaw`] needs. Takes time in proportion to the state: not for the core loop.
     pub fn chunks(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        let store = self.state.store.chunks().map(|chunk| {
-            let mut out = Vec::with_capacity(chunk.len() + 1);
-            out.push(STORE);
-            out.extend_from_slice(&chunk);
-            out
-        });
+        let store = self.state.store.chunks_after(&[STORE]);
         std::iter::once(roll(&self.state))
             .chain(lease_chunks(&self.state.leases))
             .chain(queue_chunks(&self.state.queues))

@@ -105,6 +105,7 @@ fn priority_beside_a_client_of_etcds() {
     deeds.extend(for_each(&[1, 3], |who| Deed::Health { who, name, unhealthy: true }));
     deeds.extend(for_each(&[1, 3], |who| Deed::Health { who, name, unhealthy: false }));
     deeds.extend([Deed::Yield { name, stay: false }, Deed::DrainOver(name)]);
+    deeds.push(Deed::Transfer { to: 1, name });
     deeds.extend([Deed::Expire(1), Deed::Open(1), Deed::DelayOver, Deed::Restore]);
     deeds.extend(for_each(&[2, 3, 4], Deed::Open));
     let states = search_for(&deeds, 12, always::who_waits_stands_by_priority);
@@ -139,6 +140,11 @@ fn shared_holds_and_several_at_once() {
         deeds.extend([Deed::Leave { who, name: "x" }, Deed::Leave { who, name: "y" }]);
     }
     deeds.extend([Deed::StockJoin { who: 4, name: "y" }, Deed::StockLeave { who: 4, name: "y" }]);
+    deeds.extend(for_each(&[true, false], |unhealthy| Deed::Health {
+        who: 2,
+        name: "x",
+        unhealthy,
+    }));
     deeds.extend([Deed::Expire(1), Deed::Open(1), Deed::Evict("x")]);
     let states = search(&deeds, 8);
     assert!(states > 300, "the search saw only {states} states");

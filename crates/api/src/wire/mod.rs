@@ -10,6 +10,10 @@ pub mod convert;
 /// such as the JSON gateway and server reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
+/// The trailer of a refusal by the rules of `tenure.v1`, where there is no stream to be answered on: it has the
+/// name of the [`RefusalKind`](tenure::v1::RefusalKind), `STOCK_CANDIDATE_AHEAD` say. Other failures have none.
+pub const REFUSAL_TRAILER: &str = "tenure-refusal";
+
 /// Keys, watches, leases, members, maintenance and users: the services of etcd itself.
 #[allow(missing_docs, clippy::all)]
 pub mod etcdserverpb {

@@ -136,7 +136,7 @@ pub trait BackendSession: fmt::Debug + Send + Sync + 'static {
     fn report_health(&self, name: &LineName, healthy: bool) -> Boxed<'_, Result<(), EngineError>> {
         let text =
             format!("this engine passes nobody over, healthy ({healthy}) or not, for {name}");
-        Box::pin(async { Err(EngineError::Refused { text }) })
+        Box::pin(async { Err(EngineError::Refused { kind: None, text }) })
     }
 
     /// Ends the session; everything it holds is freed. `stopped`: all work is known to have ended.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use tenure_api::Failure;
 use tonic::{Code, ConnectError, Status};
 
+use crate::RefusalKind;
+
 /// Why a request was not answered with a result.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -30,6 +32,16 @@ pub enum ClientError {
         /// The gRPC code.
         code: Code,
         /// The member's text, to the letter.
+        text: String,
+    },
+    /// The same by a rule of elections and locks, which the member names. Only tenure has them.
+    #[error("{text}")]
+    LineRefused {
+        /// The rule.
+        kind: RefusalKind,
+        /// The gRPC code.
+        code: Code,
+        /// The member's text, for people.
         text: String,
     },
     /// No member could answer now, and nothing was changed: ask again later.
@@ -63,6 +75,7 @@ impl ClientError {
     pub fn code(&self) -> Option<Code> {
         match self {
             ClientError::Refused { code, .. }
+            | ClientError::LineRefused { code, .. }
             | ClientError::Unavailable { code, .. }
             | ClientError::OutcomeUnknown { code, .. } => Some(*code),
             ClientError::Unreachable { .. } => Some(Code::Unavailable),
@@ -71,11 +84,32 @@ impl ClientError {
         }
     }
 
+    /// Whether a member answered, and the answer is no.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, ClientError::Refused { .. } | ClientError::LineRefused { .. })
+    }
+
+    /// The rule of elections and locks by which it was refused, if it was by one.
+    pub fn refusal(&self) -> Option<RefusalKind> {
+        match self {
+            ClientError::LineRefused { kind, .. } => Some(*kind),
+            _ => None,
+        }
+    }
+
+    /// The answer is no.
+    pub(crate) fn answered(status: &Status, code: Code, text: String) -> ClientError {
+        match RefusalKind::of_status(status) {
+            Some(kind) => ClientError::LineRefused { kind, code, text },
+            None => ClientError::Refused { code, text },
+        }
+    }
+
     /// Why a stream ended.
     pub(super) fn of_stream(status: &Status) -> ClientError {
         let (code, text) = (status.code(), root_cause(status));
         match Fate::of(status) {
-            Fate::Answered | Fate::TokenExpired => ClientError::Refused { code, text },
+            Fate::Answered | Fate::TokenExpired => ClientError::answered(status, code, text),
             Fate::Unsent | Fate::NotHere | Fate::Unavailable => {
                 ClientError::Unavailable { code, text }
             }

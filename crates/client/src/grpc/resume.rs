@@ -93,7 +93,7 @@ impl Resumed {
                     self.stream = stream;
                     return Ok(());
                 }
-                Err(error @ ClientError::Refused { .. }) => return Err(error),
+                Err(error) if error.is_refused() => return Err(error),
                 Err(error) if Instant::now() >= give_up => return Err(error),
                 Err(_) => tokio::time::sleep(RESUME_PAUSE).await,
             }

@@ -80,7 +80,7 @@ impl Attempts {
                 Next::GiveUp(ClientError::OutcomeUnknown { code, text })
             }
             (Fate::TokenExpired | Fate::Answered, _) => {
-                Next::GiveUp(ClientError::Refused { code, text })
+                Next::GiveUp(ClientError::answered(status, code, text))
             }
         }
     }
@@ -157,6 +157,21 @@ mod tests {
         let Next::GiveUp(error) = next else { panic!() };
         assert_eq!(error.code(), Some(tonic::Code::NotFound));
         assert_eq!(error.to_string(), "etcdserver: requested lease not found");
+    }
+
+    /// Whatever the words are.
+    #[test]
+    fn a_refusal_keeps_the_kind_that_the_member_names() {
+        let mut status = Status::failed_precondition("no, because");
+        let kind = "TRANSFER_UNDER_WAY".parse().unwrap();
+        status.metadata_mut().insert(tenure_api::wire::REFUSAL_TRAILER, kind);
+        let next = Attempts::new(Kind::Repeatable).failed(&status, &two());
+        let Next::GiveUp(error) = next else { panic!() };
+        assert_eq!(error.refusal(), Some(crate::RefusalKind::TransferUnderWay));
+        assert_eq!(error.code(), Some(tonic::Code::FailedPrecondition));
+        assert_eq!(error.to_string(), "no, because");
+        let error = crate::EngineError::from(error);
+        assert_eq!(error.refusal(), Some(crate::RefusalKind::TransferUnderWay));
     }
 
     #[test]

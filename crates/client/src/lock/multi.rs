@@ -9,6 +9,25 @@ use crate::{AcquireError, BadName, LineName, Session};
 /// Several locks that are held all at once or not at all. However the names of two of them overlap, and
 /// in whatever order they are written, they do not wait for each other for ever: both stand in all their
 /// lines from one moment on, so one of them is before the other everywhere.
+///
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
+/// # let engine = tenure::Engine::tenure(&endpoints)?;
+/// # let session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+/// # let other_session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+/// use tenure::{AcquireError, Lock, MultiLock};
+///
+/// let both = MultiLock::new(&session, ["account/7", "account/12"])?.lock().await?;
+/// for (name, token) in both.tokens() {
+///     println!("moving money in {name} under token {token}");
+/// }
+/// let refused = Lock::new(&other_session, "account/12")?.try_lock().await.unwrap_err();
+/// assert!(matches!(refused, AcquireError::Taken { .. }));
+/// both.release().await?;
+/// # Ok(())
+/// # }) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     session: Session,

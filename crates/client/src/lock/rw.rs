@@ -10,6 +10,30 @@ use crate::{AcquireError, BadName, LineName, Session};
 /// waiting writer waits behind it, so writers are not starved.
 ///
 /// A session stands in one line once: it cannot read and write the same lock at the same time.
+///
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
+/// # let engine = tenure::Engine::tenure(&endpoints)?;
+/// # let session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+/// # let other_session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+/// use tenure::{AcquireError, RwLock};
+///
+/// let here = RwLock::new(&session, "catalogue")?;
+/// let elsewhere = RwLock::new(&other_session, "catalogue")?; // in another process, say
+///
+/// let reads = here.read().await?;
+/// let reads_too = elsewhere.read().await?;
+/// reads.release().await?;
+/// reads_too.release().await?;
+///
+/// let writes = here.write().await?;
+/// let refused = elsewhere.try_read().await.unwrap_err();
+/// assert!(matches!(refused, AcquireError::Taken { .. }));
+/// writes.release().await?;
+/// # Ok(())
+/// # }) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RwLock {
     session: Session,

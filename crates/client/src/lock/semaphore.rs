@@ -12,6 +12,31 @@ use crate::{AcquireError, BadName, LineName, Session};
 ///
 /// A session has one permit at a time. Tokens grow for each permit where the engine numbers them
 /// ([`Held::slot`]), and otherwise only from one holder to the next that takes its place.
+///
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
+/// # let engine = tenure::Engine::tenure(&endpoints)?;
+/// # let session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+/// # let other_session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+/// # let third_session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+/// use std::num::NonZeroU32;
+/// use tenure::{AcquireError, Semaphore};
+///
+/// let two = NonZeroU32::new(2).unwrap();
+/// let first = Semaphore::new(&session, "licences", two)?.acquire().await?;
+/// let second = Semaphore::new(&other_session, "licences", two)?.acquire().await?;
+/// assert_ne!(first.slot(), second.slot());
+///
+/// let third = Semaphore::new(&third_session, "licences", two)?;
+/// let refused = third.try_acquire().await.unwrap_err();
+/// assert!(matches!(refused, AcquireError::Taken { .. }));
+/// first.release().await?;
+/// let third = third.acquire().await?;
+/// println!("permit {:?} under token {}", third.slot(), third.token());
+/// # Ok(())
+/// # }) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     session: Session,

@@ -56,7 +56,7 @@ pub(crate) async fn acquire(
             // Between the server's word and now anything can have happened to the session.
             match hold.loss() {
                 None => Ok(hold),
-                Some(loss) => Err(over(loss)),
+                Some(loss) => Err(AcquireError::out_of_line(name, loss)),
             }
         }
         Ok(Err(error)) => Err(error),

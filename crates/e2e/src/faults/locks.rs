@@ -43,7 +43,8 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Both {
             test: "a_late_unlock_does_not_free_a_newer_hold",
             etcd: "the newer hold is gone",
-            tenure: "the newer hold stands",
+            tenure: "the newer hold stands if the unlock carries the fencing token (the library guards by it); \
+                     a stock client's, without one, frees it as in etcd",
         },
     },
     Fault {

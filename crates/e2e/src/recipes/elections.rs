@@ -51,8 +51,13 @@ pub async fn a_waiter_whose_key_is_deleted_is_told_at_once(ground: &Ground) {
     let keys = ground.in_line("job", 2).await;
     delete(ground, &keys[1].key).await;
     let error = at_once("told", campaign).await.unwrap().unwrap_err();
-    assert!(matches!(error, AcquireError::SessionOver { loss: Loss::KeyDeleted, .. }), "{error}");
-    drop(leads);
+    assert!(matches!(error, AcquireError::PlaceLost { loss: Loss::KeyDeleted, .. }), "{error}");
+    // Only the place is gone: the session stands in line again.
+    assert_eq!(second.state(), SessionState::Held);
+    let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
+    ground.in_line("job", 2).await;
+    leads.resign().await.unwrap();
+    let _kept = bounded("leads", campaign).await.unwrap().unwrap();
 }
 
 /// etcd#6127: a leader is told when it is none any more, and why.

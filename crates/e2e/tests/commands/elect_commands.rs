@@ -152,6 +152,15 @@ async fn a_leader_by_etcds_means_cannot_be_asked_and_that_is_said() {
     let Said { code, err, .. } = ctl.run(&["resign", "jobs"]);
     assert_eq!(code, Some(1));
     assert!(err.contains("by etcd's means") && err.contains("tenure evict jobs"), "{err}");
+    eventually("bob waits", async || {
+        let said = ctl.run(&["candidates", "jobs"]).out;
+        if said.contains("bob\twaits") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    let refused = ctl.command(&["transfer", "jobs", "--to", "bob"]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said.contains("it came by etcd's means") && said.contains("tenure evict"), "{said}");
 }
 
 /// Names are chosen by whoever stands: none may clear an operator's screen or forge a line.

@@ -566,3 +566,35 @@ async fn what_makes_no_sense_is_refused_and_named() {
     let left = caller.client().lease().leases().await.unwrap().leases;
     assert_eq!(left.len(), 1, "{left:?}");
 }
+
+/// A repeated call takes the key over. When its lease ends it is told the same as the call that made the key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_call_whose_lease_ends_in_line_hears_that_its_session_is_expired() {
+    let cluster = Cluster::start(1).await;
+    let caller = caller(&cluster, 0);
+    caller.locked("door", caller.lease(TTL).await).await;
+    caller.elected("office", caller.lease(TTL).await, "first").await;
+    let lease = caller.lease(TTL).await;
+    let taken_over = async |name: &str| {
+        eventually(&format!("the key in {name} is taken over"), async || {
+            let line = caller.line(name).await;
+            if line[1].version == 2 { Ok(()) } else { Err(format!("{line:?}")) }
+        })
+        .await;
+    };
+    let locks = caller.lock("door", lease);
+    caller.in_line("door", 2).await;
+    let locks = [locks, caller.lock("door", lease)];
+    taken_over("door").await;
+    let campaigns = caller.campaign("office", lease, "second");
+    caller.in_line("office", 2).await;
+    let campaigns = [campaigns, caller.campaign("office", lease, "second")];
+    taken_over("office").await;
+    caller.revoke(lease).await;
+    for lock in locks {
+        assert_eq!(lock.answer().await.unwrap_err().message(), "mutex: session is expired");
+    }
+    for campaign in campaigns {
+        assert_eq!(campaign.answer().await.unwrap_err().message(), "election: session is expired");
+    }
+}

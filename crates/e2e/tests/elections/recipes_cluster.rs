@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use tenure::api::wire::tenure::v1 as pb;
 use tenure::{
-    AcquireError, Doubt, Election, Engine, Lock, Loss, ReleaseError, Session, SessionOptions,
-    SessionState, Sight,
+    AcquireError, Doubt, Election, Engine, Lock, Loss, RefusalKind, ReleaseError, Session,
+    SessionOptions, SessionState, Sight,
 };
 use tenure_e2e::session::lines;
 use tenure_e2e::{Caller, Cluster, Member, eventually, recipes::bounded};
@@ -239,6 +239,46 @@ async fn a_loss_has_its_reason() {
     cluster.client().sessions().end(session.id().0, false).await.unwrap();
     assert_eq!(bounded("told", leads.lost()).await, Loss::Revoked);
     assert_eq!(bounded("told", session.lost()).await, Loss::Revoked);
+}
+
+/// A waiter whose place is taken away is told why, and that its session lives: it stands in line again with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_evicted_waiter_keeps_its_session() {
+    let cluster = Cluster::start(1).await;
+    let (first, second) = (native(&cluster, "first").await, native(&cluster, "second").await);
+    let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
+    let election = Election::new(&second, "job").unwrap();
+    let waits = tokio::spawn(election.candidate("b").campaign());
+    in_line(&first, 2).await;
+    let listed = election.candidates().await.unwrap();
+    let token = listed[1].token.get();
+    let mut operator = lines(cluster.members[0].client).await;
+    operator.evict(pb::EvictRequest { name: "job".into(), token }).await.unwrap();
+    let error = bounded("told", waits).await.unwrap().unwrap_err();
+    assert!(matches!(error, AcquireError::PlaceLost { loss: Loss::Evicted, .. }), "{error:?}");
+    assert_eq!(second.state(), SessionState::Held);
+    let again = tokio::spawn(election.candidate("b").campaign());
+    in_line(&first, 2).await;
+    leads.resign().await.unwrap();
+    let _leads = bounded("leads", again).await.unwrap().unwrap();
+}
+
+/// Which rule it was is a value, not a text to be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_refuses_has_its_kind() {
+    let cluster = Cluster::start(1).await;
+    let session = native(&cluster, "a").await;
+    let _leads = Election::new(&session, "job").unwrap().candidate("a").campaign().await.unwrap();
+    let below = Lock::new(&session, "job/nightly").unwrap().lock().await.unwrap_err();
+    assert_eq!(below.refusal(), Some(RefusalKind::NestedName), "{below:?}");
+    let other = Election::new(&session, "other").unwrap();
+    let high = other.candidate("a").priority(1001).campaign().await.unwrap_err();
+    assert_eq!(high.refusal(), Some(RefusalKind::BadPriority), "{high:?}");
+    let large =
+        other.candidate("a").metadata("k", "v".repeat(1 << 20)).campaign().await.unwrap_err();
+    assert_eq!(large.refusal(), Some(RefusalKind::TooLarge), "{large:?}");
+    let ill = session.report_health(other.name(), false).await.unwrap_err();
+    assert_eq!(ill.refusal(), Some(RefusalKind::NotYours), "{ill:?}");
 }
 
 /// An observer misses no tenure when the member it listens to is killed.

@@ -2,9 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::api::wire::tenure::v1 as pb;
+use tenure::{
+    RefusalKind,
+    api::wire::{REFUSAL_TRAILER, tenure::v1 as pb},
+    grpc::{ClientError, Code},
+};
 use tenure_e2e::{
-    Cluster, eventually,
+    Caller, Cluster, eventually,
+    pb::{PutRequest, RequestOp, TxnRequest, request_op::Request},
     session::{SessionStream, connect, lines},
 };
 
@@ -194,7 +199,7 @@ async fn a_transfer_drains_the_leader_and_passes_over_others() {
         listed.into_inner().candidates.into_iter().map(|c| (c.identity, c.holds)).collect();
     assert_eq!(order, [("s2".into(), true), ("s1".into(), false), ("s0".into(), false)]);
     let nobody = pb::TransferRequest { identity: "s9".into(), ..transfer };
-    assert_eq!(lines.transfer(nobody).await.unwrap_err().code(), tonic::Code::NotFound);
+    assert_eq!(lines.transfer(nobody).await.unwrap_err().code(), Code::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -252,7 +257,7 @@ async fn an_observer_is_let_go_by_a_member_that_hears_nobody() {
     cluster.members[1].pause();
     cluster.members[2].pause();
     let told = tokio::time::timeout(PATIENCE, seen.message()).await.expect("it is let go");
-    assert_eq!(told.unwrap_err().code(), tonic::Code::Unavailable);
+    assert_eq!(told.unwrap_err().code(), Code::Unavailable);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -349,4 +354,109 @@ async fn a_session_that_is_revoked_hears_why() {
     let mut session = session(&cluster, 0, "a").await;
     cluster.client().lease().revoke(session.id()).await.unwrap();
     assert_eq!(session.ended().await, pb::SessionEnd::SessionRevoked);
+}
+
+fn kind<T: std::fmt::Debug>(refused: Result<T, ClientError>) -> (Option<RefusalKind>, Code) {
+    let error = refused.unwrap_err();
+    (error.refusal(), error.code().expect("a member answered"))
+}
+
+/// Two refusals under one code are told apart without reading their texts.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_are_refused_by_kind() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let mut sessions = vec![];
+    for identity in ["leads", "next", "last"] {
+        let mut session = session(&cluster, 0, identity).await;
+        session.join("jobs").await;
+        sessions.push(session);
+    }
+    let to = async |name: &str, identity: &str| {
+        let (name, identity) = (name.to_owned(), identity.to_owned());
+        let request = pb::TransferRequest { name, identity, within_ms: 60_000, session: 0 };
+        client.lines().transfer(request).await
+    };
+    let precondition = Code::FailedPrecondition;
+    let nobody = (Some(RefusalKind::NoSuchCandidate), Code::NotFound);
+    assert_eq!(kind(to("jobs", "nobody").await), nobody);
+    assert_eq!(kind(to("no/such/line", "next").await), nobody);
+
+    to("jobs", "next").await.unwrap();
+    let under_way = (Some(RefusalKind::TransferUnderWay), precondition);
+    assert_eq!(kind(to("jobs", "last").await), under_way);
+
+    let stock = Caller::new(client.clone());
+    stock.locked("door", stock.lease(600).await).await;
+    sessions[2].join("door").await;
+    let ahead = (Some(RefusalKind::StockCandidateAhead), precondition);
+    assert_eq!(kind(to("door", "last").await), ahead);
+
+    let resume = client.lines().resume("jobs".to_owned()).await;
+    assert_eq!(kind(resume), (Some(RefusalKind::NameNotFrozen), precondition));
+    let nested = client.lines().freeze("jobs/nightly".to_owned()).await;
+    assert_eq!(kind(nested), (Some(RefusalKind::NestedName), precondition));
+
+    // As anybody reads it who has no library of ours.
+    let mut plain = lines(cluster.members[0].client).await;
+    let resume = pb::ResumeRequest { name: "jobs".into() };
+    let status = plain.resume(resume).await.unwrap_err();
+    assert_eq!(status.metadata().get(REFUSAL_TRAILER).unwrap(), "NAME_NOT_FROZEN");
+    // What etcd would refuse, too, names no rule of ours.
+    let lease = kind(client.lease().revoke(4711).await);
+    assert_eq!(lease, (None, Code::NotFound));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_name_is_refused_by_every_call_about_a_line() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let lines = client.lines();
+    let none = String::new;
+    let refused = [
+        kind(lines.candidates(none()).await),
+        kind(lines.observe(pb::ObserveRequest::default()).await),
+        kind(lines.history(none()).await),
+        kind(lines.transfer(pb::TransferRequest::default()).await),
+        kind(lines.evict(pb::EvictRequest::default()).await),
+        kind(lines.freeze(none()).await),
+        kind(lines.resume(none()).await),
+    ];
+    for refused in refused {
+        assert_eq!(refused, (Some(RefusalKind::BadName), Code::InvalidArgument));
+    }
+    assert!(lines.list(none()).await.unwrap().lines.is_empty(), "every name begins with nothing");
+}
+
+/// Of lines in which nobody stands the last 1000 are remembered.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_history_of_a_line_that_was_forgotten_altogether_says_so() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let mut session = session(&cluster, 0, "a").await;
+    let held = token(&session.join("jobs").await);
+    session.leave("jobs", held).await;
+    let history = async || client.lines().history("jobs".to_owned()).await.unwrap();
+    let known = history().await;
+    assert_eq!((known.tenures.len(), known.forgotten), (1, 0));
+
+    let caller = Caller::new(client.clone());
+    let lease = caller.lease(600).await;
+    for batch in 0..10 {
+        let place = |line: usize| {
+            let key = format!("other/{batch}-{line}/{lease:x}").into();
+            let put = PutRequest { key, lease, ..Default::default() };
+            RequestOp { request: Some(Request::RequestPut(put)) }
+        };
+        let success = (0..100).map(place).collect();
+        client.kv().txn(TxnRequest { success, ..Default::default() }).await.unwrap();
+    }
+    caller.revoke(lease).await;
+    let gone = history().await;
+    assert_eq!(gone.tenures, []);
+    assert!(gone.forgotten >= known.tenures[0].until_revision, "{gone:?}");
+
+    session.join("jobs").await;
+    let anew = history().await;
+    assert_eq!((anew.tenures.len(), anew.forgotten), (1, gone.forgotten), "{anew:?}");
 }

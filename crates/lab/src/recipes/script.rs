@@ -351,6 +351,13 @@ impl Stage {
                 self.pause(dice, 5, 100).await;
                 true
             }
+            // An operator, or whoever has more right to it, took the place away: the session goes on.
+            AcquireError::PlaceLost { loss, .. } => {
+                assert!(loss != Loss::Resigned, "{} gave up nothing", self.identity);
+                self.count("place_lost");
+                self.pause(dice, 5, 100).await;
+                true
+            }
             AcquireError::SessionOver { .. } => {
                 self.count("session_over");
                 false

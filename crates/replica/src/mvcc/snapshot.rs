@@ -38,27 +38,43 @@ impl Store {
     /// Everything that [`Restore`](super::Restore) needs to make the same store. It takes time in
     /// proportion to the store: call it on a frozen clone.
     pub fn chunks(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
+        self.chunks_after(&[])
+    }
+
+    /// The same, each chunk after these bytes.
+    pub(crate) fn chunks_after(&self, before: &'static [u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
         let boundary = self.changes_since(self.compacted);
         let boundary = boundary.take_while(|change| change.revision == self.compacted);
         let boundary = boundary.flat_map(|change| change.events.iter()).map(|event| &*event.kv);
         let versions = self.keys.iter().flat_map(|(_, history)| history.since(self.compacted));
         let order = self.changes_since(self.compacted.next()).flat_map(order_records);
 
-        iter::once(self.header())
-            .chain(pack(BOUNDARY, boundary, version::encode))
-            .chain(pack(VERSIONS, versions.map(|kv| &**kv), version::encode))
-            .chain(pack(ORDER, order, |record: Vec<u8>, out| out.extend_from_slice(&record)))
+        let begun = move |tag: u8| {
+            let mut out = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 64);
+            out.extend_from_slice(before);
+            out.push(tag);
+            out
+        };
+        iter::once(self.header(begun(HEADER)))
+            .chain(pack(move || begun(BOUNDARY), boundary, version::encode))
+            .chain(pack(move || begun(VERSIONS), versions.map(|kv| &**kv), version::encode))
+            .chain(pack(
+                move || begun(ORDER),
+                order,
+                |record: Vec<u8>, out| {
+                    out.extend_from_slice(&record);
+                },
+            ))
             .map(Some)
             .chain(iter::once(None))
-            .scan(0, |before, chunk| {
-                let chunk = chunk.unwrap_or_else(|| end(*before));
-                *before += 1;
+            .scan(0, move |count, chunk| {
+                let chunk = chunk.unwrap_or_else(|| end(begun(END), *count));
+                *count += 1;
                 Some(chunk)
             })
     }
 
-    fn header(&self) -> Vec<u8> {
-        let mut out = vec![HEADER];
+    fn header(&self, mut out: Vec<u8>) -> Vec<u8> {
         put_u64(&mut out, FORMAT);
         put_i64(&mut out, self.revision.0);
         put_i64(&mut out, self.compacted.0);
@@ -68,15 +84,14 @@ impl Store {
 
 /// Fills chunks with records; none at all make no chunk.
 fn pack<T>(
-    tag: u8,
+    begun: impl Fn() -> Vec<u8>,
     records: impl Iterator<Item = T>,
     write: impl Fn(T, &mut Vec<u8>),
 ) -> impl Iterator<Item = Vec<u8>> {
     let mut records = records.peekable();
     iter::from_fn(move || {
         records.peek()?;
-        let mut out = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 64);
-        out.push(tag);
+        let mut out = begun();
         while out.len() < CHUNK_BYTES
             && let Some(record) = records.next()
         {
@@ -123,8 +138,7 @@ fn key_of(event: &Event) -> &[u8] {
     &kv.key
 }
 
-fn end(chunks_before: u64) -> Vec<u8> {
-    let mut out = vec![END];
+fn end(mut out: Vec<u8>, chunks_before: u64) -> Vec<u8> {
     put_u64(&mut out, chunks_before);
     out
 }

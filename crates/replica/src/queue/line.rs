@@ -81,9 +81,14 @@ impl Line {
         }
     }
 
-    /// Whether the mark that keeps everybody from leading stands before all who do not hold already.
+    /// Whether the mark is there that keeps everybody behind it from leading.
     pub fn is_frozen(&self) -> bool {
-        self.places.iter().take_while(|place| !place.holds()).any(|place| is_frost(place))
+        self.frost().is_some()
+    }
+
+    /// Where that mark stands.
+    pub(crate) fn frost(&self) -> Option<usize> {
+        self.places.iter().position(|place| is_frost(place))
     }
 
     /// The hand-over that is under way.
@@ -205,7 +210,7 @@ impl Line {
         let lower = |place: &&Arc<Place>| {
             let (theirs, ours) = (place.priority(), newcomer.priority());
             let outranked = theirs < ours || theirs == ours && Canary::JumpsTheLine.sings();
-            !place.holds() && outranked
+            !place.holds() && !self.is_chosen(place) && outranked
         };
         let before = self.places.iter().take_while(|place| place.key != newcomer.key);
         before.skip(behind_fixed).filter(lower).map(|place| place.key.clone()).collect()
@@ -217,12 +222,21 @@ impl Line {
         let behind_fixed =
             self.places.iter().rposition(|place| place.is_fixed()).map_or(0, |at| at + 1);
         let waiting = self.places[behind_fixed..].iter();
-        let mut ranked: Vec<_> =
-            waiting.filter(|place| !place.holds() && !place.unhealthy).collect();
+        let has_rank =
+            |place: &&Arc<Place>| !place.holds() && !place.unhealthy && !self.is_chosen(place);
+        let mut ranked: Vec<_> = waiting.filter(has_rank).collect();
         ranked.sort_by_key(|place| std::cmp::Reverse(place.priority()));
         // Whoever stands right among those who rank before it can stay.
         let stays = ranked.windows(2).take_while(|pair| pair[0].created < pair[1].created).count();
         ranked.iter().skip(stays + 1).map(|place| place.key.clone()).collect()
+    }
+
+    /// Whether an operator wants this one to lead next. No priority counts against that, and the token that
+    /// was announced stays true.
+    pub fn is_chosen(&self, place: &Place) -> bool {
+        self.transfer.is_some_and(|transfer| {
+            transfer.why != TenureEnd::Preempted && Some(transfer.to) == place.session()
+        })
     }
 
     /// Those between the leader and a chosen successor.

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use raft::{Config as RaftConfig, ReadOnlyOption, StateRole};
 use tenure_api::{MemberId, Term};
 
+pub(crate) use self::tail::Trim;
 use self::{
     tail::LogTail,
     translate::{entry_in, entry_out, hard_state_in, hard_state_out, mark_of, message_in},
@@ -414,8 +415,14 @@ impl Consensus {
         self.set_timeout();
     }
 
-    pub(crate) fn trim_log(&mut self, index: LogIndex, bytes_max: usize, applied: LogIndex) {
-        self.node.raft.mut_store().trim(index, bytes_max, applied);
+    /// Up to where a follower has the log, or will have when the snapshot has arrived that is on its way.
+    pub(crate) fn promised_to(&self, member: MemberId) -> Option<LogIndex> {
+        let progress = self.node.raft.prs().get(member.0)?;
+        Some(progress.matched.max(progress.pending_snapshot))
+    }
+
+    pub(crate) fn trim_log(&mut self, trim: &Trim) {
+        self.node.raft.mut_store().trim(trim);
     }
 
     pub(crate) fn log_bytes(&self) -> usize {

@@ -85,13 +85,14 @@ impl LogTail {
         self.has_grown = true;
     }
 
-    /// Drops entries up to `index`, and beyond it from the front while they weigh more than
-    /// `bytes_max`, but never past `applied`.
-    pub(super) fn trim(&mut self, index: LogIndex, bytes_max: usize, applied: LogIndex) {
-        let index = index.max(u64::from(self.has_grown));
+    /// Drops from the front what is of no use or too much.
+    pub(super) fn trim(&mut self, trim: &Trim) {
+        let index = trim.useless.max(u64::from(self.has_grown));
         while let Some(first) = self.entries.front() {
-            let useless = first.index <= index || self.bytes > bytes_max;
-            if !useless || first.index > applied {
+            let useless = first.index <= index
+                || self.bytes > trim.bytes_max && first.index <= trim.unwanted
+                || self.bytes > trim.wanted_bytes_max;
+            if !useless || first.index > trim.applied {
                 break;
             }
             self.bytes -= weight(first);
@@ -115,6 +116,21 @@ impl LogTail {
     pub(super) fn first(&self) -> LogIndex {
         self.before.0 + 1
     }
+}
+
+/// What of the log need not be held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trim {
+    /// Up to here every member has it.
+    pub(crate) useless: LogIndex,
+    /// Up to here everybody has it who could be sent more, or is on the way to them in a snapshot.
+    pub(crate) unwanted: LogIndex,
+    /// No more bytes than this for those who cannot be reached.
+    pub(crate) bytes_max: usize,
+    /// And for those who can.
+    pub(crate) wanted_bytes_max: usize,
+    /// Nothing beyond this is dropped.
+    pub(crate) applied: LogIndex,
 }
 
 /// What an entry counts for in the limits.
@@ -177,5 +193,44 @@ impl Storage for LogTail {
     fn snapshot(&self, _request_index: u64, _to: u64) -> Result<Snapshot> {
         let term = Term(self.term(self.applied)?);
         Ok(snapshot_of(&mark_at(self.applied, term, &self.conf_state)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of entries that weigh 100 each.
+    fn log(entries: u64) -> LogTail {
+        let entry = |index| Entry { index, term: 1, data: vec![0; 36].into(), ..Entry::default() };
+        let mut tail = LogTail::default();
+        tail.append((1..=entries).map(entry).collect());
+        tail
+    }
+
+    fn first_after(trim: Trim) -> LogIndex {
+        let mut tail = log(20);
+        tail.trim(&trim);
+        tail.first()
+    }
+
+    #[test]
+    fn what_is_kept_depends_on_who_could_still_be_sent_it() {
+        let all_have = Trim {
+            useless: 12,
+            unwanted: 20,
+            bytes_max: 2000,
+            wanted_bytes_max: 2000,
+            applied: 20,
+        };
+        assert_eq!(first_after(all_have), 13, "everybody has it");
+        let away = Trim { useless: 0, bytes_max: 500, wanted_bytes_max: 1000, ..all_have };
+        assert_eq!(first_after(away), 16, "whoever cannot be reached gets a snapshot");
+        let catching_up = Trim { unwanted: 7, wanted_bytes_max: 2000, ..away };
+        assert_eq!(first_after(catching_up), 8, "somebody waits for what follows");
+        let far_behind = Trim { wanted_bytes_max: 1000, ..catching_up };
+        assert_eq!(first_after(far_behind), 11, "but not for any price");
+        let not_applied = Trim { applied: 4, ..far_behind };
+        assert_eq!(first_after(not_applied), 5, "what is not applied is kept");
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     input::{Notice, Reply, RequestId},
     log::{Entry, LogIndex, SnapshotMark},
     moment::Moment,
+    raft::Trim,
     snapshot::Frozen,
     state::Outcome,
 };
@@ -26,6 +27,8 @@ const EXPIRIES_UNDER_WAY_MAX: usize = 1024;
 const SWEEP_STEPS: usize = 512;
 /// Entries kept although every follower has them.
 const TAIL_ENTRIES_KEPT: u64 = 64;
+/// Which part of the state's size the log may have that is kept for members that are catching up.
+const WANTED_LOG_PER_STATE: u64 = 2;
 /// How often a member that is not known as it should be says so again.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 /// Ticks made up for when a call comes late. More would end in an election after every pause.
@@ -352,12 +355,23 @@ impl Replica {
 
     fn trim_log(&mut self) {
         let applied = self.applied.0;
-        let (useless, bytes_max) = if self.is_leader() {
+        let bytes_max = self.config.tail_bytes_max;
+        let trim = if self.is_leader() {
             let everywhere = self.raft.matched_by_all().min(applied);
-            (everywhere.saturating_sub(TAIL_ENTRIES_KEPT), self.config.tail_bytes_max)
+            // Whoever can be reached is not sent the whole state once more because it was slow to take it.
+            let reached = self.connected.iter().filter_map(|member| self.raft.promised_to(*member));
+            let part = self.state.store.size_bytes() / WANTED_LOG_PER_STATE;
+            Trim {
+                useless: everywhere.saturating_sub(TAIL_ENTRIES_KEPT),
+                unwanted: reached.min().unwrap_or(applied),
+                bytes_max,
+                wanted_bytes_max: bytes_max.max(usize::try_from(part).unwrap_or(usize::MAX)),
+                applied,
+            }
         } else {
-            (0, self.config.tail_bytes_max / 4)
+            let bytes_max = bytes_max / 4;
+            Trim { useless: 0, unwanted: applied, bytes_max, wanted_bytes_max: bytes_max, applied }
         };
-        self.raft.trim_log(useless, bytes_max, applied);
+        self.raft.trim_log(&trim);
     }
 }

@@ -152,17 +152,18 @@ impl State {
         queue::check_name(name)?;
         self.queues.check_nesting(name)?;
         let line = self.queues.line(name).cloned().unwrap_or_default();
-        if line.is_frozen() {
-            return Ok(LineDone::Done);
-        }
         // Clients of etcd's would lead as soon as they see themselves first. They lose their leases;
-        // whoever comes later waits behind the mark.
-        for place in line.places() {
+        // whoever comes later waits behind the mark, and so does whoever has come since it was set.
+        let mark = line.frost();
+        for place in &line.places()[..mark.unwrap_or(line.places().len())] {
             // A key that hangs on nothing is somebody's data, and leads nobody.
             let stock = place.candidate.is_none() && place.lease.is_some();
             if stock || (place.holds() && place.candidate.is_some()) {
                 self.take_away(name, place, TenureEnd::Frozen, at, traces);
             }
+        }
+        if mark.is_some() {
+            return Ok(LineDone::Done);
         }
         let mark = Put {
             key: frozen_key(name),

@@ -359,19 +359,34 @@ impl State {
     ) -> Result<Vec<Revision>, Refusal> {
         let line = self.queues.line_mut(name).ok_or(Refusal::NotYours)?;
         let place = line.place_of(id).cloned().ok_or(Refusal::NotYours)?;
+        // Nobody could pass it: several at once are never moved.
+        if unhealthy && place.is_fixed() {
+            return Err(Refusal::BadPriority);
+        }
         if let Some(place) = line.place_mut(place.created, &place.key) {
             place.unhealthy = unhealthy;
         }
         traces.touched.insert(name.clone());
-        if unhealthy && place.holds() && !place.is_fixed() && place.mode() == Mode::Exclusive {
+        if unhealthy && place.holds() && place.mode() == Mode::Exclusive {
             let key = std::slice::from_ref(&place.key);
             self.put_behind(name, key, (TenureEnd::Unhealthy, true), at, traces);
         }
         if place.unhealthy && !unhealthy && !place.holds() {
             traces.loosened.insert(name.clone());
+            self.begin_anew(name, &place.key, at, traces);
         }
         let token = self.queues.line(name).and_then(|line| line.place_of(id)).map(|p| p.created);
         Ok(token.into_iter().collect())
+    }
+
+    /// A tenure that may begin now gets a revision of its own: an observer that comes back knows everything up to the
+    /// one at which nobody led.
+    fn begin_anew(&mut self, name: &Bytes, key: &Bytes, at: At, traces: &mut Traces) {
+        let vacant = self.queues.line(name).is_some_and(|line| line.leader().is_none());
+        if let Some(value) = self.store.get(key).filter(|_| vacant).map(|shown| shown.value.clone())
+        {
+            self.show(key, &value, at, traces);
+        }
     }
 
     /// The leader has drained: its successor takes over.

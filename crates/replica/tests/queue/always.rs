@@ -23,6 +23,8 @@ pub(crate) fn check(world: &World) {
     nobody_is_told_too_early(world);
     a_stock_key_is_never_moved(world);
     nobody_overtakes_a_stock_key(world);
+    a_tenure_begins_at_a_revision_of_its_own(world);
+    a_chosen_successor_keeps_its_token(world);
     a_snapshot_keeps_everything(world);
 }
 
@@ -74,11 +76,14 @@ fn a_line_advances(world: &World, line: &Line) {
     }
 }
 
-/// Behind the last who cannot be overtaken; who is not well has no rank.
+/// Behind the last who cannot be overtaken; who is not well has no rank, nor has whom an operator chose.
 pub(crate) fn who_waits_stands_by_priority(world: &World) {
     for (_, line) in world.state.queues.lines() {
         let movable = line.places().iter().rev().take_while(|place| !place.is_fixed());
-        let waits = movable.filter(|place| !place.holds() && !place.unhealthy);
+        let has_rank = |place: &&std::sync::Arc<Place>| {
+            !place.holds() && !place.unhealthy && !line.is_chosen(place)
+        };
+        let waits = movable.filter(has_rank);
         let from_the_end: Vec<u32> = waits.map(|place| place.priority()).collect();
         assert!(from_the_end.is_sorted(), "{from_the_end:?}: {:?}", world.path);
     }
@@ -93,6 +98,31 @@ fn tokens_grow(world: &World, line: &Line) {
     let compacted = world.state.store.compacted();
     if let Some(token) = leads {
         assert!(token > compacted || compacted == Revision(0), "{:?}", world.path);
+    }
+}
+
+/// Whoever knows everything up to a revision has not missed what began at it.
+fn a_tenure_begins_at_a_revision_of_its_own(world: &World) {
+    let Some(before) = &world.before else { return };
+    for event in &world.events {
+        if let Event::Began { tenure, .. } = event {
+            assert!(tenure.from > before.store.revision(), "{tenure:?}: {:?}", world.path);
+        }
+    }
+}
+
+/// What an operator was told of it stays true, until it leads or the leader goes.
+fn a_chosen_successor_keeps_its_token(world: &World) {
+    let Some(before) = &world.before else { return };
+    for (name, line) in before.queues.lines() {
+        let Some(chosen) = line.places().iter().find(|place| line.is_chosen(place)) else {
+            continue;
+        };
+        let now = world.state.queues.line(name);
+        let still = now.and_then(|now| now.places().iter().find(|place| now.is_chosen(place)));
+        if let Some(still) = still.filter(|still| still.session() == chosen.session()) {
+            assert_eq!(still.created, chosen.created, "{:?}", world.path);
+        }
     }
 }
 

@@ -136,9 +136,10 @@ impl Script {
         };
         let said = match event {
             Event::Granted { name, place, predecessor } => {
-                let id = place.lease.expect("holders have leases");
                 let who = owner(place);
-                self.told.insert((id, name.clone()), place.created);
+                if let Some(id) = place.lease {
+                    self.told.insert((id, name.clone()), place.created);
+                }
                 let after = if predecessor.is_empty() {
                     String::new()
                 } else {
@@ -185,7 +186,9 @@ impl Script {
         let Some(line) = self.state.queues.line(name.as_bytes()) else { return "nobody\n".into() };
         let mut out = String::new();
         for place in line.places() {
-            let who = place.lease.map_or("!frozen", |id| self.called(id));
+            let last = place.key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            let key = String::from_utf8_lossy(last);
+            let who = place.lease.map_or(&*key, |id| self.called(id));
             let does = match (place.told, place.holds()) {
                 (true, _) => "holds",
                 (false, true) => "is next, and waits for a stop",
@@ -278,6 +281,10 @@ impl Runner for Script {
                 let put = put(std::str::from_utf8(&key)?, who, Some(id));
                 let said = self.apply(Command::Put(put));
                 if said.is_empty() { format!("{who} waits for {name}\n") } else { said }
+            }
+            // Somebody's data, which happens to lie under the name.
+            ("put", [name, key]) => {
+                self.apply(Command::Put(put(&format!("{name}/{key}"), "data", None)))
             }
             ("leave", [who, name]) => {
                 let id = self.who(who)?;

@@ -60,6 +60,8 @@ struct Outlet {
     hash: Sha256,
     cutter: Cutter,
     bytes: u64,
+    /// How many of them were handed over.
+    handed: u64,
     estimate: u64,
     /// How long the client made us wait.
     waited: Duration,
@@ -68,7 +70,7 @@ struct Outlet {
 impl Outlet {
     fn new(sender: mpsc::Sender<Piece>, estimate: u64) -> Outlet {
         let (hash, cutter) = (Sha256::new(), Cutter::new(PIECE_BYTES));
-        Outlet { sender, hash, cutter, bytes: 0, estimate, waited: Duration::ZERO }
+        Outlet { sender, hash, cutter, bytes: 0, handed: 0, estimate, waited: Duration::ZERO }
     }
 
     fn send(mut self, frozen: &Frozen, note: Note) -> Result<(), Gone> {
@@ -102,12 +104,13 @@ impl Outlet {
         Ok(())
     }
 
-    fn pass_on(&mut self, piece: Bytes) -> Result<(), Gone> {
+    fn pass_on(&mut self, piece: Vec<u8>) -> Result<(), Gone> {
         if piece.is_empty() {
             return Ok(());
         }
-        let remaining = self.estimate.saturating_sub(self.bytes).max(1);
-        self.hand_over(piece, remaining)
+        self.handed += piece.len() as u64;
+        let remaining = self.estimate.saturating_sub(self.handed).max(1);
+        self.hand_over(piece.into(), remaining)
     }
 
     fn hand_over(&mut self, blob: Bytes, remaining: u64) -> Result<(), Gone> {

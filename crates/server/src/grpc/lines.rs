@@ -8,7 +8,10 @@ use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
     Consistency, LineDone, LineView, Read, Reply, Request,
     command::{Command, LineCommand, Rule, Successor},
-    queue::listeners::{LineInput, LineNews, Observed},
+    queue::{
+        Refusal,
+        listeners::{LineInput, LineNews, Observed},
+    },
 };
 use tonic::{Response, Status};
 
@@ -43,7 +46,7 @@ impl Lines {
     }
 
     async fn view(&self, name: String) -> Result<(Header, LineView), Status> {
-        match self.read(Read::Line(name.into())).await? {
+        match self.read(Read::Line(named(name)?)).await? {
             (header, Reply::Line(view)) => Ok((header, *view)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -88,9 +91,9 @@ impl lines_server::Lines for Lines {
     ) -> Result<Response<Self::ObserveStream>, Status> {
         self.door.admit(request.metadata())?;
         let request = request.into_inner();
+        let (name, after) = (named(request.name)?, token(request.after_revision));
         // What this member has not heard of yet must not be taken for nothing.
         self.read(Read::Freshness).await?;
-        let (name, after) = (Bytes::from(request.name), token(request.after_revision));
         let outlet = self.door.listen(|listener| LineInput::Observe { listener, name, after });
         Ok(Response::new(Box::pin(observed(self.door.clone(), outlet, self.limits))))
     }
@@ -100,9 +103,16 @@ impl lines_server::Lines for Lines {
         request: tonic::Request<pb::HistoryRequest>,
     ) -> Result<Response<pb::HistoryResponse>, Status> {
         self.door.admit(request.metadata())?;
-        let (header, view) = self.view(request.into_inner().name).await?;
-        let tenures = view.line.tenures().map(tenure).collect();
-        let forgotten = view.line.forgotten().0;
+        let name = named(request.into_inner().name)?;
+        // The whole state, whose clone is O(1): this line may have been forgotten altogether before it came
+        // anew, and up to where that can be only the queues know.
+        let (header, state) = match self.read(Read::State).await? {
+            (header, Reply::State(frozen)) => (header, frozen.state),
+            (_, other) => return Err(unexpected(&other)),
+        };
+        let line = state.queues.line(&name).cloned().unwrap_or_default();
+        let tenures = line.tenures().map(tenure).collect();
+        let forgotten = line.forgotten().max(state.queues.forgotten()).0;
         Ok(Response::new(pb::HistoryResponse { header, tenures, forgotten }))
     }
 
@@ -140,7 +150,7 @@ impl lines_server::Lines for Lines {
             None => Successor::Identity(request.identity),
         };
         let within_ms = if request.within_ms == 0 { DRAIN_MS } else { request.within_ms };
-        let rule = Rule::Transfer { name: request.name.into(), to, within_ms };
+        let rule = Rule::Transfer { name: named(request.name)?, to, within_ms };
         let (header, done) = self.rule(rule).await?;
         let token = if let LineDone::Token(token) = done { token.0 } else { 0 };
         Ok(Response::new(pb::TransferResponse { header, token }))
@@ -152,7 +162,7 @@ impl lines_server::Lines for Lines {
     ) -> Result<Response<pb::EvictResponse>, Status> {
         self.door.admit(request.metadata())?;
         let request = request.into_inner();
-        let rule = Rule::Evict { name: request.name.into(), token: token(request.token) };
+        let rule = Rule::Evict { name: named(request.name)?, token: token(request.token) };
         let (header, done) = self.rule(rule).await?;
         let evicted = match done {
             LineDone::Evicted(Some((place, identity))) => Some(pb::Candidate {
@@ -174,7 +184,7 @@ impl lines_server::Lines for Lines {
         request: tonic::Request<pb::FreezeRequest>,
     ) -> Result<Response<pb::FreezeResponse>, Status> {
         self.door.admit(request.metadata())?;
-        let (header, _) = self.rule(Rule::Freeze(request.into_inner().name.into())).await?;
+        let (header, _) = self.rule(Rule::Freeze(named(request.into_inner().name)?)).await?;
         Ok(Response::new(pb::FreezeResponse { header }))
     }
 
@@ -183,9 +193,14 @@ impl lines_server::Lines for Lines {
         request: tonic::Request<pb::ResumeRequest>,
     ) -> Result<Response<pb::ResumeResponse>, Status> {
         self.door.admit(request.metadata())?;
-        let (header, _) = self.rule(Rule::Resume(request.into_inner().name.into())).await?;
+        let (header, _) = self.rule(Rule::Resume(named(request.into_inner().name)?)).await?;
         Ok(Response::new(pb::ResumeResponse { header }))
     }
+}
+
+/// A name that is none stands for no line. Other odd names may be those of clients of etcd's.
+fn named(name: String) -> Result<Bytes, Status> {
+    if name.is_empty() { Err(refuse_rule(Refusal::BadName)) } else { Ok(name.into()) }
 }
 
 /// What an observer is told, until this member stops or has missed the raft leader for too long, or the

@@ -92,10 +92,18 @@ impl Places {
         let has_leader = wants_leader(metadata);
         let _waits = self.waiting.try_acquire().map_err(|_| refuse(Failure::TooManyRequests))?;
         self.door.lines_ready().await.map_err(refuse)?;
+        let mut stood = false;
         loop {
             // In a task of its own: a call that goes away in the middle must not leave half of it behind.
             let entering = tokio::spawn(enter(self.door.clone(), newcomer.clone()));
-            let place = entering.await.map_err(|_| refuse(Failure::Stopped))??;
+            let place = match entering.await.map_err(|_| refuse(Failure::Stopped))? {
+                // It had a place, and lost it with its lease: whoever made the key is told the same.
+                Err(status) if stood && is(&status, Failure::LeaseNotFound) => {
+                    return Err(refuse(newcomer.expired));
+                }
+                entered => entered?,
+            };
+            stood = true;
             let turn = tokio::select! {
                 turn = turn::wait(&self.door, &newcomer.name, &place.key, place.created) => {
                     turn.map_err(refuse)?
@@ -237,13 +245,17 @@ async fn grant(door: &Door) -> Result<LeaseId, Status> {
             Ok((_, other)) => return Err(unexpected(&other)),
             Err(status) => {
                 tried += 1;
-                let taken = status.message() == Failure::LeaseExists.text();
+                let taken = is(&status, Failure::LeaseExists);
                 if !taken || tried == LEASE_IDS_MAX {
                     return Err(status);
                 }
             }
         }
     }
+}
+
+fn is(status: &Status, failure: Failure) -> bool {
+    status.message() == failure.text()
 }
 
 /// Renews a lease until it is gone.

@@ -1,11 +1,17 @@
 //! Places, tenures and what happens to them, as tenure.v1 says it.
 
-use tenure_api::{Failure, LeaseId, Revision, wire::tenure::v1 as pb};
+use tenure_api::{
+    Failure, LeaseId, Revision,
+    wire::{REFUSAL_TRAILER, tenure::v1 as pb},
+};
 use tenure_replica::{
     LineDone, Outcome, PlaceInfo, Reply, Seat,
     queue::{Event, Mode, Place, Refusal, SessionEnd, Tenure, TenureEnd},
 };
-use tonic::Status;
+use tonic::{
+    Code, Status,
+    metadata::{MetadataMap, MetadataValue},
+};
 
 use super::reply::{refuse, unexpected};
 
@@ -23,16 +29,17 @@ pub(super) fn refusal(refusal: Refusal) -> pb::Refusal {
     pb::Refusal { kind: refusal as i32, text: refusal.to_string() }
 }
 
-/// A refusal to somebody who has no session to answer on: the kind's name stands before the text.
+/// A refusal to somebody who has no stream to be answered on: the kind's name is in a trailer.
 pub(super) fn refuse_rule(refusal: Refusal) -> Status {
-    let text = format!("tenure: {refusal}");
-    match refusal {
-        Refusal::BadName | Refusal::BadPriority | Refusal::TooLarge => {
-            Status::invalid_argument(text)
-        }
-        Refusal::SessionGone | Refusal::NoSuchCandidate => Status::not_found(text),
-        _ => Status::failed_precondition(text),
-    }
+    let code = match refusal {
+        Refusal::BadName | Refusal::BadPriority | Refusal::TooLarge => Code::InvalidArgument,
+        Refusal::SessionGone | Refusal::NoSuchCandidate => Code::NotFound,
+        _ => Code::FailedPrecondition,
+    };
+    let kind = pb::RefusalKind::try_from(refusal as i32).unwrap_or_default();
+    let mut trailers = MetadataMap::new();
+    trailers.insert(REFUSAL_TRAILER, MetadataValue::from_static(kind.as_str_name()));
+    Status::with_metadata(code, format!("tenure: {refusal}"), trailers)
 }
 
 /// What a command about lines did, if it was not refused.
@@ -154,4 +161,20 @@ pub(super) fn says(event: &Event) -> Option<pb::session_response::Says> {
 /// Whether a failure means that another member may do better.
 pub(super) fn is_no_quorum(failure: Failure) -> bool {
     refuse(failure).code() == tonic::Code::Unavailable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_says_its_kind_by_name() {
+        for refusal in Refusal::ALL {
+            let status = refuse_rule(*refusal);
+            let kind = status.metadata().get(REFUSAL_TRAILER).expect("a kind").to_str().unwrap();
+            let kind = pb::RefusalKind::from_str_name(kind).expect("a name of the wire");
+            assert_eq!(kind as i32, *refusal as i32, "{refusal:?}");
+            assert_ne!(kind, pb::RefusalKind::RefusalUnknown);
+        }
+    }
 }

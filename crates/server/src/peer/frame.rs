@@ -4,7 +4,7 @@
 
 use std::io;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// The longest payload of any frame.
@@ -71,18 +71,24 @@ pub(super) fn put_frame(
     payload: impl FnOnce(&mut Vec<u8>),
 ) -> Result<(), usize> {
     let start = out.len();
-    out.extend_from_slice(&[0; FRAME_HEADER_BYTES - 1]);
-    out.push(kind as u8);
+    out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
     payload(out);
     let length = out.len() - start - FRAME_HEADER_BYTES;
     if length > FRAME_BYTES_MAX {
         out.truncate(start);
         return Err(length);
     }
-    let crc = crc32fast::hash(&out[start + 8..]);
-    out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
-    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+    seal(&mut out[start..], kind);
     Ok(())
+}
+
+/// Makes a frame of a payload that stands behind the room for its header.
+pub(super) fn seal(frame: &mut [u8], kind: FrameKind) {
+    let length = frame.len() - FRAME_HEADER_BYTES;
+    frame[8] = kind as u8;
+    let crc = crc32fast::hash(&frame[8..]);
+    frame[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    frame[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Gives the first frame of a buffer to `read` and removes it; `None` if it is not all there yet.
@@ -91,7 +97,24 @@ pub(super) fn take_frame<T>(
     max: usize,
     read: impl FnOnce(FrameKind, &[u8]) -> Result<T, FrameError>,
 ) -> Result<Option<T>, FrameError> {
-    let Some(header) = buffer.first_chunk::<FRAME_HEADER_BYTES>() else { return Ok(None) };
+    let Front::Whole(kind, end) = front(buffer, max)? else { return Ok(None) };
+    let value = read(kind, &buffer[FRAME_HEADER_BYTES..end])?;
+    buffer.advance(end);
+    Ok(Some(value))
+}
+
+/// What a buffer begins with.
+enum Front {
+    /// Part of a frame: at least so many bytes are missing.
+    Part(usize),
+    /// A sound frame of this kind that ends here.
+    Whole(FrameKind, usize),
+}
+
+fn front(buffer: &[u8], max: usize) -> Result<Front, FrameError> {
+    let Some(header) = buffer.first_chunk::<FRAME_HEADER_BYTES>() else {
+        return Ok(Front::Part(FRAME_HEADER_BYTES - buffer.len()));
+    };
     let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
     let (length, crc, kind) = (word(0) as usize, word(4), header[8]);
     if length > max {
@@ -99,15 +122,13 @@ pub(super) fn take_frame<T>(
     }
     let end = FRAME_HEADER_BYTES + length;
     if buffer.len() < end {
-        return Ok(None);
+        return Ok(Front::Part(end - buffer.len()));
     }
     if crc32fast::hash(&buffer[8..end]) != crc {
         return Err(FrameError::Checksum);
     }
     let kind = FrameKind::from_tag(kind).ok_or(FrameError::UnknownKind(kind))?;
-    let value = read(kind, &buffer[FRAME_HEADER_BYTES..end])?;
-    buffer.advance(end);
-    Ok(Some(value))
+    Ok(Front::Whole(kind, end))
 }
 
 /// Waits for one frame.
@@ -122,6 +143,28 @@ pub(super) async fn read_frame<T>(
             return Ok(value);
         }
         buffer.reserve(READ_STEP_BYTES.min(max + FRAME_HEADER_BYTES));
+        if stream.read_buf(buffer).await? == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+    }
+}
+
+/// Waits for one frame and takes its payload out of the buffer as it is. For a few large ones: the buffer is made anew
+/// each time.
+pub(super) async fn read_payload(
+    stream: &mut (impl AsyncRead + Unpin),
+    buffer: &mut BytesMut,
+    max: usize,
+) -> Result<(FrameKind, Bytes), FrameError> {
+    loop {
+        match front(buffer, max)? {
+            Front::Whole(kind, end) => {
+                let payload = buffer.split_to(end).freeze().slice(FRAME_HEADER_BYTES..);
+                return Ok((kind, payload));
+            }
+            // With the next one's header, which says how long that is.
+            Front::Part(missing) => buffer.reserve(missing + FRAME_HEADER_BYTES),
+        }
         if stream.read_buf(buffer).await? == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }

@@ -112,6 +112,11 @@ impl Supervisor {
                 self.say(&format!("out of the line for {}: {loss}", self.name()));
                 Ok(Some(Stood::Over))
             }
+            // The session lives: there is a place at the end of the line.
+            Err(error @ AcquireError::PlaceLost { .. }) => {
+                self.say(&error.to_string());
+                Ok(None)
+            }
             Err(AcquireError::Frozen { .. }) if self.how.nonblock => Ok(Some(self.not_taken())),
             Err(AcquireError::Frozen { .. }) => {
                 tokio::time::sleep(FROZEN_PAUSE).await;

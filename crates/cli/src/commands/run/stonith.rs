@@ -94,8 +94,8 @@ pub(super) async fn deposed(
     let known = before().any(has_worked_and_stopped) || history.forgotten == 0;
     anyhow::ensure!(
         known,
-        "it is forgotten who led before {} tenures that came to nothing; see to it that nobody does, then let \
-         somebody lead and resign: tenure elect {name}",
+        "it may be forgotten who led {name} before what is known ({} tenures that came to nothing); see to it \
+         that nobody does, then let somebody lead and resign: tenure elect {name}",
         before().count()
     );
     Ok(unfenced(before().cloned(), own))

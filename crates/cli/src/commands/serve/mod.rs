@@ -16,6 +16,7 @@ pub(crate) use self::settings::Flags;
 use self::settings::{LogFormat, Serving, Settings};
 use crate::commands::stop::told_to_stop;
 use crate::exit::{Exit, usage};
+use crate::memory;
 
 /// Runs it until it is told to stop.
 pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
@@ -40,6 +41,7 @@ pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
     for warning in &settings.warnings {
         warn!("{warning}");
     }
+    memory::give_back_beside();
     let served = serve(&serving);
     match served {
         // Whoever reads JSON lines reads the last one, too.

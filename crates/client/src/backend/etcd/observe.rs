@@ -13,7 +13,7 @@ use tenure_api::wire::etcdserverpb as pb;
 use super::roll::Roll;
 use super::{keys, txn};
 use crate::backend::{Boxed, Observation, Sight};
-use crate::grpc::{Client, ClientError, Resumed};
+use crate::grpc::{Client, Resumed};
 use crate::host::Host;
 use crate::{EngineError, LineName};
 
@@ -79,7 +79,7 @@ impl Observation for Seen {
                 match self.watch.next().await {
                     Ok(answer) if answer.canceled => self.begin_anew().await?,
                     Ok(answer) => self.take_in(answer),
-                    Err(error @ ClientError::Refused { .. }) => return Err(error.into()),
+                    Err(error) if error.is_refused() => return Err(error.into()),
                     Err(_) => self.begin_anew().await?,
                 }
             }

@@ -106,7 +106,7 @@ impl EtcdPlace {
                     }
                 }
                 Err(error) if lease_is_gone(&error) => return Err(self.over(Loss::NotFound)),
-                Err(error @ ClientError::Refused { .. }) => {
+                Err(error) if error.is_refused() => {
                     self.state().in_doubt = in_doubt;
                     let name = self.join.first_name();
                     return Err(AcquireError::Refused { name, source: error.into() });
@@ -203,7 +203,7 @@ impl EtcdPlace {
     }
 
     fn over(&self, loss: Loss) -> AcquireError {
-        AcquireError::SessionOver { name: self.join.first_name(), loss }
+        AcquireError::out_of_line(self.join.first_name(), loss)
     }
 
     async fn delete_by_lease(&self) -> Result<(), EngineError> {
@@ -241,7 +241,7 @@ impl Place for EtcdPlace {
                     Ok(Look::Turn(Turn::Free, ..)) => return Ok(Some(self.grant())),
                     Ok(Look::Turn(..)) => return Ok(None),
                     Ok(Look::Gone) => return Err(self.over(self.why().await)),
-                    Err(error @ ClientError::Refused { .. }) => {
+                    Err(error) if error.is_refused() => {
                         let name = self.join.first_name();
                         return Err(AcquireError::Refused { name, source: error.into() });
                     }
@@ -275,7 +275,7 @@ impl Place for EtcdPlace {
                             self.shared.host.pause(backoff.pause()).await;
                         }
                     }
-                    Err(error @ ClientError::Refused { .. }) => {
+                    Err(error) if error.is_refused() => {
                         return Err(AcquireError::Refused { name, source: error.into() });
                     }
                     Err(_) => self.shared.host.pause(backoff.pause()).await,
@@ -325,7 +325,7 @@ impl Place for EtcdPlace {
                         }
                         _ => return Err(ProclaimError::Lost { name, loss: self.why().await }),
                     },
-                    Err(error @ ClientError::Refused { .. }) => {
+                    Err(error) if error.is_refused() => {
                         return Err(ProclaimError::Refused { name, source: error.into() });
                     }
                     Err(error) => {

@@ -63,7 +63,7 @@ pub(super) async fn open(client: Client, opening: Opening) -> Result<Opened, Eng
                 let session = Arc::new(EtcdSession { shared, ttl, members, renewing });
                 return Ok(Opened { session, sent });
             }
-            Err(error @ ClientError::Refused { .. }) => return Err(error.into()),
+            Err(error) if error.is_refused() => return Err(error.into()),
             Err(error) => failed = Some(error),
         }
     }

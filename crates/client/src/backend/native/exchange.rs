@@ -281,6 +281,9 @@ impl Spot {
         }
         let is = |token: i64| self.token == Some(token);
         match news {
+            // Of the place that this session had before: told when it came back, and left meanwhile. Whoever took
+            // it for ours would take its end for ours, too.
+            News::Stands(place) if self.token.is_some_and(|token| place.token < token) => {}
             News::Stands(place) if !is(place.token) && self.held => {
                 self.gone = Some(Loss::KeyDeleted);
                 return true;

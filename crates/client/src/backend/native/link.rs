@@ -219,7 +219,7 @@ impl Shared {
         let settled = match &attached {
             Ok(_) | Err(NotAttached::Over(_)) => true,
             Err(NotAttached::Failed(error)) => {
-                matches!(error, ClientError::Unreachable { .. } | ClientError::Refused { .. })
+                error.is_refused() || matches!(error, ClientError::Unreachable { .. })
             }
         };
         let mut talk = self.talk();

@@ -13,7 +13,6 @@ use super::wire::{Heard, Wire};
 use super::words;
 use crate::backend::{Boxed, Observation, Sight};
 use crate::chance::Backoff;
-use crate::grpc::ClientError;
 use crate::host::Host;
 use crate::{EngineError, LineName};
 
@@ -50,7 +49,7 @@ impl Seen {
                     self.told = told;
                     return Ok(());
                 }
-                Err(error @ ClientError::Refused { .. }) => return Err(error.into()),
+                Err(error) if error.is_refused() => return Err(error.into()),
                 Err(_) => {}
             }
         }

@@ -78,7 +78,7 @@ impl NativePlace {
     }
 
     fn over(&self, loss: Loss) -> AcquireError {
-        AcquireError::SessionOver { name: self.join.first_name(), loss }
+        AcquireError::out_of_line(self.join.first_name(), loss)
     }
 }
 

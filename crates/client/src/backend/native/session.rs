@@ -12,7 +12,6 @@ use super::place::NativePlace;
 use super::wire::Wire;
 use super::words;
 use crate::backend::{BackendSession, Boxed, Join, Link, Mode, Opened, Opening, Place, RenewError};
-use crate::grpc::ClientError;
 use crate::host::Leash;
 use crate::{AcquireError, EngineError, LineName, Loss};
 
@@ -44,9 +43,7 @@ pub(super) async fn open(
         let sent = host.now();
         match shared.attach(turn).await {
             Ok(stream) => return Ok(Opened { session: opened(shared, stream), sent }),
-            Err(NotAttached::Failed(error @ ClientError::Refused { .. })) => {
-                return Err(error.into());
-            }
+            Err(NotAttached::Failed(error)) if error.is_refused() => return Err(error.into()),
             Err(NotAttached::Failed(error)) => failed = Some(error.into()),
             Err(NotAttached::Over(loss)) => {
                 failed = Some(EngineError::Unavailable { text: loss.to_string() });

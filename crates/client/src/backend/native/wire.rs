@@ -132,7 +132,7 @@ pub fn stream_error(status: &tonic::Status) -> ClientError {
         | Code::PermissionDenied
         | Code::Unauthenticated
         | Code::InvalidArgument) => {
-            ClientError::Refused { code, text: status.message().to_owned() }
+            ClientError::answered(status, code, status.message().to_owned())
         }
         code => ClientError::Unavailable { code, text: status.message().to_owned() },
     }

@@ -6,7 +6,7 @@ use tenure_api::LeaseId;
 use tenure_api::wire::tenure::v1 as pb;
 
 use crate::backend::{Candidate, Join, Mode, Tenure};
-use crate::{AcquireError, EngineError, FencingToken, LineName, Loss};
+use crate::{AcquireError, EngineError, FencingToken, LineName, Loss, RefusalKind};
 
 /// Why a tenure ended.
 pub(super) fn tenure_end(reason: i32) -> Loss {
@@ -59,9 +59,13 @@ pub(super) fn refused(name: &LineName, refusal: pb::Refusal) -> AcquireError {
 
 /// A refusal for which we have no word of our own.
 pub(super) fn engine(refusal: pb::Refusal) -> EngineError {
-    let kind = pb::RefusalKind::try_from(refusal.kind).unwrap_or_default();
-    let text = if refusal.text.is_empty() { kind.as_str_name().to_owned() } else { refusal.text };
-    EngineError::Refused { text }
+    let kind = RefusalKind::of(&refusal);
+    let text = match kind {
+        Some(kind) if refusal.text.is_empty() => kind.to_string(),
+        None if refusal.text.is_empty() => "refused without a word".to_owned(),
+        _ => refusal.text,
+    };
+    EngineError::Refused { kind, text }
 }
 
 /// Whether it says that the place is not ours, or not any more.

@@ -32,12 +32,12 @@ pub struct SnapshotReader<R = File> {
 impl SnapshotReader {
     /// Opens a file and checks its header.
     pub fn open(path: &Path) -> Result<SnapshotReader, DiskError> {
-        SnapshotReader::over(path, file(path)?)
+        SnapshotReader::over(path, file(path)?, BUFFER_BYTES)
     }
 
     /// Opens a snapshot that other things may follow, up to `end`.
     pub(crate) fn open_followed(path: &Path, end: u64) -> Result<SnapshotReader, DiskError> {
-        SnapshotReader::begin(path, file(path)?, end, false)
+        SnapshotReader::begin(path, file(path)?.take(end), BUFFER_BYTES, false)
     }
 }
 
@@ -47,14 +47,19 @@ fn file(path: &Path) -> Result<File, DiskError> {
 
 impl<R: Read> SnapshotReader<R> {
     /// Reads what may or may not be in a file yet, and checks its header. The path is for errors.
-    pub(crate) fn over(path: &Path, source: R) -> Result<SnapshotReader<R>, DiskError> {
-        SnapshotReader::begin(path, source, u64::MAX, true)
+    pub(crate) fn over(path: &Path, source: R, buffer_bytes: usize) -> Result<Self, DiskError> {
+        SnapshotReader::begin(path, source.take(u64::MAX), buffer_bytes, true)
     }
 
-    fn begin(path: &Path, source: R, end: u64, is_alone: bool) -> Result<Self, DiskError> {
+    fn begin(
+        path: &Path,
+        source: Take<R>,
+        buffer_bytes: usize,
+        is_alone: bool,
+    ) -> Result<Self, DiskError> {
         let mut reader = SnapshotReader {
             path: path.to_owned(),
-            source: BufReader::with_capacity(BUFFER_BYTES, source.take(end)),
+            source: BufReader::with_capacity(buffer_bytes, source),
             is_alone,
             mark: SnapshotMark::default(),
             offset: 0,
@@ -195,7 +200,7 @@ impl<R: Read> SnapshotReader<R> {
 
     /// Memory grows with what is really there, not with what a length claims.
     fn take_bytes(&mut self, length: usize) -> Result<Vec<u8>, DiskError> {
-        let mut bytes = Vec::with_capacity(length.min(BUFFER_BYTES));
+        let mut bytes = Vec::with_capacity(length.min(2 * BUFFER_BYTES));
         self.source
             .by_ref()
             .take(length as u64)

@@ -10,7 +10,10 @@ use std::{
 use bytes::{Buf, Bytes, BytesMut};
 use tenure_api::MemberId;
 use tenure_replica::{RaftKind, RaftMessage, SnapshotMark, State, codec::Codec};
-use tokio::{net::TcpStream, sync::mpsc, task::spawn_blocking};
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, oneshot},
+};
 use tracing::info;
 
 use super::{PIECE_BYTES, PIECES_MAX, Progress, TransferError, step};
@@ -20,8 +23,9 @@ use crate::{
         durable::{create_file, rename_durably},
         snapshot::{FLUSH_BYTES, prune_snapshots, snapshot_path, thaw},
     },
+    node::files::beside,
     peer::{
-        frame::{FrameError, FrameKind, read_frame, write_frame},
+        frame::{FrameError, FrameKind, read_payload, write_frame},
         link::Link,
         transport::{PeerEvent, Shared},
     },
@@ -29,6 +33,8 @@ use crate::{
 
 /// The longest snapshot that is accepted.
 const SNAPSHOT_BYTES_MAX: u64 = 64 << 30;
+/// Small: what is read is in memory already.
+const BUFFER_BYTES: usize = 4 << 10;
 
 /// One snapshot at a time may arrive from a member.
 #[derive(Debug)]
@@ -71,8 +77,12 @@ pub(in crate::peer) async fn receive(
     let (sender, parts) = mpsc::channel(PIECES_MAX);
     let folder = shared.snapshots.clone();
     let path = folder.join(format!("incoming-{from}.tmp"));
-    // On another thread: neither a slow disk nor a large state may hold up the core loop.
-    let taking = spawn_blocking(move || Arriving::create(path, parts)?.take_over(&folder, &mark));
+    let (told, taking) = oneshot::channel();
+    // Beside: neither a slow disk nor a large state may hold up the core loop.
+    beside("snapshot-in", move || {
+        let taken = Arriving::create(path, parts).and_then(|all| all.take_over(&folder, &mark));
+        let _ = told.send(taken);
+    });
     let came = pass_on(from, &mut stream, &mut buffer, sender).await;
     // Whatever happened: only when it has ended may the next one use the same file.
     let taken = taking.await.map_err(|_| TransferError::Stopping)?;
@@ -108,13 +118,17 @@ async fn pass_on(
 }
 
 async fn next_part(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<Part, TransferError> {
-    step(read_frame(stream, buffer, PIECE_BYTES, |kind, payload| match kind {
-        FrameKind::SnapshotHead => Ok(Part::Head(Box::new(RaftMessage::from_bytes(payload)?))),
-        FrameKind::SnapshotPiece => Ok(Part::Piece(Bytes::copy_from_slice(payload))),
-        FrameKind::SnapshotEnd => Ok(Part::End),
-        other => Err(FrameError::OutOfPlace(other)),
-    }))
-    .await
+    let (kind, payload) = step(read_payload(stream, buffer, PIECE_BYTES)).await?;
+    let part = match kind {
+        FrameKind::SnapshotHead => {
+            let message = RaftMessage::from_bytes(&payload).map_err(FrameError::from)?;
+            Part::Head(Box::new(message))
+        }
+        FrameKind::SnapshotPiece => Part::Piece(payload),
+        FrameKind::SnapshotEnd => Part::End,
+        other => return Err(FrameError::OutOfPlace(other).into()),
+    };
+    Ok(part)
 }
 
 /// A snapshot that is not all there: whoever reads it also writes it to its file. Dropping it removes that.
@@ -143,7 +157,7 @@ impl Arriving {
         mark: &SnapshotMark,
     ) -> Result<Box<State>, TransferError> {
         let path = self.path.clone();
-        let mut reader = SnapshotReader::over(&path, &mut self)?;
+        let mut reader = SnapshotReader::over(&path, &mut self, BUFFER_BYTES)?;
         if reader.mark() != mark {
             return Err(TransferError::Mismatch);
         }

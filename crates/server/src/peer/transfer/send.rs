@@ -1,17 +1,21 @@
 //! The sender's side.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tenure_replica::{Frozen, RaftMessage, codec::Codec};
-use tokio::{sync::mpsc, task::spawn_blocking, time::timeout};
+use tokio::{io::AsyncWriteExt, sync::mpsc, time::timeout};
 use tracing::{info, warn};
 
 use super::{PIECE_BYTES, PIECES_MAX, Progress, TransferError, step};
 use crate::{
     disk::snapshot::{Cutter, Frame},
+    node::files::{REST_MAX, beside},
     peer::{
-        frame::{FrameError, FrameKind, read_frame, write_frame},
+        frame::{FRAME_HEADER_BYTES, FrameError, FrameKind, read_frame, seal, write_frame},
         handshake::Purpose,
         link::Link,
         outgoing::call,
@@ -21,6 +25,8 @@ use crate::{
 
 /// How long the receiver may take to make the file durable.
 const STORE_TIMEOUT: Duration = Duration::from_secs(120);
+/// A million keys of 256 bytes in less than ten seconds.
+const BYTES_PER_SECOND_FAIR: f64 = 38e6;
 
 /// Sends a state and tells how it went.
 pub(in crate::peer) async fn send(
@@ -48,13 +54,13 @@ async fn try_send(
     step(write_frame(&mut stream, FrameKind::SnapshotHead, &message.to_bytes())).await?;
     let mut progress = Progress::new();
     let mut bytes = 0;
-    let mut pieces = pieces(frozen);
-    while let Some(piece) = pieces.recv().await {
-        bytes += piece.len() as u64;
+    let mut frames = frames(frozen);
+    while let Some(frame) = frames.recv().await {
+        bytes += (frame.len() - FRAME_HEADER_BYTES) as u64;
         if progress.is_due() {
             info!(to = %link.id, bytes, "sending a snapshot");
         }
-        step(write_frame(&mut stream, FrameKind::SnapshotPiece, &piece)).await?;
+        step(async { Ok(stream.write_all(&frame).await?) }).await?;
     }
     step(write_frame(&mut stream, FrameKind::SnapshotEnd, &[])).await?;
     let mut buffer = BytesMut::new();
@@ -66,21 +72,40 @@ async fn try_send(
     Ok(bytes)
 }
 
-/// The bytes of a snapshot file, made on another thread and no faster than they are taken. If that thread should
-/// die the footer is missing, and the receiver takes nothing over.
-fn pieces(frozen: Frozen) -> mpsc::Receiver<Bytes> {
-    let (sender, pieces) = mpsc::channel(PIECES_MAX);
-    spawn_blocking(move || {
+/// The bytes of a snapshot file in frames, made on another thread and no faster than they are taken. If that thread
+/// should die the footer is missing, and the receiver takes nothing over.
+fn frames(frozen: Frozen) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, frames) = mpsc::channel(PIECES_MAX);
+    beside("snapshot-out", move || {
+        let cutter = Cutter::with_head(FRAME_HEADER_BYTES, PIECE_BYTES);
         // An error means that nobody listens any more.
-        let _ = Outlet { sender, cutter: Cutter::new(PIECE_BYTES) }.send(&frozen);
+        let _ = Outlet { sender, cutter }.send(&frozen);
     });
-    pieces
+    frames
+}
+
+/// No faster than is fair: those who are served come first, and the receiver may share a disk with somebody's log.
+struct Pace {
+    began: Instant,
+    bytes: usize,
+}
+
+impl Pace {
+    fn new() -> Pace {
+        Pace { began: Instant::now(), bytes: 0 }
+    }
+
+    fn rest(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        let fair = Duration::from_secs_f64(self.bytes as f64 / BYTES_PER_SECOND_FAIR);
+        std::thread::sleep(fair.saturating_sub(self.began.elapsed()).min(REST_MAX));
+    }
 }
 
 struct Gone;
 
 struct Outlet {
-    sender: mpsc::Sender<Bytes>,
+    sender: mpsc::Sender<Vec<u8>>,
     cutter: Cutter,
 }
 
@@ -88,9 +113,11 @@ impl Outlet {
     fn send(mut self, frozen: &Frozen) -> Result<(), Gone> {
         let (mut frame, header) = Frame::begin(&frozen.mark);
         self.put(&header)?;
+        let mut pace = Pace::new();
         for chunk in frozen.chunks() {
             self.put(&frame.chunk(&chunk))?;
             self.put(&chunk)?;
+            pace.rest(chunk.len());
         }
         self.put(&frame.end())?;
         let rest = self.cutter.rest();
@@ -104,7 +131,8 @@ impl Outlet {
         Ok(())
     }
 
-    fn hand_over(&self, piece: Bytes) -> Result<(), Gone> {
-        self.sender.blocking_send(piece).map_err(|_| Gone)
+    fn hand_over(&self, mut frame: Vec<u8>) -> Result<(), Gone> {
+        seal(&mut frame, FrameKind::SnapshotPiece);
+        self.sender.blocking_send(frame).map_err(|_| Gone)
     }
 }

@@ -269,6 +269,30 @@ fn a_grant_of_the_place_before_is_not_taken_for_ours() {
     assert_eq!(spot.borrow().gone, None);
 }
 
+/// Whoever walked away from a place and joined anew while nobody was attached is told of the old place first, then
+/// of its end, then of the new one.
+#[test]
+fn an_account_of_the_place_before_is_not_taken_for_ours() {
+    for held in [false, true] {
+        let mut exchange = Exchange::default();
+        let _old = exchange.begin(&name("job"));
+        let (sent, _answer) = exchange.request(join("job"));
+        exchange.hears(answer(sent, vec![place("job", 30, false)]));
+        let (left, _answer) = exchange.request(leave_line("job", 0, true));
+        let spot = exchange.begin(&name("job"));
+        let (sent, _answer) = exchange.request(join("job"));
+        exchange.opened(&opened(vec![place("job", 30, false)]), 58);
+        let reason = pb::TenureEnd::Resigned as i32;
+        exchange.hears(Says::Lost(pb::Lost { name: "job".into(), token: 30, reason }));
+        exchange.hears(answer(left, vec![]));
+        exchange.hears(answer(sent, vec![place("job", 68, held)]));
+        let seen = spot.borrow().clone();
+        assert_eq!((seen.token, seen.held, seen.gone), (Some(68), held, None));
+        let due: Vec<_> = exchange.due();
+        assert_eq!(due, [], "nobody leaves it");
+    }
+}
+
 #[test]
 fn an_answer_that_is_told_again_does_not_hide_what_happened_since() {
     let mut exchange = Exchange::default();

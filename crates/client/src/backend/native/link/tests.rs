@@ -1,6 +1,9 @@
-//! Who may have replaced whom.
+//! Who may have replaced whom, and when those come back who have lost their member.
 
-use super::Comebacks;
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::host::Virtual;
 
 #[test]
 fn an_attempt_without_an_answer_stays_open_until_it_is_counted() {
@@ -21,4 +24,38 @@ fn what_others_attach_uses_up_our_excuses() {
     let mut comebacks = Comebacks { attachment: 4, open: 1 };
     comebacks.opened(9);
     assert_eq!(comebacks.open, 0);
+}
+
+/// The pauses of so many sessions that lose their member at the same moment.
+fn scattered(ttl: Duration, fast_release: bool) -> Vec<Duration> {
+    let host: Arc<dyn Host> = Arc::new(Virtual::start());
+    let opening = Opening { ttl, identity: "test".to_owned(), fast_release, host };
+    let shared = Shared::new(vec![], opening, ttl);
+    (0..10_000).map(|seed| shared.scatter(&mut Chance::seeded(seed))).collect()
+}
+
+#[tokio::test]
+async fn ten_thousand_sessions_come_back_over_the_whole_of_their_time_and_in_no_more() {
+    let (short, long) = (Duration::from_secs(1), Duration::from_secs(10));
+    for (ttl, most) in [(short, short / SCATTERS_PER_TTL), (long, SCATTER_MAX)] {
+        let pauses = scattered(ttl, false);
+        assert!(pauses.iter().all(|pause| *pause <= most), "{:?}", pauses.iter().max());
+        // In each tenth of the time about a tenth of them, so that no member has to take them all at once.
+        for tenth in 0..10 {
+            let within = |pause: &&Duration| {
+                **pause >= most * tenth / 10 && **pause < most * (tenth + 1) / 10
+            };
+            let come = pauses.iter().filter(within).count();
+            assert!((800..1200).contains(&come), "{come} of 10000 in tenth {tenth} of {most:?}");
+        }
+        let moments: BTreeSet<_> = pauses.iter().map(Duration::as_nanos).collect();
+        assert!(moments.len() > 9000, "{} different moments", moments.len());
+    }
+}
+
+/// The server waits for them for 50 ms, and no longer.
+#[tokio::test]
+async fn who_loses_the_session_by_waiting_comes_back_at_once() {
+    let pauses = scattered(Duration::from_secs(10), true);
+    assert!(pauses.iter().all(Duration::is_zero));
 }

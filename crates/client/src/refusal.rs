@@ -1,0 +1,122 @@
+//! By which rule the server refused something.
+
+use tenure_api::wire::REFUSAL_TRAILER;
+use tenure_api::wire::tenure::v1 as pb;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The rule of elections and locks that something was refused by, as `tenure.v1` names it. Nothing was
+        /// changed. A real etcd names none.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum RefusalKind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl RefusalKind {
+            fn read(kind: pb::RefusalKind) -> Option<RefusalKind> {
+                match kind {
+                    pb::RefusalKind::RefusalUnknown => None,
+                    $(pb::RefusalKind::$name => Some(RefusalKind::$name),)*
+                }
+            }
+
+            fn wire(self) -> pb::RefusalKind {
+                match self {
+                    $(RefusalKind::$name => pb::RefusalKind::$name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// No name, one that is too long, or one with an empty part.
+    BadName,
+    /// Another live name lies above or below this one.
+    NestedName,
+    /// This session stands in that line already.
+    AlreadyInLine,
+    /// This session has no such place, or not with this token any more.
+    NotYours,
+    /// Held by others, and the request was not to wait.
+    Taken,
+    /// A priority above 1000, or any for several names at once.
+    BadPriority,
+    /// The others in line say another number of permits, or hold it in a way that does not go with this.
+    ModeMismatch,
+    /// Nobody of that description stands in line.
+    NoSuchCandidate,
+    /// Somebody who must not be overtaken stands before the chosen one: a client of etcd's, or one that stands for
+    /// several names at once.
+    StockCandidateAhead,
+    /// Nobody may hold it until it is resumed.
+    NameFrozen,
+    /// There is nothing to resume.
+    NameNotFrozen,
+    /// A transfer to somebody else is under way.
+    TransferUnderWay,
+    /// There is no such session.
+    SessionGone,
+    /// The answer to this request is forgotten.
+    RequestTooOld,
+    /// A name, value, identity or metadata that is too large, or too many places.
+    TooLarge,
+    /// The chosen one says that it is not healthy, and would be passed over.
+    CandidateUnhealthy,
+}
+
+impl RefusalKind {
+    /// Its name on the wire, which does not change: `STOCK_CANDIDATE_AHEAD`, say.
+    pub fn name(self) -> &'static str {
+        self.wire().as_str_name()
+    }
+
+    /// Of a refusal on a session's stream. None for what only a newer server knows.
+    pub(crate) fn of(refusal: &pb::Refusal) -> Option<RefusalKind> {
+        pb::RefusalKind::try_from(refusal.kind).ok().and_then(RefusalKind::read)
+    }
+
+    /// Of a call that was refused. None if it was by no such rule.
+    pub(crate) fn of_status(status: &tonic::Status) -> Option<RefusalKind> {
+        let name = status.metadata().get(REFUSAL_TRAILER)?.to_str().ok()?;
+        pb::RefusalKind::from_str_name(name).and_then(RefusalKind::read)
+    }
+}
+
+impl std::fmt::Display for RefusalKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_the_wire_is_read_by_number_and_by_name() {
+        let known = (1..).map_while(|number| pb::RefusalKind::try_from(number).ok());
+        let mut count = 0;
+        for kind in known {
+            let by_number =
+                RefusalKind::of(&pb::Refusal { kind: kind as i32, ..Default::default() });
+            let mut status = tonic::Status::failed_precondition("in any words");
+            status.metadata_mut().insert(REFUSAL_TRAILER, kind.as_str_name().parse().unwrap());
+            assert_eq!(by_number, RefusalKind::of_status(&status));
+            assert_eq!(by_number.unwrap().name(), kind.as_str_name());
+            count += 1;
+        }
+        assert_eq!(count, 16);
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_kind() {
+        assert_eq!(RefusalKind::of(&pb::Refusal::default()), None);
+        assert_eq!(RefusalKind::of(&pb::Refusal { kind: 4711, ..Default::default() }), None);
+        let mut status = tonic::Status::not_found("etcdserver: requested lease not found");
+        assert_eq!(RefusalKind::of_status(&status), None);
+        status.metadata_mut().insert(REFUSAL_TRAILER, "OF_TOMORROW".parse().unwrap());
+        assert_eq!(RefusalKind::of_status(&status), None);
+    }
+}

@@ -123,11 +123,11 @@ impl LogTail {
 pub(crate) struct Trim {
     /// Up to here every member has it.
     pub(crate) useless: LogIndex,
-    /// Up to here everybody has it who could be sent more, or is on the way to them in a snapshot.
+    /// Up to here all have it who were sent the state, or will when it has arrived.
     pub(crate) unwanted: LogIndex,
-    /// No more bytes than this for those who cannot be reached.
+    /// No more bytes than this for the others.
     pub(crate) bytes_max: usize,
-    /// And for those who can.
+    /// And for those.
     pub(crate) wanted_bytes_max: usize,
     /// Nothing beyond this is dropped.
     pub(crate) applied: LogIndex,
@@ -225,7 +225,7 @@ mod tests {
         };
         assert_eq!(first_after(all_have), 13, "everybody has it");
         let away = Trim { useless: 0, bytes_max: 500, wanted_bytes_max: 1000, ..all_have };
-        assert_eq!(first_after(away), 16, "whoever cannot be reached gets a snapshot");
+        assert_eq!(first_after(away), 16, "whoever lags too far gets a snapshot");
         let catching_up = Trim { unwanted: 7, wanted_bytes_max: 2000, ..away };
         assert_eq!(first_after(catching_up), 8, "somebody waits for what follows");
         let far_behind = Trim { wanted_bytes_max: 1000, ..catching_up };

@@ -195,13 +195,19 @@ impl Replica {
                     self.raft.step(message);
                 }
             }
-            Input::SnapshotSent(to, arrived) => self.raft.report_snapshot(to, arrived),
+            Input::SnapshotSent(to, arrived) => {
+                if !arrived {
+                    self.upkeep.state_not_sent(to);
+                }
+                self.raft.report_snapshot(to, arrived);
+            }
             Input::Connected(member) => {
                 self.connected.insert(member);
                 self.peer_connected(now, member);
             }
             Input::Lost(member) => {
                 self.connected.remove(&member);
+                self.upkeep.state_not_sent(member);
                 self.peer_lost(now, member);
             }
             Input::HandOver => {
@@ -275,6 +281,7 @@ impl Replica {
             if message.kind == RaftKind::Snapshot {
                 let frozen = self.frozen();
                 message.snapshot = Some(frozen.mark.clone());
+                self.upkeep.sending_state(message.to);
                 self.effects.send_snapshots.push((message, frozen));
             } else {
                 self.effects.messages.push((message.to, Message::Raft(message)));

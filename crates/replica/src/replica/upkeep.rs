@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_api::LeaseId;
+use tenure_api::{LeaseId, MemberId};
 
 use super::Replica;
 use crate::{
@@ -27,7 +27,7 @@ const EXPIRIES_UNDER_WAY_MAX: usize = 1024;
 const SWEEP_STEPS: usize = 512;
 /// Entries kept although every follower has them.
 const TAIL_ENTRIES_KEPT: u64 = 64;
-/// Which part of the state's size the log may have that is kept for members that are catching up.
+/// Which part of the state's size the log may have that is kept for members that were sent the state.
 const WANTED_LOG_PER_STATE: u64 = 2;
 /// How often a member that is not known as it should be says so again.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,6 +53,8 @@ pub(super) struct Upkeep {
     /// Where the last one stands that is durable.
     last_saved: LogIndex,
     bytes_since_snapshot: u64,
+    /// Members that were sent the state and have not caught up with the log.
+    receivers: BTreeSet<MemberId>,
     published_at: Option<Moment>,
     version_raised_at: Option<Moment>,
     announced_version: u32,
@@ -74,6 +76,7 @@ impl Upkeep {
             last_snapshot,
             last_saved: last_snapshot,
             bytes_since_snapshot: 0,
+            receivers: BTreeSet::new(),
             published_at: None,
             version_raised_at: None,
             announced_version: 0,
@@ -97,6 +100,16 @@ impl Upkeep {
         self.last_snapshot = index;
         self.last_saved = index;
         self.bytes_since_snapshot = 0;
+    }
+
+    /// A member is sent the state.
+    pub(super) fn sending_state(&mut self, to: MemberId) {
+        self.receivers.insert(to);
+    }
+
+    /// It was not sent, or the member is gone.
+    pub(super) fn state_not_sent(&mut self, to: MemberId) {
+        self.receivers.remove(&to);
     }
 
     /// True if an expiry of this lease was under way.
@@ -353,22 +366,34 @@ impl Replica {
         self.upkeep.snapshot_under_way = false;
     }
 
+    /// Up to where nobody needs the log who was sent the state. Whoever is slow to take it is not sent it once more
+    /// because the log went on without it.
+    fn not_wanted_by_receivers(&mut self) -> LogIndex {
+        let applied = self.applied.0;
+        let raft = &self.raft;
+        let has_up_to = |member: &MemberId| raft.promised_to(*member);
+        let lags = |member: &MemberId| {
+            has_up_to(member).is_some_and(|index| index + TAIL_ENTRIES_KEPT < applied)
+        };
+        self.upkeep.receivers.retain(lags);
+        self.upkeep.receivers.iter().filter_map(has_up_to).min().unwrap_or(applied)
+    }
+
     fn trim_log(&mut self) {
         let applied = self.applied.0;
         let bytes_max = self.config.tail_bytes_max;
         let trim = if self.is_leader() {
             let everywhere = self.raft.matched_by_all().min(applied);
-            // Whoever can be reached is not sent the whole state once more because it was slow to take it.
-            let reached = self.connected.iter().filter_map(|member| self.raft.promised_to(*member));
             let part = self.state.store.size_bytes() / WANTED_LOG_PER_STATE;
             Trim {
                 useless: everywhere.saturating_sub(TAIL_ENTRIES_KEPT),
-                unwanted: reached.min().unwrap_or(applied),
+                unwanted: self.not_wanted_by_receivers(),
                 bytes_max,
                 wanted_bytes_max: bytes_max.max(usize::try_from(part).unwrap_or(usize::MAX)),
                 applied,
             }
         } else {
+            self.upkeep.receivers.clear();
             let bytes_max = bytes_max / 4;
             Trim { useless: 0, unwanted: applied, bytes_max, wanted_bytes_max: bytes_max, applied }
         };

@@ -56,6 +56,38 @@ fn a_member_comes_back_though_no_snapshot_can_be_saved() {
     assert_eq!(applied, last, "the member that was away is still behind");
 }
 
+/// Much more is written while the state travels than the log is usually kept for.
+#[test]
+fn whoever_is_sent_the_state_is_not_sent_it_again_because_others_write() {
+    for seed in seeds(6) {
+        let _replay = Replay::of_test(seed);
+        let mut world = World::with(seed, 3, |config| config.tail_bytes_max = 500);
+        world.start_all();
+        world.must_lead_within(ms(1500));
+        world.run(ms(300));
+        let leader = world.leader().expect("it was just waited for");
+        let away = 1 + leader % 3;
+        let write = |world: &mut World, count: usize| {
+            for number in 0..count {
+                let put = world.plain_put(&format!("k{number}"));
+                world.probe(leader, put).expect("two of three serve");
+            }
+        };
+        world.crash(away);
+        write(&mut world, 120);
+        world.start(away);
+        let before = world.counts.of("snapshot_sent");
+        world
+            .run_until(ms(1000), |world| world.counts.of("snapshot_sent") > before)
+            .expect("it needs one");
+        write(&mut world, 60);
+        world.run(ms(1000));
+        assert_eq!(world.counts.of("snapshot_sent"), before + 1, "seed {seed}: it was sent twice");
+        let status = world.members[&away].process.as_ref().expect("it runs").replica.status();
+        assert_eq!(status.applied, world.truth.last(), "the member that was away is still behind");
+    }
+}
+
 /// Its state is the snapshot's, but the disk does not know yet. Whoever campaigns now is asked by raft-rs
 /// for entries that are gone.
 #[test]

@@ -421,6 +421,12 @@ impl Consensus {
         Some(progress.matched.max(progress.pending_snapshot))
     }
 
+    /// Whether a follower is being sent a snapshot, or does not have the log up to `index`.
+    pub(crate) fn is_behind(&self, member: MemberId, index: LogIndex) -> bool {
+        let progress = self.node.raft.prs().get(member.0);
+        progress.is_some_and(|known| known.pending_snapshot > 0 || known.matched < index)
+    }
+
     pub(crate) fn trim_log(&mut self, trim: &Trim) {
         self.node.raft.mut_store().trim(trim);
     }

@@ -371,12 +371,10 @@ impl Replica {
     fn not_wanted_by_receivers(&mut self) -> LogIndex {
         let applied = self.applied.0;
         let raft = &self.raft;
-        let has_up_to = |member: &MemberId| raft.promised_to(*member);
-        let lags = |member: &MemberId| {
-            has_up_to(member).is_some_and(|index| index + TAIL_ENTRIES_KEPT < applied)
-        };
-        self.upkeep.receivers.retain(lags);
-        self.upkeep.receivers.iter().filter_map(has_up_to).min().unwrap_or(applied)
+        let caught_up = applied.saturating_sub(TAIL_ENTRIES_KEPT);
+        self.upkeep.receivers.retain(|member| raft.is_behind(*member, caught_up));
+        let promised = self.upkeep.receivers.iter().filter_map(|to| raft.promised_to(*to));
+        promised.min().unwrap_or(applied)
     }
 
     fn trim_log(&mut self) {

@@ -57,6 +57,41 @@ pub struct RaftMessage {
     pub snapshot: Option<SnapshotMark>,
 }
 
+/// What marks a notice.
+const NOTICE: &[u8] = b"notice";
+
+impl RaftMessage {
+    /// An append of nothing, which only tells how far the log is committed.
+    ///
+    /// It stands at the committed entry itself, so whoever has that entry knows that the whole log up to it is the
+    /// same. Nobody answers it: the raft leader learns nothing from the answer, and would be woken for it. A member
+    /// that does not know the mark takes it for an ordinary append, and answers.
+    pub(crate) fn notice(from: MemberId, to: MemberId, term: Term, at: (LogIndex, Term)) -> Self {
+        RaftMessage {
+            kind: RaftKind::Append,
+            from,
+            to,
+            term,
+            log_term: at.1,
+            index: at.0,
+            commit: at.0,
+            commit_term: Term(0),
+            reject: false,
+            reject_hint: 0,
+            request_snapshot: 0,
+            priority: 0,
+            entries: vec![],
+            context: Bytes::from_static(NOTICE),
+            snapshot: None,
+        }
+    }
+
+    /// Whether it is one.
+    pub(crate) fn is_notice(&self) -> bool {
+        self.kind == RaftKind::Append && self.entries.is_empty() && self.context == NOTICE
+    }
+}
+
 macro_rules! kinds {
     ($($name:ident = $tag:literal),* $(,)?) => {
         /// The kinds of raft message that travel between members.

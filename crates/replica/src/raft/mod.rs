@@ -14,6 +14,7 @@
 //! (seed, member, term, number of campaigns).
 
 mod members;
+mod notices;
 mod tail;
 mod translate;
 
@@ -84,6 +85,7 @@ pub(crate) struct Consensus {
     writing_votes: usize,
     /// And how many install a snapshot.
     installing: usize,
+    notices: notices::Notices,
 }
 
 /// A round whose write, or an earlier one's, is not durable yet.
@@ -129,6 +131,8 @@ impl Consensus {
             read_only_option: ReadOnlyOption::Safe,
             max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
             max_committed_size_per_ready: COMMITTED_BYTES_MAX,
+            // Whoever waits for it is told by a notice, which nobody answers.
+            skip_bcast_commit: true,
             ..RaftConfig::default()
         };
         let quiet = slog::Logger::root(slog::Discard, slog::o!());
@@ -144,6 +148,7 @@ impl Consensus {
             writing: 0,
             writing_votes: 0,
             installing: 0,
+            notices: notices::Notices::default(),
         };
         consensus.set_timeout();
         consensus
@@ -188,7 +193,12 @@ impl Consensus {
             let found = self.node.raft.raft_log.term(message.index).unwrap_or(0);
             message.log_term = if found == 0 { message.log_term } else { Term(found) };
         }
+        let is_notice = message.is_notice();
+        let unsent = self.node.raft.msgs.len();
         let _ = self.node.step(message_in(message));
+        if is_notice {
+            self.node.raft.msgs.truncate(unsent);
+        }
         self.set_timeout();
     }
 
@@ -282,6 +292,7 @@ impl Consensus {
         }
         progress.committed = ready.take_committed_entries().iter().map(entry_out).collect();
         progress.messages.extend(outgoing(ready.take_messages()));
+        self.notices.add(&self.node, &mut progress.messages);
         let mut after = outgoing(ready.take_persisted_messages());
         let needs_disk = ready.must_sync();
         self.node.advance_append_async(ready);

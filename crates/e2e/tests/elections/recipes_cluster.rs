@@ -8,7 +8,7 @@ use tenure::{
     SessionOptions, SessionState, Sight,
 };
 use tenure_e2e::session::lines;
-use tenure_e2e::{Caller, Cluster, Member, eventually, recipes::bounded};
+use tenure_e2e::{Caller, Cluster, Ctl, Member, Program, eventually, recipes::bounded};
 
 const TTL: Duration = Duration::from_secs(4);
 
@@ -211,6 +211,26 @@ async fn a_candidate_that_is_not_well_lets_others_pass() {
     ill.report_health(next.name(), true).await.unwrap();
     next.resign().await.unwrap();
     let _leads = bounded("leads when it is well", waits).await.unwrap().unwrap();
+}
+
+/// The recipes inside etcdctl take the revision of their write's answer for the one at which their key was made. When
+/// somebody makes way for them in that very moment, more revisions follow: counting those, they waited for themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_etcds_passes_a_candidate_that_is_not_well() {
+    let cluster = Cluster::start(1).await;
+    let ill = native(&cluster, "ill").await;
+    let mut wins = Vec::new();
+    for (name, verb) in [("office", "elect"), ("door", "lock")] {
+        let waits = Election::new(&ill, name).unwrap().candidate("ill").unhealthy();
+        let waits = tokio::spawn(waits.campaign());
+        let looker = Caller::new(cluster.client());
+        looker.in_line(name, 1).await;
+        let words: &[&str] = if verb == "elect" { &[verb, name, "well"] } else { &[verb, name] };
+        let program = Program::start(verb, &mut Ctl::of(&cluster).command(words));
+        program.says(&format!("{name}/")).await;
+        assert!(!waits.is_finished(), "{verb}: whoever is not well waits");
+        wins.push((program, waits));
+    }
 }
 
 /// Why it ended is told as it was: evicted, frozen, revoked.

@@ -7,7 +7,7 @@ use crate::{
     input::{Fatal, Notice, Reply},
     log::{Entry, EntryKind, SnapshotMark},
     moment::Moment,
-    state::{At, Traces},
+    state::{At, Outcome, Traces},
 };
 
 impl Replica {
@@ -97,7 +97,13 @@ impl Replica {
                 {
                     continue;
                 }
-                self.answer(id, outcome.map(Reply::Wrote));
+                let revision = match &outcome {
+                    // etcd's recipes take it for the revision at which their key was made. Settling the lines may have
+                    // made more of them: they would wait for themselves.
+                    Ok(Outcome::Put(_) | Outcome::DeleteRange(_) | Outcome::Txn(_)) => traces.done_at,
+                    _ => self.state.store.revision(),
+                };
+                self.answer_at(revision, id, outcome.map(Reply::Wrote));
             }
         }
     }

@@ -23,7 +23,7 @@ mod views;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use tenure_api::{MemberId, Term};
+use tenure_api::{MemberId, Revision, Term};
 
 pub use self::{
     config::Config,
@@ -290,12 +290,17 @@ impl Replica {
     }
 
     fn answer(&mut self, to: RequestId, result: Result<crate::Reply, tenure_api::Failure>) {
-        self.effects.answers.push(Answer {
-            to,
-            result,
-            revision: self.state.store.revision(),
-            term: self.raft.term(),
-        });
+        self.answer_at(self.state.store.revision(), to, result);
+    }
+
+    fn answer_at(
+        &mut self,
+        revision: Revision,
+        to: RequestId,
+        result: Result<crate::Reply, tenure_api::Failure>,
+    ) {
+        let term = self.raft.term();
+        self.effects.answers.push(Answer { to, result, revision, term });
     }
 
     fn is_leader(&self) -> bool {

@@ -155,6 +155,8 @@ pub struct Traces {
     loosened: BTreeSet<Bytes>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,
+    /// The store's revision when the last command had been done, before the lines were settled.
+    pub done_at: Revision,
 }
 
 impl State {
@@ -198,6 +200,7 @@ impl State {
         traces: &mut Traces,
     ) -> Result<Outcome, Failure> {
         let outcome = self.change(at, command, traces);
+        traces.done_at = self.store.revision();
         self.settle(at, traces);
         outcome
     }

@@ -193,6 +193,27 @@ async fn it_splits_a_large_revision_only_if_asked_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn it_tells_a_large_history_in_answers_of_bearable_size() {
+    const WRITES: usize = 64;
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    for _ in 0..WRITES {
+        put(&client, "k", vec![b'x'; 1 << 20]).await;
+    }
+    let mut watcher = Watcher::open(&client, false).await.unwrap();
+    watcher.create(pb::WatchCreateRequest { start_revision: 1, ..of("k") }).await;
+    created(&mut watcher).await;
+    let mut revisions = Vec::new();
+    while revisions.len() < WRITES {
+        let response = watcher.next().await;
+        let bytes: usize = response.events.iter().flat_map(|e| &e.kv).map(|kv| kv.value.len()).sum();
+        assert!(bytes < 5 << 19, "{bytes} bytes at once");
+        revisions.extend(told(&response).into_iter().map(|(_, revision)| revision));
+    }
+    assert_eq!(revisions, (2..2 + WRITES as i64).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_tells_how_far_it_is_when_asked() {
     let cluster = Cluster::start(3).await;
     for member in &cluster.members {

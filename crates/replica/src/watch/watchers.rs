@@ -234,7 +234,10 @@ impl Watchers {
             while room.watchers.contains_key(&room.next_id) {
                 room.next_id += 1;
             }
-            room.next_id
+            // Never given again: what is still on its way for a watch that was cancelled would be
+            // taken for the next one's.
+            room.next_id += 1;
+            room.next_id - 1
         });
         let to = Told { stream, id };
         self.news.push(WatchNews::Created { to, revision });

@@ -66,7 +66,8 @@ struct Stream {
     watchers: BTreeMap<WatchId, Watcher>,
     next_id: WatchId,
     undrained: usize,
-    progress_wanted: bool,
+    /// Requests for progress that are not answered yet. Each gets its own answer: who asked counts them.
+    progress_wanted: usize,
 }
 
 #[derive(Debug)]
@@ -104,7 +105,7 @@ impl Watchers {
                 }
             }
             WatchInput::Progress(stream) => {
-                self.streams.entry(stream).or_default().progress_wanted = true;
+                self.streams.entry(stream).or_default().progress_wanted += 1;
                 self.answer_progress(stream, store.revision());
             }
             WatchInput::Drained(stream, bytes) => {
@@ -290,6 +291,9 @@ impl Watchers {
             Place::Future(start) => {
                 if let Some(waiting) = self.future.get_mut(&start) {
                     waiting.retain(|known| *known != told);
+                    if waiting.is_empty() {
+                        self.future.remove(&start);
+                    }
                 }
             }
         }
@@ -392,9 +396,10 @@ impl Watchers {
     fn answer_progress(&mut self, id: WatchStream, revision: Revision) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let in_step = stream.watchers.values().all(|w| !matches!(w.place, Place::Behind(_)));
-        if stream.progress_wanted && in_step {
-            stream.progress_wanted = false;
-            self.news.push(WatchNews::Progress { stream: id, id: None, revision });
+        if in_step {
+            for _ in 0..std::mem::take(&mut stream.progress_wanted) {
+                self.news.push(WatchNews::Progress { stream: id, id: None, revision });
+            }
         }
     }
 

@@ -17,3 +17,4 @@ mod overload;
 mod reflection;
 mod traces;
 mod watch;
+mod watch_limits;

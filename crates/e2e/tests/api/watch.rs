@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::grpc::Client;
-use tenure_e2e::{Cluster, Plan, Watcher, mvccpb, pb};
+use tenure::grpc::{Client, Endpoint, Options};
+use tenure_e2e::{Cluster, Ctl, Plan, Watcher, mvccpb, pb};
 use tonic::Code;
 
 use pb::watch_create_request::FilterType;
@@ -115,6 +115,55 @@ async fn it_numbers_watches_and_lets_clients_choose() {
     assert_eq!(watcher.next().await.watch_id, 0, "a cancelled watch must be silent");
 }
 
+/// What a stream answers to watches that come, go and cannot begin.
+async fn numbers(client: &Client) -> Vec<(i64, bool, bool)> {
+    let mut watcher = Watcher::open(client, false).await.unwrap();
+    let mut seen = Vec::new();
+    for cancel in [0, 1] {
+        watcher.create(of("a")).await;
+        let answer = watcher.next().await;
+        seen.push((answer.watch_id, answer.created, answer.canceled));
+        watcher.cancel(cancel).await;
+        let answer = watcher.next().await;
+        seen.push((answer.watch_id, answer.created, answer.canceled));
+    }
+    watcher.create(pb::WatchCreateRequest { watch_id: 2, ..of("a") }).await;
+    seen.push((watcher.next().await.watch_id, true, false));
+    watcher.create(of("a")).await;
+    seen.push((watcher.next().await.watch_id, true, false));
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_never_gives_a_number_twice_on_a_stream_and_neither_does_etcd() {
+    let cluster = Cluster::start(1).await;
+    let expected = [
+        (0, true, false),
+        (0, false, true),
+        (1, true, false),
+        (1, false, true),
+        (2, true, false),
+        (3, true, false),
+    ];
+    assert_eq!(numbers(&cluster.client()).await, expected);
+    let etcd = Ctl::with_real_etcd().await;
+    let endpoints = Endpoint::list(etcd.endpoints()).unwrap();
+    assert_eq!(numbers(&Client::new(endpoints, Options::default())).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_takes_a_negative_revision_for_a_compacted_one() {
+    let cluster = Cluster::start(1).await;
+    let mut watcher = Watcher::open(&cluster.client(), false).await.unwrap();
+    watcher.create(pb::WatchCreateRequest { start_revision: -1, ..of("k") }).await;
+    let refused = watcher.next().await;
+    assert!(refused.created && refused.canceled, "{refused:?}");
+    assert_eq!((refused.watch_id, refused.compact_revision), (-1, 1));
+    assert_eq!(refused.cancel_reason, "mvcc: required revision has been compacted");
+    watcher.create(of("k")).await;
+    assert_eq!(created(&mut watcher).await.watch_id, 0, "the stream goes on");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_filters_and_shows_what_was_before() {
     let cluster = Cluster::start(3).await;
@@ -190,6 +239,27 @@ async fn it_splits_a_large_revision_only_if_asked_to() {
     let keys: Vec<_> = parts.iter().flat_map(told).collect();
     assert_eq!(keys, [0, 1, 2].map(|n| (format!("big/{n}"), revision)));
     assert!(split.is_silent(Duration::from_millis(100)).await, "nothing is told twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_tells_a_large_history_in_answers_of_bearable_size() {
+    const WRITES: usize = 64;
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    for _ in 0..WRITES {
+        put(&client, "k", vec![b'x'; 1 << 20]).await;
+    }
+    let mut watcher = Watcher::open(&client, false).await.unwrap();
+    watcher.create(pb::WatchCreateRequest { start_revision: 1, ..of("k") }).await;
+    created(&mut watcher).await;
+    let mut revisions = Vec::new();
+    while revisions.len() < WRITES {
+        let response = watcher.next().await;
+        let bytes: usize = response.events.iter().flat_map(|e| &e.kv).map(|kv| kv.value.len()).sum();
+        assert!(bytes < 5 << 19, "{bytes} bytes at once");
+        revisions.extend(told(&response).into_iter().map(|(_, revision)| revision));
+    }
+    assert_eq!(revisions, (2..2 + WRITES as i64).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]

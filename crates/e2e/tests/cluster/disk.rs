@@ -91,7 +91,7 @@ async fn it_cuts_a_torn_end_off_the_log_and_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_starts_with_a_log_that_was_truncated_in_its_last_batch() {
+async fn it_starts_with_a_log_whose_last_batch_is_only_half_there() {
     let mut cluster = Cluster::start(1).await;
     let client = cluster.client();
     for n in 0..50 {
@@ -100,13 +100,32 @@ async fn it_starts_with_a_log_that_was_truncated_in_its_last_batch() {
     let member = &mut cluster.members[0];
     member.kill();
     let (segment, end) = end_of_log(member);
-    File::options().write(true).open(&segment).unwrap().set_len(end - 20).unwrap();
+    let file = File::options().write(true).open(&segment).unwrap();
+    file.write_all_at(&[0; 20], end - 20).unwrap();
     member.start();
     member.ready().await;
     member.logs("cut a torn end off the log").await;
     // The last batch held the last write, or only how far the log is committed.
     assert_there(&member.client(), 49).await;
     put(&member.client(), 50, vec![]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_refuses_to_start_with_a_log_whose_file_was_cut() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    for n in 0..50 {
+        put(&client, n, vec![b'x'; 1000]).await.unwrap();
+    }
+    let member = &mut cluster.members[0];
+    member.kill();
+    let (segment, end) = end_of_log(member);
+    // Behind the last batch, inside it, and before many that were acknowledged.
+    for length in [end, end - 20, end / 2] {
+        File::options().write(true).open(&segment).unwrap().set_len(length).unwrap();
+        refuses_to_start(member, &segment).await;
+        member.logs(&format!("is corrupt at offset {length}: the file ends here")).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

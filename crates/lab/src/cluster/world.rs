@@ -89,6 +89,8 @@ impl World {
             config.audit_interval = ms(400);
             config.watch.stream_bytes_max = 600;
             config.watch.catch_up_changes_max = 7;
+            config.watch.catch_up_bytes_max = 300;
+            config.watch.answer_bytes_max = 150;
             config.watch.progress_interval = ms(700);
             adjust(&mut config);
             let ppm = dice.below(401) as i64 - 200;

@@ -27,6 +27,19 @@ pub enum WatchInput {
     Closed(WatchStream),
 }
 
+impl WatchInput {
+    /// The stream that it is said on.
+    pub fn stream(&self) -> WatchStream {
+        match self {
+            WatchInput::Create(stream, _)
+            | WatchInput::Cancel(stream, _)
+            | WatchInput::Progress(stream)
+            | WatchInput::Drained(stream, _)
+            | WatchInput::Closed(stream) => *stream,
+        }
+    }
+}
+
 /// A watch to begin.
 #[derive(Clone, Debug)]
 pub struct WatchCreate {

@@ -25,6 +25,11 @@ pub struct WatchLimits {
     pub stream_bytes_max: usize,
     /// How many revisions of history one round may read for those behind.
     pub catch_up_changes_max: usize,
+    /// How many bytes of events one round may tell those behind. The round after it tells the rest:
+    /// whatever is told is encoded before the loop goes on.
+    pub catch_up_bytes_max: usize,
+    /// How large an answer may become. Only a single revision, which is never split, may exceed it.
+    pub answer_bytes_max: usize,
     /// How often a quiet watcher that asked for it is told the revision.
     pub progress_interval: Duration,
 }
@@ -34,6 +39,8 @@ impl Default for WatchLimits {
         WatchLimits {
             stream_bytes_max: 4 << 20,
             catch_up_changes_max: 4096,
+            catch_up_bytes_max: 4 << 20,
+            answer_bytes_max: 1 << 20,
             progress_interval: Duration::from_secs(600),
         }
     }
@@ -59,7 +66,8 @@ struct Stream {
     watchers: BTreeMap<WatchId, Watcher>,
     next_id: WatchId,
     undrained: usize,
-    progress_wanted: bool,
+    /// Requests for progress that are not answered yet. Each gets its own answer: who asked counts them.
+    progress_wanted: usize,
 }
 
 #[derive(Debug)]
@@ -97,7 +105,7 @@ impl Watchers {
                 }
             }
             WatchInput::Progress(stream) => {
-                self.streams.entry(stream).or_default().progress_wanted = true;
+                self.streams.entry(stream).or_default().progress_wanted += 1;
                 self.answer_progress(stream, store.revision());
             }
             WatchInput::Drained(stream, bytes) => {
@@ -120,12 +128,14 @@ impl Watchers {
 
     /// Tells those in step of changes that were just applied.
     pub fn observe(&mut self, now: Moment, changes: &[Change], store: &Store) {
-        let Some(first) = changes.first() else { return };
+        if changes.is_empty() {
+            return;
+        }
         for event in changes.iter().flat_map(|change| change.events.iter()) {
             self.in_step.gather(event);
         }
         for group in self.in_step.take_touched() {
-            self.tell_group(now, group, first.revision, store.revision());
+            self.tell_group(now, group, store.revision());
         }
         self.call_up_future(store.revision());
     }
@@ -150,11 +160,14 @@ impl Watchers {
     /// Serves those behind from history. True if there is more to do right away.
     pub fn catch_up(&mut self, now: Moment, store: &Store) -> bool {
         self.call_up_future(store.revision());
-        let mut budget = self.limits.catch_up_changes_max;
+        let mut budget = Budget {
+            changes: self.limits.catch_up_changes_max,
+            bytes: self.limits.catch_up_bytes_max,
+        };
         let waiting: Vec<Told> = self.behind.iter().copied().collect();
         let mut more = false;
         for told in waiting {
-            if budget == 0 {
+            if budget.is_spent() {
                 more = true;
                 break;
             }
@@ -222,7 +235,10 @@ impl Watchers {
             while room.watchers.contains_key(&room.next_id) {
                 room.next_id += 1;
             }
-            room.next_id
+            // Never given again: what is still on its way for a watch that was cancelled would be
+            // taken for the next one's.
+            room.next_id += 1;
+            room.next_id - 1
         });
         let to = Told { stream, id };
         self.news.push(WatchNews::Created { to, revision });
@@ -275,6 +291,9 @@ impl Watchers {
             Place::Future(start) => {
                 if let Some(waiting) = self.future.get_mut(&start) {
                     waiting.retain(|known| *known != told);
+                    if waiting.is_empty() {
+                        self.future.remove(&start);
+                    }
                 }
             }
         }
@@ -284,38 +303,41 @@ impl Watchers {
         Some(watcher)
     }
 
-    fn tell_group(&mut self, now: Moment, group: usize, from: Revision, revision: Revision) {
+    fn tell_group(&mut self, now: Moment, group: usize, revision: Revision) {
         let group = self.in_step.group_mut(group);
-        let events: Arc<[Event]> = std::mem::take(&mut group.gathered).into();
+        let gathered = std::mem::take(&mut group.gathered);
         let interest = group.interest.clone();
         let mut to = group.watchers.clone();
-        let cost = cost(&events, interest.prev_kv);
         let mut fallen = Vec::new();
-        to.retain(|told| {
-            let Some(stream) = self.streams.get_mut(&told.stream) else { return false };
-            let Some(watcher) = stream.watchers.get_mut(&told.id) else { return false };
-            if stream.undrained >= self.limits.stream_bytes_max {
-                watcher.place = Place::Behind(from);
-                fallen.push(*told);
-                return false;
+        for (events, cost) in answers(&gathered, interest.prev_kv, self.limits.answer_bytes_max) {
+            to.retain(|told| {
+                let Some(stream) = self.streams.get_mut(&told.stream) else { return false };
+                let Some(watcher) = stream.watchers.get_mut(&told.id) else { return false };
+                if stream.undrained >= self.limits.stream_bytes_max {
+                    watcher.place = Place::Behind(events[0].kv.mod_revision);
+                    fallen.push(*told);
+                    return false;
+                }
+                stream.undrained += cost;
+                watcher.told_at = now;
+                true
+            });
+            if to.is_empty() {
+                break;
             }
-            stream.undrained += cost;
-            watcher.told_at = now;
-            true
-        });
+            let (to, prev_kv, events) = (to.clone(), interest.prev_kv, Arc::from(events));
+            self.news.push(WatchNews::Events { to, events, prev_kv, revision, cost });
+        }
         for told in fallen {
             self.in_step.remove(&interest, told);
             self.behind.insert(told);
         }
-        if !to.is_empty() {
-            let prev_kv = interest.prev_kv;
-            self.news.push(WatchNews::Events { to, events, prev_kv, revision, cost });
-        }
     }
 
     /// True if this watcher has more to read and room to be told.
-    fn catch_up_one(&mut self, now: Moment, to: Told, store: &Store, budget: &mut usize) -> bool {
+    fn catch_up_one(&mut self, now: Moment, to: Told, store: &Store, budget: &mut Budget) -> bool {
         let room = self.limits.stream_bytes_max;
+        let answer_max = self.limits.answer_bytes_max;
         let Some(stream) = self.streams.get_mut(&to.stream) else { return false };
         if stream.undrained >= room {
             self.behind.remove(&to);
@@ -333,11 +355,11 @@ impl Watchers {
             return false;
         }
         let from = if Canary::WatchGap.sings() { next.next() } else { next };
-        let (events, read_up_to) = gather_history(store, &watcher.interest, from, budget);
+        let (events, cost, read_up_to) =
+            gather_history(store, &watcher.interest, from, answer_max, budget);
         let in_step = read_up_to >= revision;
         watcher.place = if in_step { Place::InStep } else { Place::Behind(read_up_to.next()) };
         if !events.is_empty() {
-            let cost = cost(&events, watcher.interest.prev_kv);
             let prev_kv = watcher.interest.prev_kv;
             stream.undrained += cost;
             watcher.told_at = now;
@@ -374,9 +396,10 @@ impl Watchers {
     fn answer_progress(&mut self, id: WatchStream, revision: Revision) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let in_step = stream.watchers.values().all(|w| !matches!(w.place, Place::Behind(_)));
-        if stream.progress_wanted && in_step {
-            stream.progress_wanted = false;
-            self.news.push(WatchNews::Progress { stream: id, id: None, revision });
+        if in_step {
+            for _ in 0..std::mem::take(&mut stream.progress_wanted) {
+                self.news.push(WatchNews::Progress { stream: id, id: None, revision });
+            }
         }
     }
 
@@ -388,25 +411,74 @@ impl Watchers {
 /// How many events one answer to a watcher behind may carry before it is sent off.
 const CATCH_UP_EVENTS_MAX: usize = 1024;
 
-/// Reads history from `next` on, as far as budget and answer size allow; answers what is of interest
-/// and up to which revision it read.
+/// What may still be done for those behind in one round.
+struct Budget {
+    changes: usize,
+    bytes: usize,
+}
+
+impl Budget {
+    fn is_spent(&self) -> bool {
+        self.changes == 0 || self.bytes == 0
+    }
+}
+
+/// Reads history from `next` on, as far as budget and answer size allow; answers what is of interest,
+/// its cost, and up to which revision it read.
 fn gather_history(
     store: &Store,
     interest: &Interest,
     next: Revision,
-    budget: &mut usize,
-) -> (Vec<Event>, Revision) {
+    bytes_max: usize,
+    budget: &mut Budget,
+) -> (Vec<Event>, usize, Revision) {
     let mut events = Vec::new();
+    let mut bytes = 0;
     let mut read_up_to = Revision(next.0 - 1);
     for change in store.changes_since(next) {
-        if *budget == 0 || events.len() >= CATCH_UP_EVENTS_MAX {
-            return (events, read_up_to);
+        if budget.is_spent() || events.len() >= CATCH_UP_EVENTS_MAX {
+            return (events, bytes, read_up_to);
         }
-        *budget -= 1;
+        let before = events.len();
         events.extend(change.events.iter().filter(|event| interest.admits(event)).cloned());
+        let more = cost(&events[before..], interest.prev_kv);
+        if before > 0 && bytes + more > bytes_max {
+            // This revision begins the next answer.
+            events.truncate(before);
+            return (events, bytes, read_up_to);
+        }
+        bytes += more;
+        budget.changes -= 1;
+        budget.bytes = budget.bytes.saturating_sub(more);
         read_up_to = change.revision;
     }
-    (events, read_up_to.max(store.revision()))
+    (events, bytes, read_up_to.max(store.revision()))
+}
+
+/// Events, in order, as answers of at most `bytes_max` or of one revision, each with its cost.
+fn answers(
+    events: &[Event],
+    prev_kv: bool,
+    bytes_max: usize,
+) -> impl Iterator<Item = (&[Event], usize)> {
+    let mut rest = events.chunk_by(|a, b| a.kv.mod_revision == b.kv.mod_revision).peekable();
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let first = rest.next()?;
+        let (mut end, mut bytes) = (start + first.len(), cost(first, prev_kv));
+        while let Some(next) = rest.peek() {
+            let more = cost(next, prev_kv);
+            if bytes + more > bytes_max {
+                break;
+            }
+            bytes += more;
+            end += next.len();
+            rest.next();
+        }
+        let answer = &events[start..end];
+        start = end;
+        Some((answer, bytes))
+    })
 }
 
 fn cost(events: &[Event], prev_kv: bool) -> usize {

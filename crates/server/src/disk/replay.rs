@@ -2,7 +2,8 @@
 //!
 //! A batch that cannot be read is **corruption** if anything proves that it had been flushed: a
 //! later segment exists (one is begun only after all before it was flushed), or a later header in the same segment
-//! says so. Otherwise it is a **tear**: the member died while writing it, before anybody was told.
+//! says so. So is a file that is shorter than it was made: what was cut off may have been any number of
+//! flushed batches, and the last that is left would look like a clean end. Otherwise it is a **tear**: the member died while writing it, before anybody was told.
 //! A damaged *last* batch looks exactly like a tear and is treated as one, because nothing that
 //! was written after it can vouch for it.
 
@@ -132,7 +133,11 @@ impl Reading {
         let mut input = BufReader::with_capacity(READ_BYTES, &file);
         let mut header = Vec::new();
         input.by_ref().take(SEGMENT_HEADER_BYTES).read_to_end(&mut header).map_err(failed)?;
-        check_header(&path, &header, directory, segment.sequence)?;
+        let made = check_header(&path, &header, directory, segment.sequence)?;
+        if capacity < made {
+            let what = format!("the file ends here, but it was {made} bytes long before it was used");
+            return Err(DiskError::corrupt(&path, capacity, what));
+        }
 
         let mut offset = SEGMENT_HEADER_BYTES;
         let mut body = Vec::new();

@@ -2,7 +2,8 @@
 //!
 //! A segment is filled with zeros and flushed before it is used, so that a batch later changes
 //! bytes but neither the file's size nor its blocks, and `fdatasync` has no metadata to write.
-//! The header is durable before the file gets its name: a bad header is never a tear.
+//! The header is durable before the file gets its name: a bad header is never a tear. Neither is a
+//! file shorter than its header says: somebody cut it, and nobody can tell how much was in there.
 
 use std::{
     fs::File,
@@ -82,30 +83,32 @@ pub(super) fn prepare_segment(
             file.sync_data().map_err(DiskError::io("flush segment", &path))?;
         }
     }
-    file.write_all_at(&header(directory, sequence), 0)
+    file.write_all_at(&header(directory, sequence, bytes), 0)
         .map_err(DiskError::io("write segment header", &path))?;
     file.sync_all().map_err(DiskError::io("flush segment", &path))?;
     Ok(Some(file))
 }
 
-fn header(directory: u64, sequence: u64) -> [u8; SEGMENT_HEADER_BYTES as usize] {
+fn header(directory: u64, sequence: u64, bytes: u64) -> [u8; SEGMENT_HEADER_BYTES as usize] {
     let mut header = [0; SEGMENT_HEADER_BYTES as usize];
     header[0..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&sequence.to_le_bytes());
     header[24..32].copy_from_slice(&directory.to_le_bytes());
+    header[32..40].copy_from_slice(&bytes.to_le_bytes());
     let crc = crc32fast::hash(&header[..60]);
     header[60..64].copy_from_slice(&crc.to_le_bytes());
     header
 }
 
-/// Checks that a file is the segment it is named as, of this directory.
+/// Checks that a file is the segment it is named as, of this directory. Answers how long it was
+/// made; 0 if it was made before segments said so.
 pub(super) fn check_header(
     path: &Path,
     found: &[u8],
     directory: u64,
     sequence: u64,
-) -> Result<(), DiskError> {
+) -> Result<u64, DiskError> {
     let word = |at: usize| u32::from_le_bytes(found[at..at + 4].try_into().expect("four bytes"));
     let number = |at: usize| u64::from_le_bytes(found[at..at + 8].try_into().expect("eight bytes"));
     if found.len() != SEGMENT_HEADER_BYTES as usize {
@@ -127,5 +130,5 @@ pub(super) fn check_header(
     if number(16) != sequence {
         return Err(DiskError::corrupt(path, 16, format!("it is really segment {}", number(16))));
     }
-    Ok(())
+    Ok(number(32))
 }

@@ -23,6 +23,7 @@ use tenure_api::{
     },
 };
 use tenure_replica::watch::{Interest, WatchCreate, WatchId, WatchInput, WatchRefusal};
+use tokio::sync::Semaphore;
 use tonic::{
     Response, Status, Streaming,
     body::Body,
@@ -38,6 +39,9 @@ use super::{
 };
 use crate::node::{Door, EncodedEvents, Stamp, StreamNews, WatchOutlet};
 
+/// Answers that a stream may owe its client before it takes the next request that wants one. Whoever
+/// asks on and on and never reads is not read either.
+const ANSWERS_OWED_MAX: usize = 1024;
 /// Undrained bytes that are reported together.
 const DRAIN_REPORT_BYTES: usize = 64 << 10;
 
@@ -90,10 +94,12 @@ impl StreamingService<WatchRequest> for WatchService {
             let leaderless = wants_leader(request.metadata());
             let outlet = service.door.open_watch();
             let fragmented = Arc::new(Fragmented::default());
+            let credit = Credit::new();
             let asking = Asking {
                 stream: outlet.stream,
                 door: service.door.clone(),
                 fragmented: fragmented.clone(),
+                credit: credit.0.clone(),
             };
             tokio::spawn(asking.run(request.into_inner()));
             let ended = leaderless.then(|| {
@@ -104,6 +110,7 @@ impl StreamingService<WatchRequest> for WatchService {
                 outlet,
                 door: service.door,
                 fragmented,
+                credit,
                 fragment_bytes_max: service.limits.request_bytes_max,
                 undrained: 0,
                 waiting: vec![],
@@ -137,12 +144,19 @@ struct Asking {
     stream: u64,
     door: Door,
     fragmented: Arc<Fragmented>,
+    credit: Arc<Semaphore>,
 }
 
 impl Asking {
     async fn run(self, mut requests: Streaming<WatchRequest>) {
         // When the client stops asking it may still listen; the outlet closes the stream.
         while let Some(Ok(request)) = requests.next().await {
+            // A cancellation has an answer only if there is a watch to end, and that was created.
+            let is_owed = !matches!(request.request_union, Some(RequestUnion::CancelRequest(_)) | None);
+            if is_owed {
+                let Ok(owed) = self.credit.acquire().await else { return };
+                owed.forget();
+            }
             let input = match request.request_union {
                 Some(RequestUnion::CreateRequest(create)) => {
                     lock(&self.fragmented.asked).push_back(create.fragment);
@@ -156,6 +170,26 @@ impl Asking {
             };
             self.door.watch(input);
         }
+    }
+}
+
+/// Answers that may still be asked for. The half that talks gives back each one that it has sent; when
+/// it is gone nobody waits for it.
+struct Credit(Arc<Semaphore>);
+
+impl Credit {
+    fn new() -> Credit {
+        Credit(Arc::new(Semaphore::new(ANSWERS_OWED_MAX)))
+    }
+
+    fn answered(&self) {
+        self.0.add_permits(1);
+    }
+}
+
+impl Drop for Credit {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -194,6 +228,7 @@ pub(super) struct Frames {
     outlet: WatchOutlet,
     door: Door,
     fragmented: Arc<Fragmented>,
+    credit: Credit,
     fragment_bytes_max: usize,
     undrained: usize,
     /// Fragments that follow the one just sent, last first.
@@ -230,12 +265,14 @@ impl Frames {
     fn frame(&mut self, news: StreamNews) -> Result<Frame, Status> {
         Ok(match news {
             StreamNews::Created(id, stamp) => {
+                self.credit.answered();
                 if lock(&self.fragmented.asked).pop_front() == Some(true) {
                     lock(&self.fragmented.ids).insert(id);
                 }
                 self.plain(stamp, WatchResponse { watch_id: id, created: true, ..empty() })
             }
             StreamNews::Refused(why, stamp) => {
+                self.credit.answered();
                 lock(&self.fragmented.asked).pop_front();
                 self.plain(stamp, refused(why))
             }
@@ -255,6 +292,9 @@ impl Frames {
                 self.plain(stamp, response)
             }
             StreamNews::Progress(id, stamp) => {
+                if id.is_none() {
+                    self.credit.answered();
+                }
                 self.plain(stamp, WatchResponse { watch_id: id.unwrap_or(-1), ..empty() })
             }
             StreamNews::Events(id, events, stamp) => {

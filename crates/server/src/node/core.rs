@@ -213,6 +213,9 @@ impl Core {
             Submission::Watch(input) => {
                 if let WatchInput::Closed(stream) = &input {
                     self.streams.close(*stream);
+                } else if !self.streams.is_open(input.stream()) {
+                    // Read after its client had hung up: nobody would ever end that watch.
+                    return None;
                 }
                 Some(Input::Watch(input))
             }

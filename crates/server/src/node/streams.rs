@@ -92,6 +92,10 @@ impl Streams {
         self.metrics.mvcc.streams.set(self.open.len() as i64);
     }
 
+    pub(super) fn is_open(&self, id: WatchStream) -> bool {
+        self.open.contains_key(&id)
+    }
+
     pub(super) fn close(&mut self, id: WatchStream) {
         self.open.remove(&id);
         self.metrics.mvcc.streams.set(self.open.len() as i64);

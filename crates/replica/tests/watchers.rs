@@ -7,9 +7,7 @@ use tenure_api::{Put, Revision, Span, op::PutLease};
 use tenure_replica::{
     Moment,
     mvcc::{Change, Store},
-    watch::{
-        Interest, WatchCreate, WatchInput, WatchLimits, WatchNews, WatchStream, Watchers,
-    },
+    watch::{Interest, WatchCreate, WatchInput, WatchLimits, WatchNews, WatchStream, Watchers},
 };
 
 const STREAM: WatchStream = 1;

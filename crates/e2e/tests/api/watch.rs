@@ -255,7 +255,8 @@ async fn it_tells_a_large_history_in_answers_of_bearable_size() {
     let mut revisions = Vec::new();
     while revisions.len() < WRITES {
         let response = watcher.next().await;
-        let bytes: usize = response.events.iter().flat_map(|e| &e.kv).map(|kv| kv.value.len()).sum();
+        let bytes: usize =
+            response.events.iter().flat_map(|e| &e.kv).map(|kv| kv.value.len()).sum();
         assert!(bytes < 5 << 19, "{bytes} bytes at once");
         revisions.extend(told(&response).into_iter().map(|(_, revision)| revision));
     }

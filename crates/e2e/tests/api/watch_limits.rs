@@ -86,8 +86,10 @@ type Watch = tonic::Streaming<pb::WatchResponse>;
 async fn it_does_not_read_whoever_never_reads() {
     let cluster = Cluster::start(1).await;
     let address = cluster.members[0].client.to_string();
-    let taken = async || Scrape::of(&address).await.unwrap().total("grpc_server_msg_received_total");
-    let empty = pb::WatchCreateRequest { key: "b".into(), range_end: "a".into(), ..Default::default() };
+    let taken =
+        async || Scrape::of(&address).await.unwrap().total("grpc_server_msg_received_total");
+    let empty =
+        pb::WatchCreateRequest { key: "b".into(), range_end: "a".into(), ..Default::default() };
     for what in [
         RequestUnion::ProgressRequest(pb::WatchProgressRequest {}),
         RequestUnion::CreateRequest(empty),
@@ -98,7 +100,8 @@ async fn it_does_not_read_whoever_never_reads() {
         assert!(taken().await < most, "{before:?} {:?}", taken().await);
         // It has not forgotten: every request that was taken has its answer, and then come more.
         for _ in 0..5_000 {
-            let answer = tokio::time::timeout(PATIENCE, answers.message()).await.expect("an answer");
+            let answer =
+                tokio::time::timeout(PATIENCE, answers.message()).await.expect("an answer");
             assert_eq!(answer.unwrap().unwrap().watch_id, -1);
         }
     }

@@ -100,7 +100,9 @@ impl Replica {
                 let revision = match &outcome {
                     // etcd's recipes take it for the revision at which their key was made. Settling the lines may have
                     // made more of them: they would wait for themselves.
-                    Ok(Outcome::Put(_) | Outcome::DeleteRange(_) | Outcome::Txn(_)) => traces.done_at,
+                    Ok(Outcome::Put(_) | Outcome::DeleteRange(_) | Outcome::Txn(_)) => {
+                        traces.done_at
+                    }
                     _ => self.state.store.revision(),
                 };
                 self.answer_at(revision, id, outcome.map(Reply::Wrote));

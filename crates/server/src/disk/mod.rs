@@ -31,6 +31,7 @@ pub(crate) mod durable;
 mod error;
 mod history;
 mod label;
+mod pages;
 mod record;
 mod replay;
 mod segment;

@@ -135,7 +135,8 @@ impl Reading {
         input.by_ref().take(SEGMENT_HEADER_BYTES).read_to_end(&mut header).map_err(failed)?;
         let made = check_header(&path, &header, directory, segment.sequence)?;
         if capacity < made {
-            let what = format!("the file ends here, but it was {made} bytes long before it was used");
+            let what =
+                format!("the file ends here, but it was {made} bytes long before it was used");
             return Err(DiskError::corrupt(&path, capacity, what));
         }
 

@@ -9,12 +9,13 @@ use std::{
     fs::File,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::AtomicBool,
 };
 
 use super::{
     DiskError,
     durable::{create_file, files_in, unfinished},
+    pages::fill,
 };
 
 /// Bytes of a segment's header; the first batch follows.
@@ -23,11 +24,6 @@ pub(super) const SEGMENT_HEADER_BYTES: u64 = 64;
 const SUFFIX: &str = "wal";
 const MAGIC: &[u8; 8] = b"tenurewl";
 const VERSION: u32 = 1;
-/// Zeros are written in pieces of this size, so that preparing can be interrupted.
-const FILL_BYTES: usize = 1 << 20;
-/// Zeros are flushed this often, so that they never pile up before somebody else's flush.
-const FILL_FLUSH_BYTES: u64 = 8 << 20;
-
 /// Where the segment of this number lies.
 pub(super) fn segment_path(folder: &Path, sequence: u64) -> PathBuf {
     folder.join(format!("{sequence:016x}.{SUFFIX}"))
@@ -70,18 +66,8 @@ pub(super) fn prepare_segment(
 ) -> Result<Option<File>, DiskError> {
     let path = unfinished(&segment_path(folder, sequence));
     let file = create_file(&path)?;
-    let zeros = vec![0; FILL_BYTES.min(bytes as usize)];
-    let mut at = 0;
-    while at < bytes {
-        if stop.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let piece = zeros.len().min((bytes - at) as usize);
-        file.write_all_at(&zeros[..piece], at).map_err(DiskError::io("fill segment", &path))?;
-        at += piece as u64;
-        if at % FILL_FLUSH_BYTES == 0 && at < bytes {
-            file.sync_data().map_err(DiskError::io("flush segment", &path))?;
-        }
+    if !fill(&file, &path, bytes, stop)? {
+        return Ok(None);
     }
     file.write_all_at(&header(directory, sequence, bytes), 0)
         .map_err(DiskError::io("write segment header", &path))?;

@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     fs::File,
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -13,6 +12,7 @@ use tenure_replica::{HardState, LogIndex, Persist, SnapshotMark};
 use super::{
     DiskConfig, DiskError,
     batch::{BATCH_BYTES_MAX, BatchBuffer},
+    pages::LastPage,
     record::{put_persist, put_snapshot, put_start},
     replay::{KnownSegment, Replay},
     segment::SEGMENT_HEADER_BYTES,
@@ -30,6 +30,8 @@ pub(super) struct Wal {
     file: File,
     offset: u64,
     capacity: u64,
+    /// None until the next write.
+    last_page: Option<LastPage>,
     /// The newest batch written, and the newest flushed.
     number: u64,
     durable: u64,
@@ -62,6 +64,7 @@ impl Wal {
             file: replay.file,
             offset: replay.offset,
             capacity: replay.capacity,
+            last_page: None,
             number: replay.number,
             durable: replay.number,
             chain: replay.chain,
@@ -169,11 +172,17 @@ impl Wal {
 
     fn write(&mut self) -> Result<u64, DiskError> {
         let mark = self.directory as u32;
+        let mut page = match self.last_page.take() {
+            Some(page) => page,
+            None => LastPage::read(&self.file, self.offset)
+                .map_err(|cause| self.failed("read the end of", cause))?,
+        };
         let (bytes, crc) = self.buffer.seal(mark, self.number + 1, self.durable, self.chain);
-        if let Err(cause) = self.file.write_all_at(bytes, self.offset) {
+        let written = bytes.len() as u64;
+        if let Err(cause) = page.write(&self.file, self.offset, self.capacity, bytes) {
             return Err(self.failed("write", cause));
         }
-        let written = bytes.len() as u64;
+        self.last_page = Some(page);
         self.offset += written;
         self.number += 1;
         self.chain = crc;
@@ -203,6 +212,7 @@ impl Wal {
         self.file = file;
         self.offset = SEGMENT_HEADER_BYTES;
         self.capacity = bytes;
+        self.last_page = None;
         self.segments.push_back(KnownSegment { sequence, path, last_index: 0 });
         Ok(())
     }

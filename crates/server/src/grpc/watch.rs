@@ -152,7 +152,8 @@ impl Asking {
         // When the client stops asking it may still listen; the outlet closes the stream.
         while let Some(Ok(request)) = requests.next().await {
             // A cancellation has an answer only if there is a watch to end, and that was created.
-            let is_owed = !matches!(request.request_union, Some(RequestUnion::CancelRequest(_)) | None);
+            let is_owed =
+                !matches!(request.request_union, Some(RequestUnion::CancelRequest(_)) | None);
             if is_owed {
                 let Ok(owed) = self.credit.acquire().await else { return };
                 owed.forget();

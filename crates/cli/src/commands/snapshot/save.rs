@@ -12,8 +12,8 @@ use anyhow::{Context, bail};
 use tenure_server::backup::{Backup, BackupError, HashCheck};
 use tokio::signal::ctrl_c;
 
-use super::progress::Progress;
 use crate::args::Settings;
+use crate::commands::progress::Progress;
 use crate::exit::Exit;
 use crate::output::Output;
 

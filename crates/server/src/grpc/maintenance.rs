@@ -179,13 +179,13 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
 
     type SnapshotStream = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
 
-    /// What this member has, up to date or not, as in etcd. A member that was found to differ from the
+    /// What this member has, up to date or not, as in etcd, whose learners give it as well. A member that was found to differ from the
     /// others refuses: a backup is for the day when nobody is left to compare with.
     async fn snapshot(
         &self,
         request: tonic::Request<pb::SnapshotRequest>,
     ) -> Result<Response<Self::SnapshotStream>, Status> {
-        self.door.admit(request.metadata())?;
+        self.door.admit_to_learner(request.metadata())?;
         let permit = self.backups.clone().try_acquire_owned();
         let permit = permit.map_err(|_| refuse(Failure::TooManyRequests))?;
         let read = Request::Read(Read::State, Consistency::Serializable);

@@ -1,7 +1,12 @@
 //! Alarms: a store that is full, a member that holds something else than the others.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::Stdio,
+};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tenure_api::op::PutLease;
 use tenure_e2e::{Cluster, Ctl, Gateway, Member, Plan, eventually, fetch, pb};
 use tenure_replica::{
@@ -57,15 +62,38 @@ async fn a_full_store_keeps_elections_going_and_recovers_by_itself() {
     let held = ctl.run(&["lock", "jobs", "echo", "held"]).ok();
     assert!(held.contains("held"), "{held}");
     // So is a stock client's candidacy, which another waits for in the middle of it all.
-    let mut leader = ctl.command(&["elect", "office", "first"]);
-    let mut leader = leader.stdout(Stdio::piped()).spawn().unwrap();
-    eventually("somebody is elected", async || {
-        let elected = ctl.run(&["get", "--prefix", "office/", "--print-value-only"]).ok();
-        if elected.trim() == "first" { Ok(()) } else { Err(elected) }
-    })
-    .await;
-    leader.kill().unwrap();
+    let line = async |wanted: &str| {
+        eventually(&format!("in line: {wanted}"), async || {
+            let order = ["--sort-by", "CREATE", "--print-value-only"];
+            let found = ctl.run(&[&["get", "--prefix", "office/"], &order[..]].concat()).ok();
+            let found = found.split_whitespace().collect::<Vec<_>>().join(" ");
+            if found == wanted { Ok(()) } else { Err(found) }
+        })
+        .await;
+    };
+    let candidate = |name: &str| {
+        let mut command = ctl.command(&["elect", "office", name]);
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let mut leader = candidate("first");
+    line("first").await;
+    let mut waiter = candidate("second");
+    line("first second").await;
+    // It resigns when it is interrupted, as at a keyboard.
+    let pid = Pid::from_child(&leader);
+    kill_process(pid, Signal::INT).unwrap();
     leader.wait().unwrap();
+    line("second").await;
+    let mut elected = [String::new(), String::new()];
+    let mut told = BufReader::new(waiter.stdout.take().unwrap());
+    for line in &mut elected {
+        told.read_line(line).unwrap();
+    }
+    assert_eq!(elected[1].trim(), "second", "etcdctl says who leads: {elected:?}");
+    let listed = ctl.run(&["alarm", "list"]).ok();
+    assert!(listed.contains("NOSPACE"), "there was no room all the while: {listed}");
+    waiter.kill().unwrap();
+    waiter.wait().unwrap();
 
     let fill = pb::DeleteRangeRequest {
         key: "fill/".into(),

@@ -200,16 +200,18 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             member_id: self.door.me,
             taken_at: since_1970.as_secs(),
         };
-        let pieces = backup::stream(frozen, note, permit);
+        let pieces = backup::stream(frozen, note, backup::IDLE_MAX, permit);
         let answers = futures_util::stream::unfold(pieces, move |mut pieces| async move {
-            let piece = pieces.recv().await?;
-            let answer = pb::SnapshotResponse {
-                header,
-                remaining_bytes: piece.remaining,
-                blob: piece.blob,
-                version: ETCD_VERSION.to_owned(),
+            let answer = match pieces.next().await? {
+                Ok(piece) => Ok(pb::SnapshotResponse {
+                    header,
+                    remaining_bytes: piece.remaining,
+                    blob: piece.blob,
+                    version: ETCD_VERSION.to_owned(),
+                }),
+                Err(backup::Stalled) => Err(stalled()),
             };
-            Some((Ok(answer), pieces))
+            Some((answer, pieces))
         });
         Ok(Response::new(Box::pin(answers)))
     }
@@ -228,6 +230,11 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             }
         }))
     }
+}
+
+fn stalled() -> Status {
+    let secs = backup::IDLE_MAX.as_secs();
+    Status::deadline_exceeded(format!("tenure: nothing of this backup was taken for {secs} s"))
 }
 
 /// As etcd, which goes down by one minor version only, and then what is true of us.

@@ -9,14 +9,16 @@
 mod elections;
 mod locks;
 mod observers;
+mod operations;
 mod places;
 mod sessions;
 
 use crate::{Cluster, Etcd, Plan, Side};
 
-/// Every fault that concerns elections, locks, sessions and those who look on.
+/// Every fault that concerns elections, locks, sessions, those who look on and those who look after it all.
 pub fn faults() -> impl Iterator<Item = &'static Fault> {
-    [elections::FAULTS, locks::FAULTS, sessions::FAULTS, observers::FAULTS].into_iter().flatten()
+    let users = [elections::FAULTS, locks::FAULTS, sessions::FAULTS, observers::FAULTS];
+    users.into_iter().flatten().chain(operations::FAULTS)
 }
 
 /// One fault of somebody else's.

@@ -15,6 +15,8 @@ use crate::{Address, Ctl, eventually, reserve, tools};
 #[derive(Debug)]
 pub struct Etcd {
     members: Vec<EtcdMember>,
+    /// More for every member.
+    flags: Vec<String>,
     home: TempDir,
 }
 
@@ -30,7 +32,13 @@ struct EtcdMember {
 impl Etcd {
     /// Starts so many members and waits until they are healthy.
     pub async fn start(count: usize) -> Etcd {
+        Etcd::with(count, &[]).await
+    }
+
+    /// The same with more flags.
+    pub async fn with(count: usize, flags: &[&str]) -> Etcd {
         let mut etcd = Etcd::prepare(count);
+        etcd.flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         (0..count).for_each(|at| etcd.start_member(at));
         etcd.healthy().await;
         etcd
@@ -45,7 +53,7 @@ impl Etcd {
             EtcdMember { name, client: pair[0], peer: pair[1], data_dir, process: None }
         };
         let members = reserve(2 * count).chunks(2).enumerate().map(member).collect();
-        Etcd { members, home }
+        Etcd { members, flags: vec![], home }
     }
 
     /// All members, as `--initial-cluster` has them.
@@ -69,6 +77,7 @@ impl Etcd {
             .args(["--listen-peer-urls", &member.peer.url()])
             .args(["--initial-advertise-peer-urls", &member.peer.url()])
             .args(["--initial-cluster", &initial])
+            .args(&self.flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

@@ -9,14 +9,16 @@
 mod elections;
 mod locks;
 mod observers;
+mod operations;
 mod places;
 mod sessions;
 
-use crate::{Cluster, Etcd, Side};
+use crate::{Cluster, Etcd, Plan, Side};
 
-/// Every fault that concerns elections, locks, sessions and those who look on.
+/// Every fault that concerns elections, locks, sessions, those who look on and those who look after it all.
 pub fn faults() -> impl Iterator<Item = &'static Fault> {
-    [elections::FAULTS, locks::FAULTS, sessions::FAULTS, observers::FAULTS].into_iter().flatten()
+    let users = [elections::FAULTS, locks::FAULTS, sessions::FAULTS, observers::FAULTS];
+    users.into_iter().flatten().chain(operations::FAULTS)
 }
 
 /// One fault of somebody else's.
@@ -59,18 +61,32 @@ pub type Tests = (&'static str, &'static [&'static str]);
 
 /// Plays a story on a real etcd and on three of ours, and compares what was seen with the list.
 pub async fn on_both(test: &str, story: impl AsyncFn(&mut Side) -> String) {
-    on_so_many(test, 1, story).await;
+    played(test, 1, &[], story).await;
 }
 
 /// The same with this many members of etcd.
 pub async fn on_so_many(test: &str, members: usize, story: impl AsyncFn(&mut Side) -> String) {
+    played(test, members, &[], story).await;
+}
+
+/// The same with flags that both understand.
+pub async fn on_both_with(test: &str, flags: &[&str], story: impl AsyncFn(&mut Side) -> String) {
+    played(test, 1, flags, story).await;
+}
+
+async fn played(
+    test: &str,
+    members: usize,
+    flags: &[&str],
+    story: impl AsyncFn(&mut Side) -> String,
+) {
     let told = faults().find_map(|fault| match fault.shown {
         Shown::Both { test: name, etcd, tenure } if name == test => Some((etcd, tenure)),
         _ => None,
     });
     let (etcd, tenure) = told.unwrap_or_else(|| panic!("{test} is not in the list of faults"));
-    let seen = story(&mut Side::Etcd(Etcd::start(members).await)).await;
+    let seen = story(&mut Side::Etcd(Etcd::with(members, flags).await)).await;
     assert!(etcd.split(" or ").any(|one| one == seen), "what etcd does: {seen}, and not {etcd}");
-    let seen = story(&mut Side::Tenure(Cluster::start(3).await)).await;
+    let seen = story(&mut Side::Tenure(Cluster::with(3, Plan::flags(flags)).await)).await;
     assert_eq!(seen, tenure, "what we do");
 }

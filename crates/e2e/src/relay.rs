@@ -42,7 +42,11 @@ pub struct Relay {
 impl Relay {
     /// Starts one that leads to this address.
     pub async fn to(target: Address) -> Relay {
-        let address = reserve(1)[0];
+        Relay::at(reserve(1)[0], target).await
+    }
+
+    /// Starts one that listens here and leads there.
+    pub async fn at(address: Address, target: Address) -> Relay {
         let listener = TcpListener::bind(address.to_string()).await.expect("nobody else has it");
         let (passage, seen) = watch::channel(Passage::Open);
         let running = tokio::spawn(async move {

@@ -55,6 +55,8 @@ pub enum Input {
     HandOver,
     /// The checksum of the state frozen by [`Effects::audit`].
     Audited(LogIndex, u64),
+    /// It could not be reckoned; this member stays out of that audit.
+    AuditFailed,
     /// Another member says that this one was removed, and is not needed any more.
     Removed,
 }
@@ -178,7 +180,8 @@ pub struct Effects {
     pub lines: Vec<(Listener, LineNews)>,
     /// Write this as a snapshot, beside the core loop; then hand in [`Input::SnapshotSaved`].
     pub freeze: Option<Frozen>,
-    /// Reckon this state's [`State::digest`] beside the core loop; then hand in [`Input::Audited`].
+    /// Reckon this state's [`State::digest`] beside the core loop; then hand in [`Input::Audited`], or
+    /// [`Input::AuditFailed`].
     pub audit: Option<(LogIndex, State)>,
     /// Drop this beside the core loop: it may be large.
     pub discard: Option<Box<State>>,

@@ -1,11 +1,11 @@
 //! Make a member's data directory of an etcd snapshot.
 
-use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use tenure_server::Config;
 use tenure_server::import::{Source, Summary, import};
 
+use crate::commands::progress::Progress;
 use crate::exit::Exit;
 
 /// What to take over, and for whom.
@@ -45,9 +45,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         without_auth: args.without_auth,
     };
     let config = args.config();
-    let mut progress = Progress::new();
-    let summary = import(&source, &config, &mut |done, of| progress.show(done, of));
-    progress.clear();
+    let mut progress = Progress::new("reading");
+    let summary = import(&source, &config, &mut |done, of| progress.at(done, Some(of)));
+    drop(progress);
     let summary = summary?;
     println!("{}", told(&summary));
     println!("member {} of cluster {} is ready to start:", config.member_id(), config.cluster_id());
@@ -108,31 +108,4 @@ fn start_command(config: &Config) -> String {
     }
     words.push(format!("--initial-advertise-peer-urls {url} --listen-peer-urls {url}"));
     words.join(" ")
-}
-
-/// A line that says how far it is, where somebody looks.
-struct Progress {
-    visible: bool,
-    shown: u64,
-}
-
-impl Progress {
-    fn new() -> Progress {
-        Progress { visible: std::io::stderr().is_terminal(), shown: 0 }
-    }
-
-    fn show(&mut self, done: u64, of: u64) {
-        let percent = (done * 100).checked_div(of).unwrap_or_default().min(100);
-        if self.visible && percent > self.shown {
-            self.shown = percent;
-            eprint!("\rreading {percent} %");
-            let _ = std::io::stderr().flush();
-        }
-    }
-
-    fn clear(&self) {
-        if self.shown > 0 {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

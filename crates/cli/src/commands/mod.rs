@@ -17,6 +17,7 @@ mod line;
 mod man;
 mod member;
 mod move_leader;
+mod progress;
 mod put;
 mod run;
 mod serve;

@@ -1,8 +1,13 @@
 //! Alarms: a store that is full, a member that holds something else than the others.
 
-use std::{path::PathBuf, process::Stdio};
+use std::{
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::Stdio,
+};
 
-use tenure_api::op::PutLease;
+use rustix::process::{Pid, Signal, kill_process};
+use tenure_api::{LeaseId, op::PutLease};
 use tenure_e2e::{Cluster, Ctl, Gateway, Member, Plan, eventually, fetch, pb};
 use tenure_replica::{
     Frozen, Thaw,
@@ -57,15 +62,38 @@ async fn a_full_store_keeps_elections_going_and_recovers_by_itself() {
     let held = ctl.run(&["lock", "jobs", "echo", "held"]).ok();
     assert!(held.contains("held"), "{held}");
     // So is a stock client's candidacy, which another waits for in the middle of it all.
-    let mut leader = ctl.command(&["elect", "office", "first"]);
-    let mut leader = leader.stdout(Stdio::piped()).spawn().unwrap();
-    eventually("somebody is elected", async || {
-        let elected = ctl.run(&["get", "--prefix", "office/", "--print-value-only"]).ok();
-        if elected.trim() == "first" { Ok(()) } else { Err(elected) }
-    })
-    .await;
-    leader.kill().unwrap();
+    let line = async |wanted: &str| {
+        eventually(&format!("in line: {wanted}"), async || {
+            let order = ["--sort-by", "CREATE", "--print-value-only"];
+            let found = ctl.run(&[&["get", "--prefix", "office/"], &order[..]].concat()).ok();
+            let found = found.split_whitespace().collect::<Vec<_>>().join(" ");
+            if found == wanted { Ok(()) } else { Err(found) }
+        })
+        .await;
+    };
+    let candidate = |name: &str| {
+        let mut command = ctl.command(&["elect", "office", name]);
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let mut leader = candidate("first");
+    line("first").await;
+    let mut waiter = candidate("second");
+    line("first second").await;
+    // It resigns when it is interrupted, as at a keyboard.
+    let pid = Pid::from_child(&leader);
+    kill_process(pid, Signal::INT).unwrap();
     leader.wait().unwrap();
+    line("second").await;
+    let mut elected = [String::new(), String::new()];
+    let mut told = BufReader::new(waiter.stdout.take().unwrap());
+    for line in &mut elected {
+        told.read_line(line).unwrap();
+    }
+    assert_eq!(elected[1].trim(), "second", "etcdctl says who leads: {elected:?}");
+    let listed = ctl.run(&["alarm", "list"]).ok();
+    assert!(listed.contains("NOSPACE"), "there was no room all the while: {listed}");
+    waiter.kill().unwrap();
+    waiter.wait().unwrap();
 
     let fill = pb::DeleteRangeRequest {
         key: "fill/".into(),
@@ -126,8 +154,8 @@ fn snapshots(member: &Member) -> Vec<PathBuf> {
     member.files("snap").into_iter().filter(is_snapshot).collect()
 }
 
-/// One key more than the others have, in a file whose checksums are all right.
-fn rot(member: &Member) {
+/// Something that the others do not have, in a file whose checksums are all right.
+fn rot(member: &Member, command: &Command) {
     let path = snapshots(member).pop().expect("a snapshot was taken");
     let mut reader = SnapshotReader::open(&path).unwrap();
     let mut thaw = Thaw::new();
@@ -135,14 +163,8 @@ fn rot(member: &Member) {
         thaw.chunk(&chunk).unwrap();
     }
     let (mut state, mark) = (thaw.finish().unwrap(), reader.mark().clone());
-    let put = tenure_api::Put {
-        key: "rot".into(),
-        value: Some("rot".into()),
-        lease: PutLease::Set(None),
-        prev_kv: false,
-    };
     let at = At { index: mark.index, term: mark.term, ms: 0 };
-    state.apply(at, &Command::Put(put), &mut Traces::default()).unwrap();
+    state.apply(at, command, &mut Traces::default()).unwrap();
     let mut writer = SnapshotWriter::create(path.parent().unwrap(), mark.clone()).unwrap();
     for chunk in (Frozen { mark, state }).chunks() {
         writer.chunk(&chunk).unwrap();
@@ -150,12 +172,15 @@ fn rot(member: &Member) {
     writer.finish().unwrap();
 }
 
-#[tokio::test]
-async fn a_member_that_holds_something_else_is_named_and_the_others_go_on() {
+fn put(key: usize) -> pb::PutRequest {
+    pb::PutRequest { key: format!("{key}").into(), ..Default::default() }
+}
+
+/// Lets a member have done this, and nobody else, and waits until it is named. Answers which it is.
+async fn rots_and_is_named(command: &Command) -> (Cluster, usize) {
     let flags = ["--corrupt-check-time", "1s", "--snapshot-count", "20"];
     let mut cluster = Cluster::with(3, Plan::flags(&flags)).await;
     let client = cluster.client();
-    let put = |key: usize| pb::PutRequest { key: format!("{key}").into(), ..Default::default() };
     let rotten = cluster.other_than(cluster.leader().await);
     for key in 0..60 {
         client.kv().put(put(key)).await.unwrap();
@@ -166,7 +191,7 @@ async fn a_member_that_holds_something_else_is_named_and_the_others_go_on() {
     })
     .await;
     cluster.members[rotten].stop().await;
-    rot(&cluster.members[rotten]);
+    rot(&cluster.members[rotten], command);
     cluster.members[rotten].start();
     cluster.members[rotten].ready().await;
     let id = cluster.id(rotten).await;
@@ -179,8 +204,29 @@ async fn a_member_that_holds_something_else_is_named_and_the_others_go_on() {
         if listed.contains(&format!("memberID:{id} alarm:CORRUPT")) { Ok(()) } else { Err(listed) }
     })
     .await;
+    (cluster, rotten)
+}
+
+#[tokio::test]
+async fn a_member_that_holds_something_else_is_named_and_the_others_go_on() {
+    let more = tenure_api::Put {
+        key: "rot".into(),
+        value: Some("rot".into()),
+        lease: PutLease::Set(None),
+        prev_kv: false,
+    };
+    let (cluster, rotten) = rots_and_is_named(&Command::Put(more)).await;
     let refused = cluster.members[rotten].client().kv().put(put(0)).await.unwrap_err().to_string();
     assert!(refused.contains("etcdserver: corrupt cluster"), "{refused}");
+    let leader = cluster.leader().await;
+    cluster.members[leader].logs("these members hold something else than the majority").await;
+}
+
+/// The keys are the same everywhere: whoever compared them alone would find nothing.
+#[tokio::test]
+async fn a_member_that_holds_another_lease_is_named_too() {
+    let lease = Command::LeaseGrant { id: LeaseId(4711), ttl_secs: 3600 };
+    let (cluster, _) = rots_and_is_named(&lease).await;
     let leader = cluster.leader().await;
     cluster.members[leader].logs("these members hold something else than the majority").await;
 }

@@ -70,12 +70,11 @@ const TOGETHER: &[&str] = &[
     "etcd_server_proposals_pending", "etcd_server_proposals_failed_total", "etcd_server_read_indexes_failed_total",
     "etcd_server_slow_read_indexes_total", "etcd_server_heartbeat_send_failures_total", "etcd_server_health_failures",
     "tenure_raft_term", "tenure_raft_vacant_seconds_total",
+    "etcd_server_is_learner", "etcd_server_learner_promote_failures", "etcd_server_learner_promote_successes",
 ];
 
 /// Facts: their value is 1 and the label is what matters.
 const FACTS: [&str; 3] = ["etcd_server_id", "etcd_server_version", "etcd_cluster_version"];
-/// Until a member can be added as a learner.
-const NOT_YET: [&str; 1] = ["etcd_server_is_learner"];
 
 #[derive(Clone, Copy, Debug)]
 enum Act {
@@ -286,6 +285,11 @@ async fn it_moves_what_one_node_measures() {
     let version = cluster.status(0).await.unwrap().version;
     let version = format!("etcd_server_version{{server_version=\"{version}\"}}");
     assert_eq!(now.series.get(&version), Some(&1.0), "{version}");
+    let (_, page) = fetch(&cluster.endpoints(), "/version").await.unwrap();
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let version = page["etcdcluster"].as_str().unwrap().trim_end_matches(".0");
+    let version = format!("etcd_cluster_version{{cluster_version=\"{version}\"}}");
+    assert_eq!(now.series.get(&version), Some(&1.0), "{version}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -387,6 +391,33 @@ async fn it_moves_what_only_a_cluster_can() {
     others.iter().for_each(|at| cluster.members[*at].resume());
     cluster.ready().await;
 
+    // A member that has no vote gets one, when it follows.
+    let leader = cluster.leader().await;
+    let tool = Ctl::ours(&cluster.members[leader]);
+    let learner = cluster.add(&tool, &["--learner"]);
+    let before = scrape(&cluster, leader).await;
+    let client = cluster.members[leader].client();
+    let list = pb::MemberListRequest { linearizable: true };
+    let members = client.cluster().member_list(list).await.unwrap().members;
+    let promote = pb::MemberPromoteRequest {
+        id: members.iter().find(|member| member.is_learner).unwrap().id,
+    };
+    client.cluster().member_promote(promote).await.unwrap_err();
+    moved(&cluster, leader, &before, &show(&["etcd_server_learner_promote_failures"])).await;
+    let now = scrape(&cluster, leader).await;
+    let labels = &now.labels["etcd_server_learner_promote_failures"];
+    assert_eq!(labels.iter().collect::<Vec<_>>(), ["Reason"]);
+    cluster.members[learner].start();
+    cluster.members[learner].logs("caught up with the raft leader").await;
+    let without_vote = scrape(&cluster, learner).await;
+    assert_eq!(without_vote.total("etcd_server_is_learner"), Some(1.0));
+    eventually("the learner is promoted", async || {
+        client.cluster().member_promote(promote).await.map_err(|error| error.to_string())
+    })
+    .await;
+    moved(&cluster, leader, &before, &show(&["etcd_server_learner_promote_successes"])).await;
+    moved(&cluster, learner, &without_vote, &show(&["etcd_server_is_learner"])).await;
+
     shown.sort_unstable();
     let mut together = TOGETHER.to_vec();
     together.sort_unstable();
@@ -394,10 +425,7 @@ async fn it_moves_what_only_a_cluster_can() {
     let everything: Vec<&str> = ALONE.iter().flat_map(|(_, metrics)| *metrics).copied().collect();
     let known = |name: &String| {
         let name = name.as_str();
-        everything.contains(&name)
-            || shown.contains(&name)
-            || FACTS.contains(&name)
-            || NOT_YET.contains(&name)
+        everything.contains(&name) || shown.contains(&name) || FACTS.contains(&name)
     };
     let served = scrape(&cluster, leader).await.types;
     let unknown: Vec<_> = served.keys().filter(|name| !known(name)).collect();
@@ -441,7 +469,7 @@ fn it_describes_every_metric() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md");
     let page = std::fs::read_to_string(page).unwrap();
     let alone = ALONE.iter().flat_map(|(_, metrics)| *metrics);
-    for metric in alone.chain(TOGETHER).chain(&FACTS).chain(&NOT_YET) {
+    for metric in alone.chain(TOGETHER).chain(&FACTS) {
         assert!(page.contains(&format!("`{metric}`")), "{metric} is not in docs/METRICS.md");
     }
 }

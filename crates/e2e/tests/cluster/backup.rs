@@ -264,6 +264,32 @@ async fn a_member_that_dies_while_it_is_saved_leaves_no_file() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "the one before");
 }
 
+/// Each has a connection of its own: whoever does not read holds up everybody on the same one.
+#[tokio::test(flavor = "multi_thread")]
+async fn four_backups_are_taken_at_a_time_and_no_more() {
+    let cluster = Cluster::start(1).await;
+    for n in 0..16 {
+        let value = vec![n; 1 << 20].into();
+        let put = pb::PutRequest { key: vec![b'k', n].into(), value, ..Default::default() };
+        cluster.client().kv().put(put).await.unwrap();
+    }
+    let mut begun = Vec::new();
+    for _ in 0..4 {
+        let mut stream = cluster.client().maintenance().snapshot().await.unwrap();
+        assert!(stream.message().await.unwrap().is_some());
+        begun.push(stream);
+    }
+    let fifth = async || {
+        let opened = cluster.client().maintenance().snapshot().await;
+        let mut stream = opened.map_err(|error| error.to_string())?;
+        stream.message().await.map(drop).map_err(|status| status.message().to_owned())
+    };
+    let refused = fifth().await.unwrap_err();
+    assert!(refused.contains("etcdserver: too many requests"), "{refused}");
+    begun.pop();
+    eventually("there is room for another", fifth).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_survivor_of_three_goes_on_alone() {
     let mut cluster = Cluster::start(3).await;

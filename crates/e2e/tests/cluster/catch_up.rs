@@ -1,7 +1,7 @@
 //! Members that fall behind and catch up.
 
 use tenure::grpc::Client;
-use tenure_e2e::{Cluster, Plan, pb};
+use tenure_e2e::{Cluster, Ctl, Plan, Relay, eventually, pb, reserve};
 
 async fn write(client: &Client, from: usize, count: usize, size: usize) {
     for n in from..from + count {
@@ -93,4 +93,49 @@ async fn it_catches_up_from_a_snapshot_after_a_long_pause() {
     cluster.members[slow].resume();
     cluster.same_everywhere().await;
     assert_eq!(count(&cluster.members[slow].client()).await, (MORE_THAN_IS_KEPT + 16) as i64);
+}
+
+/// The numbers of this name in the lines of a log that have these words.
+fn numbers(log: &str, words: &str, name: &str) -> Vec<u64> {
+    let lines = log.lines().filter(|line| line.contains(words));
+    let said = lines.filter_map(|line| line.split_once(&format!(" {name}=")).map(|(_, rest)| rest));
+    let digits = said.map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+    digits.filter_map(|digits| digits.parse().ok()).collect()
+}
+
+/// Whoever waits for a new member sees that something happens, and how much of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_joins_says_how_far_it_is() {
+    let mut cluster = Cluster::with(1, Plan::flags(&["--snapshot-count", "20"])).await;
+    let client = cluster.members[0].client();
+    // So many more that the log does not go back to the large ones: they come as a snapshot.
+    write(&client, 0, 8, 1 << 20).await;
+    write(&client, 8, 200, 10).await;
+    let tool = Ctl::ours(&cluster.members[0]);
+    let at = cluster.add(&tool, &["--learner"]);
+    let behind = reserve(1)[0];
+    let relay = Relay::at(cluster.members[at].peer, behind).await;
+    relay.slow_down();
+    cluster.members[at].moved_to = Some(behind);
+    cluster.members[at].start();
+    for (member, words) in [(at, "receiving a snapshot"), (0, "sending a snapshot")] {
+        eventually(&format!("two looks at {words}"), async || {
+            let log = cluster.members[member].log();
+            match numbers(&log, words, "bytes")[..] {
+                [first, .., last] if 0 < first && first < last => Ok(()),
+                _ => Err(log),
+            }
+        })
+        .await;
+    }
+    let committed = cluster.status(0).await.unwrap().raft_index;
+    eventually("it says how far it is, and of how much", async || {
+        let log = cluster.members[at].log();
+        let goals = numbers(&log, "catching up: applied", "of");
+        if goals.iter().any(|goal| *goal > 200 && *goal <= committed) { Ok(()) } else { Err(log) }
+    })
+    .await;
+    relay.mend();
+    cluster.members[at].logs("caught up with the raft leader").await;
+    assert_eq!(count(&cluster.members[at].client()).await, 208);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure::grpc::{Client, Code, Endpoint, Options, stubs};
-use tenure_e2e::{Cluster, Ctl, Load, Plan, eventually, hash_everywhere, pb, reserve};
+use tenure_e2e::{Cluster, Ctl, Load, Plan, eventually, hash_everywhere, pb, reserve, tools};
 
 async fn members(client: &Client) -> Vec<pb::Member> {
     eventually("a list of members", async || {
@@ -254,6 +254,23 @@ async fn a_learner_serves_little_and_is_promoted_when_it_is_in_sync() {
     let refused = stubs::ClusterClient::new(learner.channel()).member_list(request).await;
     assert_eq!(refused.unwrap_err().message(), not_here);
     assert!(learner.maintenance().status().await.unwrap().is_learner);
+    // A backup may come from it: it is taken where it is in nobody's way.
+    for tool in [Ctl::at(&cluster.members[at]), Ctl::ours(&cluster.members[at])] {
+        let file = cluster.home().join("backup.db");
+        tool.run(&["snapshot", "save", file.to_str().unwrap()]).ok();
+        let status = tool.with_program(tools::tenure()).run(&[
+            "snapshot",
+            "status",
+            file.to_str().unwrap(),
+            "-w",
+            "json",
+        ]);
+        let status: serde_json::Value = serde_json::from_str(&status.ok()).unwrap();
+        assert_eq!(status["totalKey"], 1, "{status}");
+    }
+    let hash = pb::HashKvRequest { revision: 0 };
+    let refused = stubs::MaintenanceClient::new(learner.channel()).hash_kv(hash).await;
+    assert_eq!(refused.unwrap_err().message(), not_here);
     // Who knows others, too, does not notice.
     let both = [at, leader].map(|at| cluster.members[at].client.to_string()).join(",");
     let both = Client::new(Endpoint::list(&both).unwrap(), Options::default());

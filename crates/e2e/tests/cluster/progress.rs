@@ -1,10 +1,10 @@
-//! `tenure snapshot` as somebody watches it: a line that tells how far it is, and goes away.
+//! `tenure snapshot` and `tenure import` as somebody watches them: a line that tells how far it is, and goes away.
 
 use std::{fs, path::Path, process::Command};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
-use tenure_e2e::{Address, Cluster, Relay, Screen, pb, tools};
+use tenure_e2e::{Address, Cluster, Ctl, Relay, Screen, pb, tools};
 
 /// Room for whatever is said in one row, and not.
 const WIDE: u16 = 132;
@@ -161,4 +161,29 @@ async fn nobody_but_a_terminal_gets_control_codes() {
         let said = fs::read_to_string(&results).unwrap();
         assert!(!said.is_empty() && !said.chars().any(|c| c.is_control() && c != '\n'), "{said:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_shows_the_same_line_and_only_to_a_terminal() {
+    let home = TempDir::new().unwrap();
+    let etcd = Ctl::with_real_etcd().await;
+    etcd.run_with(&["put", "key"], &"x".repeat(VALUE_BYTES)).ok();
+    let file = home.path().join("etcd.db");
+    etcd.run(&["snapshot", "save", file.to_str().unwrap()]).ok();
+    let import = |into: &str| {
+        let mut command = Command::new(tools::tenure());
+        command.args(["import", "--from", "etcd.db", "--data-dir", into]).current_dir(home.path());
+        command
+    };
+    let mut shown = Screen::of(import("shown"), WIDE);
+    assert!(shown.ends().await.success(), "{:?}", shown.rows());
+    assert!(times(&shown.written(), "reading [") >= 1, "{:?}", shown.written());
+    assert!(!shown.rows().iter().any(|row| row.contains("reading")), "{:?}", shown.rows());
+
+    let mut command = import("dumb");
+    command.env("TERM", "dumb");
+    let mut plain = Screen::of_talk(command, WIDE);
+    assert!(plain.ends().await.success(), "{:?}", plain.rows());
+    assert!(!plain.written().contains('\x1b'), "{:?}", plain.written());
+    assert!(plain.written().contains("must stay stopped"), "{:?}", plain.written());
 }

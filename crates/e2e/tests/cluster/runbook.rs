@@ -1,7 +1,8 @@
 //! docs/OPERATIONS.md, run from top to bottom.
 //!
 //! Its shell blocks run in one shell against three real members, with the addresses of the page
-//! replaced by free ones. A comment `<!-- runbook: kill n3 -->` does what the text takes for granted.
+//! replaced by free ones. A comment `<!-- runbook: kill n3 -->` does what the text takes for granted; any other
+//! command after `runbook:` is run as it stands.
 
 use std::{fs, path::Path, process::Command};
 
@@ -30,9 +31,13 @@ fn script(page: &str) -> String {
                 script.push('\n');
             }
             line => {
-                let note = line.strip_prefix("<!-- runbook: kill ");
-                if let Some(name) = note.and_then(|note| note.strip_suffix(" -->")) {
-                    script.push_str(&format!("kill -9 $pid_{name}\n"));
+                let note = line.strip_prefix("<!-- runbook: ");
+                match note.and_then(|note| note.strip_suffix(" -->")) {
+                    Some(note) if note.starts_with("kill ") => {
+                        script.push_str(&format!("kill -9 $pid_{}\n", &note["kill ".len()..]));
+                    }
+                    Some(command) => script.push_str(&format!("{command}\n")),
+                    None => {}
                 }
             }
         }

@@ -5,10 +5,10 @@
 use std::{path::Path, time::Duration};
 
 use tempfile::TempDir;
-use tenure::grpc::ClientError;
+use tenure::{Election, Engine, FencingToken, Session, grpc::ClientError};
 use tenure_e2e::{
     Caller, Cluster, Etcd, Plan, Side, eventually,
-    faults::{on_both, on_so_many},
+    faults::{on_both, on_both_with, on_so_many},
     pb,
 };
 
@@ -18,6 +18,9 @@ const SHORT_TTL: i64 = 3;
 const RENEWAL_INTERVAL: Duration = Duration::from_millis(500);
 /// etcd looks for dead leases twice in a second.
 const SLEEPER_PATIENCE: Duration = Duration::from_secs(2);
+const SESSION_TTL: Duration = Duration::from_secs(60);
+/// Full after some 40 values.
+const QUOTA_BYTES: &str = "4194304";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_raft_leader_does_not_start_leases_anew() {
@@ -111,28 +114,79 @@ async fn a_lease_of_a_second_is_one() {
     .await;
 }
 
+/// Writes until there is no room.
+async fn fill(caller: &Caller) {
+    for key in 0..1000 {
+        let put = pb::PutRequest {
+            key: format!("fill/{key}").into(),
+            value: vec![b'x'; 100_000].into(),
+            ..Default::default()
+        };
+        if let Err(refusal) = caller.client().kv().put(put).await {
+            let text = refusal.to_string();
+            assert!(text.contains("mvcc: database space exceeded"), "{text}");
+            return;
+        }
+    }
+    panic!("the quota does not hold");
+}
+
+async fn is_full(caller: &Caller) {
+    eventually("the alarm is raised", async || {
+        let get = pb::AlarmRequest::default();
+        let raised = caller.client().maintenance().alarm(get).await;
+        let raised = raised.map_err(|error| error.to_string())?.alarms;
+        let full = raised.iter().any(|alarm| alarm.alarm() == pb::AlarmType::Nospace);
+        if full { Ok(()) } else { Err(format!("{raised:?}")) }
+    })
+    .await;
+}
+
+/// Somebody leads while the store is filled. Then others want to lead, one by etcd's means and, where there is such a
+/// thing, one by a session of our own, and whoever leads ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_store_still_elects() {
-    on_both("a_full_store_still_elects", async |side: &mut Side| {
+    let quota = ["--quota-backend-bytes", QUOTA_BYTES];
+    on_both_with("a_full_store_still_elects", &quota, async |side: &mut Side| {
         let caller = side.caller();
-        let (first, second) = (caller.lease(2).await, caller.lease(TTL).await);
-        caller.elected("office", first, "first").await;
-        let status = caller.client().maintenance().status().await.unwrap();
-        let raise = pb::AlarmRequest {
-            action: pb::alarm_request::AlarmAction::Activate as i32,
-            member_id: status.header.unwrap().member_id,
-            alarm: pb::AlarmType::Nospace as i32,
+        let (first, second) = (caller.lease(TTL).await, caller.lease(TTL).await);
+        let mut token = caller.elected("office", first, "first").await.rev;
+        fill(&caller).await;
+        is_full(&caller).await;
+        let stock = caller.campaign("office", second, "second");
+        let native = match side {
+            Side::Etcd(_) => None,
+            Side::Tenure(cluster) => {
+                caller.in_line("office", 2).await;
+                let engine = Engine::tenure(&cluster.endpoints()).unwrap();
+                let session = Session::open(&engine, SESSION_TTL).await.unwrap();
+                let campaign = tokio::spawn({
+                    let election = Election::new(&session, "office").unwrap();
+                    async move { election.candidate("third").campaign().await }
+                });
+                caller.in_line("office", 3).await;
+                Some((session, campaign))
+            }
         };
-        eventually("the alarm is raised", async || {
-            caller.client().maintenance().alarm(raise).await.map_err(|error| error.to_string())
-        })
-        .await;
-        // Nobody renews the first leader's lease.
-        caller.in_line("office", 0).await;
-        let came = match caller.campaign("office", second, "second").answer().await {
-            Ok(_) => "elected".to_owned(),
+        caller.revoke(first).await;
+        let came = match stock.answer().await {
+            Ok(elected) => {
+                let leader = elected.leader.unwrap();
+                assert!(leader.rev > token, "{leader:?} after {token}");
+                token = leader.rev;
+                "elected".to_owned()
+            }
             Err(status) => format!("refused: {}", status.message()),
         };
+        caller.revoke(second).await;
+        if let Some((session, campaign)) = native {
+            let leadership = campaign.await.unwrap().unwrap();
+            let after = FencingToken::from_revision(token);
+            assert!(Some(leadership.token()) > after, "{} after {token}", leadership.token());
+            leadership.resign().await.unwrap();
+            session.close().await;
+        }
+        is_full(&caller).await;
         format!("the old leader's lease ended; {came}")
     })
     .await;

@@ -73,6 +73,11 @@ impl Replica {
         }
     }
 
+    /// The next one is another matter.
+    pub(super) fn audit_failed(&mut self) {
+        self.audit.under_way = false;
+    }
+
     pub(super) fn audit_finding(&mut self, from: MemberId, index: LogIndex, digest: u64) {
         if self.audit.index != Some(index) {
             return;

@@ -215,6 +215,7 @@ impl Replica {
                 self.hand_over_if_needed(now);
             }
             Input::Audited(index, digest) => self.audited(index, digest),
+            Input::AuditFailed => self.audit_failed(),
             Input::Removed => self.removed(),
         }
     }

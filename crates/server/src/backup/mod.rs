@@ -31,7 +31,10 @@ pub use self::{
     restore::{Plan, Restored, restore},
     summary::Summary,
 };
-pub(crate) use self::{stream::stream, survivor::force_new_cluster};
+pub(crate) use self::{
+    stream::{IDLE_MAX, Stalled, stream},
+    survivor::force_new_cluster,
+};
 
 /// A backup's length without its checksum is a multiple of this.
 const PAGE_BYTES: u64 = 512;

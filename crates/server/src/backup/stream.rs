@@ -2,14 +2,23 @@
 //!
 //! The state is frozen, which costs nothing; turning it into bytes takes as long as it takes, on a
 //! thread that makes way for those who serve clients. A client that reads slowly makes the thread wait, one
-//! that goes away ends it; memory is bounded by the few pieces between them.
+//! that goes away or stops reading ends it; memory is bounded by the few pieces between them.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tenure_replica::Frozen;
-use tokio::sync::mpsc;
+use tokio::{
+    runtime::{self, Runtime},
+    sync::mpsc::{self, error::SendTimeoutError},
+};
 
 use super::{Note, PAGE_BYTES};
 use crate::{
@@ -21,6 +30,9 @@ use crate::{
 const PIECE_BYTES: usize = 64 << 10;
 /// Pieces that wait for a client.
 const PIECES_MAX: usize = 8;
+/// How long a client may take nothing. A backup holds a frozen state, and a member makes few at a time: who has
+/// stopped reading must not keep others from theirs.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(60);
 /// What a version counts for in a store's size and does not need in a file, about.
 const OVERHEAD_BYTES: u64 = 300;
 
@@ -33,17 +45,48 @@ pub(crate) struct Piece {
     pub(crate) remaining: u64,
 }
 
-/// Starts a backup. `permit` is given back when it ends.
+/// The client took nothing for too long, and the rest was given up.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stalled;
+
+/// A backup as it comes.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    receiver: mpsc::Receiver<Piece>,
+    stalled: Arc<AtomicBool>,
+}
+
+impl Pieces {
+    /// The next one; nothing after the last.
+    pub(crate) async fn next(&mut self) -> Option<Result<Piece, Stalled>> {
+        match self.receiver.recv().await {
+            Some(piece) => Some(Ok(piece)),
+            // Said once, and after what was on its way.
+            None => self.stalled.swap(false, Ordering::AcqRel).then_some(Err(Stalled)),
+        }
+    }
+}
+
+/// Starts a backup. `permit` is given back when it ends, or when nothing of it was taken for `idle_max`.
 pub(crate) fn stream(
     frozen: Box<Frozen>,
     note: Note,
+    idle_max: Duration,
     permit: impl Send + 'static,
-) -> mpsc::Receiver<Piece> {
-    let (sender, pieces) = mpsc::channel(PIECES_MAX);
+) -> Pieces {
+    let (sender, receiver) = mpsc::channel(PIECES_MAX);
+    let stalled = Arc::new(AtomicBool::new(false));
+    let pieces = Pieces { receiver, stalled: stalled.clone() };
     beside("backup", move || {
         let _permit = permit;
-        // An error means that nobody listens any more.
-        let _ = Outlet::new(sender, estimate(&frozen)).send(&frozen, note);
+        let waiting = runtime::Builder::new_current_thread().enable_time().build();
+        let Ok(waiting) = waiting else { return };
+        let outlet = Outlet::new(sender, (waiting, idle_max), estimate(&frozen));
+        // Otherwise nobody listens any more.
+        if let Err(End::Stalled(_sender)) = outlet.send(&frozen, note) {
+            tracing::warn!(?idle_max, "a backup was given up: its client takes nothing");
+            stalled.store(true, Ordering::Release);
+        }
     });
     pieces
 }
@@ -53,10 +96,17 @@ fn estimate(frozen: &Frozen) -> u64 {
     store.size_bytes().saturating_sub(OVERHEAD_BYTES * store.len() as u64)
 }
 
-struct Gone;
+/// Why a backup ended before its end.
+enum End {
+    Gone,
+    /// With what keeps the stream open until somebody can be told why.
+    Stalled(mpsc::Sender<Piece>),
+}
 
 struct Outlet {
     sender: mpsc::Sender<Piece>,
+    /// What this thread waits with, and how long at most.
+    waiting: (Runtime, Duration),
     hash: Sha256,
     cutter: Cutter,
     bytes: u64,
@@ -68,12 +118,13 @@ struct Outlet {
 }
 
 impl Outlet {
-    fn new(sender: mpsc::Sender<Piece>, estimate: u64) -> Outlet {
+    fn new(sender: mpsc::Sender<Piece>, waiting: (Runtime, Duration), estimate: u64) -> Outlet {
         let (hash, cutter) = (Sha256::new(), Cutter::new(PIECE_BYTES));
-        Outlet { sender, hash, cutter, bytes: 0, handed: 0, estimate, waited: Duration::ZERO }
+        let (bytes, handed, waited) = (0, 0, Duration::ZERO);
+        Outlet { sender, waiting, hash, cutter, bytes, handed, estimate, waited }
     }
 
-    fn send(mut self, frozen: &Frozen, note: Note) -> Result<(), Gone> {
+    fn send(mut self, frozen: &Frozen, note: Note) -> Result<(), End> {
         let (mut frame, header) = Frame::begin(&frozen.mark);
         self.put(&header)?;
         let mut began = Instant::now();
@@ -95,7 +146,7 @@ impl Outlet {
         self.hand_over(Bytes::copy_from_slice(&hash), 0)
     }
 
-    fn put(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
+    fn put(&mut self, mut bytes: &[u8]) -> Result<(), End> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
         while let Some(piece) = self.cutter.cut(&mut bytes) {
@@ -104,7 +155,7 @@ impl Outlet {
         Ok(())
     }
 
-    fn pass_on(&mut self, piece: Vec<u8>) -> Result<(), Gone> {
+    fn pass_on(&mut self, piece: Vec<u8>) -> Result<(), End> {
         if piece.is_empty() {
             return Ok(());
         }
@@ -113,10 +164,15 @@ impl Outlet {
         self.hand_over(piece.into(), remaining)
     }
 
-    fn hand_over(&mut self, blob: Bytes, remaining: u64) -> Result<(), Gone> {
+    fn hand_over(&mut self, blob: Bytes, remaining: u64) -> Result<(), End> {
         let asked = Instant::now();
-        let sent = self.sender.blocking_send(Piece { blob, remaining });
+        let (runtime, idle_max) = &self.waiting;
+        let piece = Piece { blob, remaining };
+        let sent = runtime.block_on(self.sender.send_timeout(piece, *idle_max));
         self.waited += asked.elapsed();
-        sent.map_err(|_| Gone)
+        sent.map_err(|error| match error {
+            SendTimeoutError::Closed(_) => End::Gone,
+            SendTimeoutError::Timeout(_) => End::Stalled(self.sender.clone()),
+        })
     }
 }

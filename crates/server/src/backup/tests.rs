@@ -5,6 +5,7 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 pub(super) use tempfile::TempDir;
@@ -55,8 +56,13 @@ pub(super) fn mark() -> SnapshotMark {
 
 fn pieces(state: State) -> Vec<stream::Piece> {
     let note = Note { cluster_id: CLUSTER, member_id: MemberId(7), taken_at: 1_700_000_000 };
-    let mut pieces = stream(Box::new(Frozen { mark: mark(), state }), note, ());
-    std::iter::from_fn(|| pieces.blocking_recv()).collect()
+    let mut pieces = stream(Box::new(Frozen { mark: mark(), state }), note, IDLE_MAX, ());
+    std::iter::from_fn(|| next(&mut pieces)).map(Result::unwrap).collect()
+}
+
+fn next(pieces: &mut stream::Pieces) -> Option<Result<stream::Piece, Stalled>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(pieces.next())
 }
 
 fn bytes(state: State) -> Vec<u8> {
@@ -110,10 +116,25 @@ fn a_client_that_goes_away_ends_the_work() {
     let note = Note { cluster_id: CLUSTER, member_id: MemberId(7), taken_at: 0 };
     let (alive, ended) = std::sync::mpsc::channel::<()>();
     let frozen = Frozen { mark: mark(), state: state(30_000) };
-    let mut pieces = stream(Box::new(frozen), note, alive);
-    assert!(pieces.blocking_recv().is_some());
+    let mut pieces = stream(Box::new(frozen), note, IDLE_MAX, alive);
+    assert!(next(&mut pieces).is_some());
     drop(pieces);
     assert!(ended.recv().is_err(), "the permit is given back");
+}
+
+/// Four of them would otherwise keep everybody else from a backup for as long as they like.
+#[test]
+fn a_client_that_stops_reading_ends_the_work_and_is_told() {
+    let note = Note { cluster_id: CLUSTER, member_id: MemberId(7), taken_at: 0 };
+    let (alive, ended) = std::sync::mpsc::channel::<()>();
+    let frozen = Frozen { mark: mark(), state: state(30_000) };
+    let mut pieces = stream(Box::new(frozen), note, Duration::from_millis(10), alive);
+    assert!(next(&mut pieces).is_some());
+    assert!(ended.recv().is_err(), "the permit is given back while the stream is open");
+    let rest: Vec<_> = std::iter::from_fn(|| next(&mut pieces)).collect();
+    let (last, before) = rest.split_last().unwrap();
+    assert_eq!(last.as_ref().err(), Some(&Stalled));
+    assert!(before.iter().all(Result::is_ok), "what was on its way is not lost");
 }
 
 #[test]

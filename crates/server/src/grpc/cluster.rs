@@ -128,7 +128,9 @@ impl stubs::cluster_server::Cluster for Cluster {
     ) -> Result<Response<pb::MemberPromoteResponse>, Status> {
         self.door.admit(request.metadata())?;
         let id = MemberId(request.into_inner().id);
-        let (header, members) = self.change(MemberChange::Promote(id)).await?;
+        let promoted = self.change(MemberChange::Promote(id)).await;
+        self.door.metrics.server.promoted(&promoted);
+        let (header, members) = promoted?;
         let members = on_the_wire(members);
         Ok(Response::new(pb::MemberPromoteResponse { header, members }))
     }

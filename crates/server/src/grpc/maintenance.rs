@@ -179,13 +179,13 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
 
     type SnapshotStream = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
 
-    /// What this member has, up to date or not, as in etcd. A member that was found to differ from the
+    /// What this member has, up to date or not, as in etcd, whose learners give it as well. A member that was found to differ from the
     /// others refuses: a backup is for the day when nobody is left to compare with.
     async fn snapshot(
         &self,
         request: tonic::Request<pb::SnapshotRequest>,
     ) -> Result<Response<Self::SnapshotStream>, Status> {
-        self.door.admit(request.metadata())?;
+        self.door.admit_to_learner(request.metadata())?;
         let permit = self.backups.clone().try_acquire_owned();
         let permit = permit.map_err(|_| refuse(Failure::TooManyRequests))?;
         let read = Request::Read(Read::State, Consistency::Serializable);
@@ -200,16 +200,18 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             member_id: self.door.me,
             taken_at: since_1970.as_secs(),
         };
-        let pieces = backup::stream(frozen, note, permit);
+        let pieces = backup::stream(frozen, note, backup::IDLE_MAX, permit);
         let answers = futures_util::stream::unfold(pieces, move |mut pieces| async move {
-            let piece = pieces.recv().await?;
-            let answer = pb::SnapshotResponse {
-                header,
-                remaining_bytes: piece.remaining,
-                blob: piece.blob,
-                version: ETCD_VERSION.to_owned(),
+            let answer = match pieces.next().await? {
+                Ok(piece) => Ok(pb::SnapshotResponse {
+                    header,
+                    remaining_bytes: piece.remaining,
+                    blob: piece.blob,
+                    version: ETCD_VERSION.to_owned(),
+                }),
+                Err(backup::Stalled) => Err(stalled()),
             };
-            Some((Ok(answer), pieces))
+            Some((answer, pieces))
         });
         Ok(Response::new(Box::pin(answers)))
     }
@@ -228,6 +230,11 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             }
         }))
     }
+}
+
+fn stalled() -> Status {
+    let secs = backup::IDLE_MAX.as_secs();
+    Status::deadline_exceeded(format!("tenure: nothing of this backup was taken for {secs} s"))
 }
 
 /// As etcd, which goes down by one minor version only, and then what is true of us.

@@ -1,7 +1,8 @@
 //! `etcd_server_*`: who leads, and how proposals fare.
 
-use prometheus::{IntCounter, IntGauge};
-use tenure_replica::{Role, Status};
+use prometheus::{IntCounter, IntCounterVec, IntGauge};
+use tenure_replica::Role;
+use tonic::Status;
 
 use super::make::{Maker, raise};
 use crate::{Config, grpc::ETCD_VERSION};
@@ -19,6 +20,8 @@ pub(crate) struct ServerMetrics {
     pub(crate) leader_changes: IntCounter,
     pub(crate) slow_applies: IntCounter,
     pub(crate) heartbeat_failures: IntCounter,
+    promotions: IntCounter,
+    promotions_failed: IntCounterVec,
 }
 
 impl ServerMetrics {
@@ -72,10 +75,27 @@ impl ServerMetrics {
                 "etcd_server_heartbeat_send_failures_total",
                 "How often the raft leader was too late to show itself: it did not run, or is overloaded.",
             ),
+            promotions: make.counter(
+                "etcd_server_learner_promote_successes",
+                "Learners that got a vote because this member was asked for it.",
+            ),
+            promotions_failed: make.counters(
+                "etcd_server_learner_promote_failures",
+                "Learners that did not though this member was asked for it, and why.",
+                &["Reason"],
+            ),
         }
     }
 
-    pub(super) fn read(&self, status: &Status) {
+    /// Somebody asked for a learner's vote, and this came of it. Why not is one of a few texts: those of our refusals.
+    pub(crate) fn promoted<T>(&self, outcome: &Result<T, Status>) {
+        match outcome {
+            Ok(_) => self.promotions.inc(),
+            Err(refused) => self.promotions_failed.with_label_values(&[refused.message()]).inc(),
+        }
+    }
+
+    pub(super) fn read(&self, status: &tenure_replica::Status) {
         self.has_leader.set(status.leader.is_some().into());
         self.is_leader.set((status.role == Role::Leader).into());
         self.is_learner.set(status.is_learner.into());

@@ -47,6 +47,8 @@ pub enum CoreEvent {
     Disowned(MemberId),
     /// The state's checksum at a place of the log.
     Audited(LogIndex, u64),
+    /// It could not be reckoned.
+    AuditFailed(std::io::Error),
 }
 
 /// Why the loop ended.
@@ -300,6 +302,10 @@ impl Core {
             }
             CoreEvent::Disowned(by) => return Err(Stopped::Disowned(by)),
             CoreEvent::Audited(index, digest) => Input::Audited(index, digest),
+            CoreEvent::AuditFailed(cause) => {
+                error!(%cause, "no thread to compare with other members: left out this time");
+                Input::AuditFailed
+            }
         });
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! Save what a cluster holds, look at such a file, make a new cluster of it.
 
-mod progress;
 mod restore;
 mod save;
 mod status;

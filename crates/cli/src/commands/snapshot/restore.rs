@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use tenure_server::Config;
 use tenure_server::backup::{BackupError, Plan, restore};
 
-use super::progress::Progress;
 use super::status::open;
 use crate::args::Settings;
+use crate::commands::progress::Progress;
 use crate::exit::{Exit, usage};
 use crate::output::Output;
 

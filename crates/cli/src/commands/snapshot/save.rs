@@ -1,19 +1,19 @@
 //! Save what a member holds to a file.
 //!
 //! The file gets its name when everything is in it, flushed and checked; until then it is called
-//! FILE.part. Whatever goes wrong, a file that was there before stays.
+//! FILE.part, which is locked. Whatever goes wrong, a file that was there before stays.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tenure_server::backup::{Backup, BackupError, HashCheck};
 use tokio::signal::ctrl_c;
 
-use super::progress::Progress;
 use crate::args::Settings;
+use crate::commands::progress::Progress;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -90,11 +90,12 @@ async fn receive(part: &Part, settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file that is not finished. Dropping it removes it.
+/// A file that is not finished, and that nobody else writes to. Dropping it removes it.
 struct Part {
     file: File,
     path: PathBuf,
     place: PathBuf,
+    finished: bool,
 }
 
 impl Part {
@@ -105,13 +106,28 @@ impl Part {
         let mut name = place.as_os_str().to_owned();
         name.push(".part");
         let path = PathBuf::from(name);
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        let file = file.with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Part { file, path, place: place.to_owned() })
+        let failed = || format!("cannot create {}", path.display());
+        loop {
+            // Not emptied before it is ours: two that write to one file make one that is worth nothing.
+            let mut options = OpenOptions::new();
+            let open = options.write(true).create(true).truncate(false).mode(0o600);
+            let file = open.open(&path).with_context(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    bail!("somebody else is saving to {}", place.display());
+                }
+                Err(TryLockError::Error(cause)) => return Err(cause).with_context(failed),
+            }
+            // Whoever had the lock may have finished since it was opened; then this is their good file.
+            if is_at(&file, &path).with_context(failed)? {
+                file.set_len(0).with_context(failed)?;
+                return Ok(Part { file, path, place: place.to_owned(), finished: false });
+            }
+        }
     }
 
-    fn finish(self) -> anyhow::Result<()> {
+    fn finish(mut self) -> anyhow::Result<()> {
         let failed = || format!("cannot finish {}", self.place.display());
         self.file.sync_all().with_context(failed)?;
         fs::rename(&self.path, &self.place).with_context(failed)?;
@@ -119,13 +135,81 @@ impl Part {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        File::open(folder).and_then(|folder| folder.sync_all()).with_context(failed)
+        File::open(folder).and_then(|folder| folder.sync_all()).with_context(failed)?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+/// Whether this open file is the one that has this name now.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let here = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(there) => Ok((here.dev(), here.ino()) == (there.dev(), there.ino())),
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(cause) => Err(cause),
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // After `finish` there is none.
-        let _ = fs::remove_file(&self.path);
+        if !self.finished {
+            // Under the lock: nobody else's can be meant.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(path: &Path) -> String {
+        fs::read_to_string(path).unwrap_or_else(|cause| cause.kind().to_string())
+    }
+
+    #[test]
+    fn two_do_not_write_to_one_file() {
+        let home = tempfile::TempDir::new().unwrap();
+        let place = home.path().join("backup.db");
+        let first = Part::create(&place).unwrap();
+        (&first.file).write_all(b"first").unwrap();
+        let refused = Part::create(&place).err().expect("it is taken").to_string();
+        assert!(refused.contains("somebody else is saving to"), "{refused}");
+        assert_eq!(content(&first.path), "first", "the second has not touched it");
+        first.finish().unwrap();
+        assert_eq!(content(&place), "first");
+    }
+
+    #[test]
+    fn a_file_that_was_finished_is_not_the_next_ones() {
+        let home = tempfile::TempDir::new().unwrap();
+        let place = home.path().join("backup.db");
+        let part = Part::create(&place).unwrap();
+        (&part.file).write_all(b"first").unwrap();
+        let (path, first) = (part.path.clone(), part.file.try_clone().unwrap());
+        assert!(is_at(&first, &path).unwrap());
+        part.finish().unwrap();
+        assert!(!is_at(&first, &path).unwrap(), "it has another name");
+        // One that comes later is not removed by the end of one that came before, and leaves the good one.
+        drop(first);
+        let second = Part::create(&place).unwrap();
+        (&second.file).write_all(b"half").unwrap();
+        assert_eq!(content(&place), "first");
+        drop(second);
+        assert!(!path.exists());
+        assert_eq!(content(&place), "first");
+    }
+
+    /// As one that was killed leaves it.
+    #[test]
+    fn what_was_left_behind_is_overwritten() {
+        let home = tempfile::TempDir::new().unwrap();
+        let place = home.path().join("backup.db");
+        fs::write(home.path().join("backup.db.part"), "long and of no use").unwrap();
+        let part = Part::create(&place).unwrap();
+        (&part.file).write_all(b"new").unwrap();
+        part.finish().unwrap();
+        assert_eq!(content(&place), "new");
     }
 }

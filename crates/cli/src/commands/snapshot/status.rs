@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tenure_server::backup::{Backup, HashCheck};
 
-use super::progress::Progress;
 use crate::args::Settings;
+use crate::commands::progress::Progress;
 use crate::exit::Exit;
 use crate::output::Output;
 

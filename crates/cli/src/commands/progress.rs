@@ -13,7 +13,7 @@ const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A line that is drawn again and again.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     what: &'static str,
     is_watched: bool,
     started: Instant,
@@ -22,14 +22,14 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Nothing is drawn unless stderr is a terminal that can clear a line.
-    pub(super) fn new(what: &'static str) -> Progress {
+    pub(crate) fn new(what: &'static str) -> Progress {
         let is_dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_watched = stderr().is_terminal() && !is_dumb;
         Progress { what, is_watched, started: Instant::now(), drawn: None }
     }
 
     /// So many bytes are done, of so many if that is known.
-    pub(super) fn at(&mut self, done: u64, total: Option<u64>) {
+    pub(crate) fn at(&mut self, done: u64, total: Option<u64>) {
         let now = Instant::now();
         let is_due = self.drawn.is_none_or(|drawn| now - drawn >= DRAW_INTERVAL);
         if self.is_watched && is_due {

@@ -4,6 +4,9 @@
 //! one *roll* chunk (members, versions, origins), any number of *lease* chunks, any number of *queue*
 //! chunks, the store's chunks.
 
+#[cfg(test)]
+mod golden;
+
 use bytes::Bytes;
 use tenure_api::{Alarm, Member, MemberId};
 

@@ -1,6 +1,9 @@
 //! Lines and sessions as bytes, for snapshots. Members compare checksums of these bytes, so equal
 //! states give equal ones.
 
+#[cfg(test)]
+mod golden;
+
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -290,6 +290,7 @@ impl Replica {
     }
 
     fn answer(&mut self, to: RequestId, result: Result<crate::Reply, tenure_api::Failure>) {
+        self.space.answered(to);
         self.effects.answers.push(Answer {
             to,
             result,

@@ -10,13 +10,17 @@
 //! [`hold`] runs the cases, [`frugally`] watches the memory. Linking this crate replaces the allocator
 //! of a test binary by one that counts.
 //!
+//! [`Golden`] is the other side of it: sound bytes that must mean the same for ever.
+//!
 //! It is a crate of its own because every crate's tests use it and none of them shall carry it, nor the
 //! one piece of unsafe code in it, into what is shipped. It knows no format.
 
 mod allocation;
 mod effort;
+mod golden;
 mod wounds;
 
 pub use allocation::{bytes_max, frugally};
 pub use effort::hold;
+pub use golden::Golden;
 pub use wounds::{Damaged, Wounds, damaged, damaged_text, spoilt};

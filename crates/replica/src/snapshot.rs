@@ -4,12 +4,15 @@
 //! one *roll* chunk (members, versions, origins), any number of *lease* chunks, any number of *queue*
 //! chunks, the store's chunks.
 
+#[cfg(test)]
+mod golden;
+
+use bytes::Bytes;
 use tenure_api::{Alarm, Member, MemberId};
 
 use crate::{
     codec::{Codec, DecodeError, Reader, put_option, put_u64},
-    command::MemberChange,
-    lease::Leases,
+    command::{LINES_SINCE, MemberChange},
     log::SnapshotMark,
     mvcc,
     queue::Queues,
@@ -36,13 +39,15 @@ const ROLL_FORMAT_1: u64 = 1;
 /// From cluster version 2 on: what follows tells of changes of the members, and the alarms.
 const ROLL_FORMAT_2: u64 = 2;
 const CHUNK_BYTES: usize = 256 << 10;
+/// The longest list of a lease's keys that is written at all.
+const LISTED_BYTES_MAX: usize = 16 << 20;
 
 impl Frozen {
     /// Everything that [`Thaw`] needs. Takes time in proportion to the state: not for the core loop.
     pub fn chunks(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let store = self.state.store.chunks_after(&[STORE]);
         std::iter::once(roll(&self.state))
-            .chain(lease_chunks(&self.state.leases))
+            .chain(lease_chunks(&self.state))
             .chain(queue_chunks(&self.state.queues))
             .chain(store)
     }
@@ -86,6 +91,7 @@ impl Thaw {
     pub fn finish(self) -> Result<State, DecodeError> {
         let mut state = self.state.ok_or(DecodeError::Truncated)?;
         state.store = self.store.finish()?;
+        state.keys_onto_leases();
         Ok(state)
     }
 }
@@ -181,14 +187,20 @@ fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
     Ok(state)
 }
 
-pub(crate) fn lease_chunks(leases: &Leases) -> impl Iterator<Item = Vec<u8>> + '_ {
-    let mut left = leases.iter().peekable();
+/// The leases. The keys on them are in the store, each with its lease, and are written here only
+/// while a release may read it that looks for them nowhere else: a list has no bound, and a chunk has.
+fn lease_chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let lists_keys = state.cluster_version < LINES_SINCE;
+    let mut left = state.leases.iter().peekable();
     std::iter::from_fn(move || {
         left.peek()?;
         let mut out = vec![LEASES];
         while out.len() < CHUNK_BYTES {
             let Some((id, lease)) = left.next() else { break };
-            Leases::encode_one(id, lease, &mut out);
+            // An import from etcd begins with the first version, and may bring any number.
+            let fits =
+                lists_keys && lease.keys.iter().map(Bytes::len).sum::<usize>() <= LISTED_BYTES_MAX;
+            lease.encode(id, fits, &mut out);
         }
         Some(out)
     })

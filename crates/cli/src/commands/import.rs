@@ -6,7 +6,7 @@ use tenure_server::Config;
 use tenure_server::import::{Source, Summary, import};
 
 use crate::commands::progress::Progress;
-use crate::exit::Exit;
+use crate::exit::{Exit, usage};
 
 /// What to take over, and for whom.
 #[derive(Debug, clap::Args)]
@@ -35,12 +35,18 @@ pub(crate) struct Args {
     /// Take the keys although users and roles are left behind: anybody will be able to use them
     #[arg(long)]
     without_auth: bool,
+    /// How far revisions jump: at least as often as etcd may have written after the file was saved
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    bump_revision: u64,
 }
 
 /// Imports, then says what there is and how to go on.
 pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
+    let bump_revision = i64::try_from(args.bump_revision)
+        .map_err(|_| usage("--bump-revision: it must be below 2^53"))?;
     let source = Source {
         file: args.from.clone(),
+        bump_revision,
         skip_hash_check: args.skip_hash_check,
         without_auth: args.without_auth,
     };
@@ -50,7 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
     drop(progress);
     let summary = summary?;
     println!("{}", told(&summary));
-    println!("member {} of cluster {} is ready to start:", config.member_id(), config.cluster_id());
+    println!("member {} of cluster {} is ready to start:", config.member_id(), summary.cluster_id);
     println!("  {}", start_command(&config));
     if config.members().len() > 1 {
         eprintln!("import the same file for every member before you start the first");

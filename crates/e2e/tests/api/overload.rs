@@ -1,43 +1,99 @@
-//! More work than the cluster can do: what is refused, and what is not.
+//! More work than a member takes: what is refused, and what is not.
+//!
+//! A member lets 20,000 ordinary writes wait and 30,000 requests be open. Whoever wants to see what happens then has
+//! to ask for more at once, so the flood is many streams on few connections, each with one put under way.
 
 use std::{
-    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use tenure::grpc::Client;
-use tenure_e2e::{Cluster, Member, eventually, pb, tools};
+use tenure::{
+    api::wire::{v3electionpb, v3lockpb},
+    grpc::{
+        Client, Code,
+        stubs::{ElectionClient, KvClient, LeaseClient, LockClient},
+    },
+};
+use tenure_e2e::{Address, Cluster, eventually, pb, session::connect};
 use tokio::task::JoinSet;
 
-const TTL: Duration = Duration::from_secs(4);
+const TTL: Duration = Duration::from_secs(9);
 const SESSIONS: usize = 60;
-/// Many times what keeps the members busy.
-const CLIENTS_PER_MEMBER: &str = "2000";
+/// Above what may wait, with what is under way, and below what may be open: puts are refused for waiting.
+const PUTS_AT_ONCE: usize = 27_000;
+const CONNECTIONS: usize = 9;
+/// Whoever was refused asks again after this long.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Two thirds of the TTL: a client that misses its second renewal steps down.
+const WAIT_MAX: Duration = Duration::from_secs(6);
 
-/// Load that goes on until it is dropped.
-struct Flood(Vec<Child>);
+/// What became of the puts.
+#[derive(Debug, Default)]
+struct Tally {
+    done: AtomicUsize,
+    refused: AtomicUsize,
+    otherwise: AtomicUsize,
+    stop: AtomicBool,
+}
+
+/// Load on one member that goes on until it is dropped, on a thread of its own so that those who measure do not wait
+/// behind it.
+struct Flood {
+    tally: Arc<Tally>,
+    thread: Option<JoinHandle<()>>,
+}
 
 impl Flood {
-    fn start(cluster: &Cluster) -> Flood {
-        let bench = |member: &Member| {
-            Command::new(tools::tenure())
-                .args(["--endpoints", &member.client.to_string(), "bench", "put"])
-                .args(["--clients", CLIENTS_PER_MEMBER, "--total", "100000000"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap()
+    fn start(to: Address) -> Flood {
+        let tally = Arc::new(Tally::default());
+        let shared = Arc::clone(&tally);
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async move {
+                let mut streams = JoinSet::new();
+                for connection in 0..CONNECTIONS {
+                    let kv = KvClient::new(connect(to).await);
+                    for stream in 0..PUTS_AT_ONCE / CONNECTIONS {
+                        let key = format!("flood/{connection}/{stream}");
+                        streams.spawn(put_on(kv.clone(), key, Arc::clone(&shared)));
+                    }
+                }
+                streams.join_all().await;
+            });
         };
-        Flood(cluster.members.iter().map(bench).collect())
+        Flood { tally, thread: Some(std::thread::spawn(run)) }
     }
 }
 
 impl Drop for Flood {
     fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.tally.stop.store(true, Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+async fn put_on(mut kv: KvClient<tonic::transport::Channel>, key: String, tally: Arc<Tally>) {
+    while !tally.stop.load(Relaxed) {
+        let put = pb::PutRequest { key: key.clone().into(), ..Default::default() };
+        match kv.put(put).await {
+            Ok(_) => tally.done.fetch_add(1, Relaxed),
+            Err(status)
+                if status.code() == Code::ResourceExhausted
+                    && status.message() == "etcdserver: too many requests" =>
+            {
+                tokio::time::sleep(PAUSE).await;
+                tally.refused.fetch_add(1, Relaxed)
+            }
+            Err(_) => {
+                tokio::time::sleep(PAUSE).await;
+                tally.otherwise.fetch_add(1, Relaxed)
+            }
+        };
     }
 }
 
@@ -56,27 +112,76 @@ async fn hold(client: Client, lease: i64, until: Instant) -> Duration {
     worst
 }
 
+async fn grant(client: &Client, ttl: Duration) -> i64 {
+    let grant = pb::LeaseGrantRequest { ttl: ttl.as_secs() as i64, id: 0 };
+    client.lease().grant(grant).await.unwrap().id
+}
+
+/// Is elected and resigns, locks and unlocks, and ends a session, again and again; answers the longest wait of each.
+async fn lead(at: Address, leases: Vec<i64>) -> [Duration; 5] {
+    let channel = connect(at).await;
+    let (mut elections, mut locks) =
+        (ElectionClient::new(channel.clone()), LockClient::new(channel.clone()));
+    let mut leasing = LeaseClient::new(channel);
+    let mut worst = [Duration::ZERO; 5];
+    let mut took = |step: usize, since: Instant| worst[step] = worst[step].max(since.elapsed());
+    for lease in leases {
+        let sent = Instant::now();
+        let name = format!("office of {lease}").into();
+        let campaign = v3electionpb::CampaignRequest { name, lease, value: "me".into() };
+        let leader = elections.campaign(campaign).await.unwrap().into_inner().leader;
+        took(0, sent);
+        let sent = Instant::now();
+        elections.resign(v3electionpb::ResignRequest { leader }).await.unwrap();
+        took(1, sent);
+        let sent = Instant::now();
+        let lock = v3lockpb::LockRequest { name: format!("lock of {lease}").into(), lease };
+        let key = locks.lock(lock).await.unwrap().into_inner().key;
+        took(2, sent);
+        let sent = Instant::now();
+        locks.unlock(v3lockpb::UnlockRequest { key, fencing_token: 0 }).await.unwrap();
+        took(3, sent);
+        let sent = Instant::now();
+        leasing.lease_revoke(pb::LeaseRevokeRequest { id: lease }).await.unwrap();
+        took(4, sent);
+    }
+    worst
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn no_session_is_lost_under_many_times_the_load() {
+async fn puts_are_refused_and_sessions_are_not_when_more_is_asked_than_a_member_takes() {
     let cluster = Cluster::start(3).await;
+    let flooded = cluster.leader().await;
     let mut leases = Vec::new();
     for member in (0..SESSIONS).map(|n| n % 3) {
         let client = cluster.members[member].client();
-        let grant = pb::LeaseGrantRequest { ttl: TTL.as_secs() as i64, id: 0 };
-        leases.push((client.lease().grant(grant).await.unwrap().id, client));
+        leases.push((grant(&client, TTL).await, client));
     }
-    let before = cluster.status(0).await.unwrap().raft_applied_index;
-    let flood = Flood::start(&cluster);
+    // A lease is granted before: who has a session goes before whoever wants one.
+    let mut to_lead = Vec::new();
+    for _ in 0..8 {
+        to_lead.push(grant(&cluster.client(), Duration::from_secs(600)).await);
+    }
+    let before = cluster.status(0).await.unwrap().header.unwrap().revision;
+    let until = Instant::now() + 3 * TTL;
     let mut sessions = JoinSet::new();
-    let until = Instant::now() + 4 * TTL;
     for (lease, client) in &leases {
         sessions.spawn(hold(client.clone(), *lease, until));
     }
-    let worst = sessions.join_all().await.into_iter().max().unwrap();
-    println!("longest wait of {SESSIONS} sessions for a renewal: {worst:?}");
-    assert!(worst < TTL * 2 / 3, "a client that misses its second renewal steps down: {worst:?}");
-    let after = cluster.status(0).await.unwrap().raft_applied_index;
-    assert!(after > before + 100, "there was no load");
+    let flood = Flood::start(cluster.members[flooded].client);
+    eventually("puts are refused", async || {
+        let refused = flood.tally.refused.load(Relaxed);
+        if refused > 1000 { Ok(()) } else { Err(format!("{:?}", flood.tally)) }
+    })
+    .await;
+    let led = lead(cluster.members[flooded].client, to_lead).await;
+    let renewed = sessions.join_all().await.into_iter().max().unwrap();
+    println!("{:?}", flood.tally);
+    println!("longest waits: renewal {renewed:?}; campaign, resign, lock, unlock, revoke {led:?}");
+    assert!(renewed < WAIT_MAX, "a renewal took {renewed:?}");
+    assert!(led.iter().all(|wait| *wait < WAIT_MAX), "{led:?}");
+    let after = cluster.status(0).await.unwrap().header.unwrap().revision;
+    assert!(after > before + 1000, "puts were done meanwhile: {before} to {after}");
     drop(flood);
     eventually("ordinary writes are served again", async || {
         let put = pb::PutRequest { key: "after".into(), ..Default::default() };

@@ -8,6 +8,7 @@ mod config;
 mod crash;
 mod disk;
 mod embedded;
+mod formats;
 mod import;
 mod membership;
 mod partition;

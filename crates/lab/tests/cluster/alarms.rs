@@ -8,7 +8,7 @@ use crate::seeds;
 use tenure_lab::{
     cluster::{
         World,
-        clients::Registers,
+        clients::{Probe, Registers},
         member::{Number, id},
         scenario::Replay,
     },
@@ -201,6 +201,58 @@ fn a_full_store_takes_what_sessions_need_and_recovers_by_itself() {
         world.run(ms(100));
         write(&mut world, other, 0, None).expect("there is room again");
     }
+}
+
+/// All of them see the room that none of them has taken yet.
+#[test]
+fn many_writers_at_once_leave_sessions_their_reserve() {
+    const QUOTA_BYTES: u64 = 400_000;
+    for seed in seeds(5) {
+        let (mut world, _, _replay) = serving(seed, 3, QUOTA_BYTES);
+        let numbers = world.numbers();
+        let lease = LeaseId(7);
+        let grant = Command::LeaseGrant { id: lease, ttl_secs: 600 };
+        world.probe(numbers[0], Request::Write(grant)).expect("a session begins");
+        let verdicts: Vec<_> = (0..1500)
+            .map(|key| {
+                let request = put(&mut world, key, None);
+                let (probe, verdict) = Probe::new(numbers[key % numbers.len()], request);
+                world.add_client_after(std::time::Duration::ZERO, probe);
+                verdict
+            })
+            .collect();
+        let answered = verdicts.clone();
+        let all = move |_: &mut World| answered.iter().all(|verdict| verdict.borrow().is_some());
+        world.run_until(ms(20_000), all).expect("all are answered");
+        for verdict in &verdicts {
+            let refusal = verdict.borrow_mut().take().and_then(|(_, result)| result.err());
+            let expected = [None, Some(Failure::NoSpace), Some(Failure::TooManyRequests)];
+            assert!(expected.contains(&refusal), "{refusal:?}");
+        }
+        let used = world.truth.state().store.size_bytes();
+        assert!(used > QUOTA_BYTES / 2, "there was room for many: {used}");
+        assert!(used <= QUOTA_BYTES + QUOTA_BYTES / 50, "the reserve is left alone: {used}");
+        for number in numbers {
+            write(&mut world, number, 10_000 + number as usize, Some(lease))
+                .expect("a candidate stands in line");
+        }
+    }
+}
+
+/// The quota is a member's own. One that was let in elsewhere shows when it is there.
+#[test]
+fn a_store_beyond_its_quota_is_told_to_everybody_though_nobody_asks() {
+    let (mut world, leader, _replay) = serving(1, 3, 100_000);
+    let lease = LeaseId(7);
+    let grant = Command::LeaseGrant { id: lease, ttl_secs: 600 };
+    world.probe(leader, Request::Write(grant)).expect("a session begins");
+    let mut key = 0;
+    while world.truth.state().store.size_bytes() <= 100_000 {
+        write(&mut world, leader, key, Some(lease)).expect("the reserve takes it");
+        key += 1;
+    }
+    let raised = |world: &mut World| world.truth.state().is_full();
+    world.run_until(ms(1000), raised).expect("everybody is told");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use tenure_api::{LeaseId, Revision, Term};
 
 use crate::{
     codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_i64, put_option, put_u64},
+    mvcc::VERSION_OVERHEAD,
     queue::Mode,
 };
 
@@ -185,12 +186,12 @@ impl LineCommand {
     pub(super) fn room_wanted(&self) -> usize {
         match self {
             LineCommand::Ask { ask: Ask::Join(join), .. } => {
-                let names: usize =
-                    join.names.iter().map(|name| name.len() + join.value.len()).sum();
+                let each = join.value.len() + VERSION_OVERHEAD;
+                let names: usize = join.names.iter().map(|name| name.len() + each).sum();
                 names + join.metadata.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>()
             }
             LineCommand::Ask { ask: Ask::Proclaim { name, value, .. }, .. } => {
-                name.len() + value.len()
+                name.len() + value.len() + VERSION_OVERHEAD
             }
             _ => 0,
         }

@@ -7,6 +7,8 @@
 
 mod batch;
 mod bytes;
+#[cfg(test)]
+mod golden;
 mod lines;
 mod members;
 mod ops;

@@ -8,6 +8,7 @@
 use tenure_api::{Op, Put, Txn, op::PutLease};
 
 use super::Command;
+use crate::mvcc::VERSION_OVERHEAD;
 
 /// A key bound to a lease, with its value, is small up to this size.
 const SMALL_PUT_BYTES: usize = 4 << 10;
@@ -53,10 +54,10 @@ impl Command {
     pub fn room_wanted(&self) -> u64 {
         let mut bytes = 0;
         match self {
-            Command::Put(put) => bytes = put_bytes(put),
+            Command::Put(put) => bytes = put_bytes(put) + VERSION_OVERHEAD,
             Command::Txn(txn) => {
                 any_put(txn, &mut |put| {
-                    bytes += put_bytes(put);
+                    bytes += put_bytes(put) + VERSION_OVERHEAD;
                     false
                 });
             }

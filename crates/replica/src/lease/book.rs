@@ -101,25 +101,33 @@ impl Leases {
         self.book.is_empty()
     }
 
-    /// Appends one lease of the book, for a snapshot.
-    pub(crate) fn encode_one(id: LeaseId, lease: &Lease, out: &mut Vec<u8>) {
-        put_i64(out, id.0);
-        put_i64(out, lease.ttl_secs);
-        put_u64(out, lease.renewed_at);
-        put_u64(out, lease.keys.len() as u64);
-        for key in &lease.keys {
-            put_bytes(out, key);
-        }
-    }
-
-    /// Reads one lease of a snapshot into the book.
+    /// Reads one lease of a snapshot into the book. A list of its keys, if there is one, is passed
+    /// over: the keys say themselves which lease they are on.
     pub(crate) fn decode_one(&mut self, input: &mut Reader<'_>) -> Result<(), DecodeError> {
         let id = LeaseId(input.i64()?);
         let ttl_secs = input.i64()?;
         let renewed_at = input.u64()?;
-        let keys = (0..input.count()?).map(|_| input.bytes()).collect::<Result<_, _>>()?;
-        self.book.insert(id, Lease { ttl_secs, renewed_at, keys });
+        for _ in 0..input.count()? {
+            input.slice()?;
+        }
+        self.book.insert(id, Lease { ttl_secs, renewed_at, keys: OrdSet::new() });
         Ok(())
+    }
+}
+
+impl Lease {
+    /// Appends it, for a snapshot.
+    pub(crate) fn encode(&self, id: LeaseId, with_keys: bool, out: &mut Vec<u8>) {
+        put_i64(out, id.0);
+        put_i64(out, self.ttl_secs);
+        put_u64(out, self.renewed_at);
+        if !with_keys {
+            return put_u64(out, 0);
+        }
+        put_u64(out, self.keys.len() as u64);
+        for key in &self.keys {
+            put_bytes(out, key);
+        }
     }
 }
 

@@ -38,4 +38,5 @@ pub use hash::KvHash;
 pub use restore::Restore;
 pub use retell::{OutOfOrder, Retelling};
 pub use rules::check_txn;
+pub(crate) use store::VERSION_OVERHEAD;
 pub use store::{Change, Store};

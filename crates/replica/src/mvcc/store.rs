@@ -14,7 +14,7 @@ use crate::canary::Canary;
 
 /// What a kept version costs beside its key and value: its numbers, its place in the map, in its
 /// history and in the list of changes. Measured by `examples/mvcc_cost.rs`, rounded up.
-const VERSION_OVERHEAD: u64 = 320;
+pub(crate) const VERSION_OVERHEAD: usize = 320;
 
 /// Everything that happened at one revision, in the order in which it was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,7 +244,7 @@ impl Store {
 
 /// What a version counts for in [`Store::size_bytes`].
 pub(super) fn cost(version: &KeyValue) -> u64 {
-    version.key.len() as u64 + version.value.len() as u64 + VERSION_OVERHEAD
+    (version.key.len() + version.value.len() + VERSION_OVERHEAD) as u64
 }
 
 /// A put that keeps something was checked at the start of its transaction. Should an earlier step of

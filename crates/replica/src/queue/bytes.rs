@@ -1,6 +1,9 @@
 //! Lines and sessions as bytes, for snapshots. Members compare checksums of these bytes, so equal
 //! states give equal ones.
 
+#[cfg(test)]
+mod golden;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,9 +22,16 @@ const SESSION: u8 = 1;
 const LINE: u8 = 2;
 const DELAY: u8 = 3;
 const FORGOTTEN: u8 = 4;
+/// More places of the line before it.
+const PLACES: u8 = 5;
+
+/// The bytes of places that one record takes. Any number may stand in a line, and a record must
+/// fit into a chunk.
+const PLACES_BYTES_MAX: usize = 128 << 10;
 
 impl Queues {
-    /// Each session, line and delay as one record, in order; and what was forgotten.
+    /// Each session, line and delay as one record, in order; and what was forgotten. A long line is
+    /// several.
     pub(crate) fn records(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let sessions = self.sessions.iter().map(|(id, session)| {
             let mut out = vec![SESSION];
@@ -29,12 +39,8 @@ impl Queues {
             session.encode(&mut out);
             out
         });
-        let lines = self.lines.iter().map(|(name, line)| {
-            let mut out = vec![LINE];
-            put_bytes(&mut out, name);
-            line.encode(&mut out);
-            out
-        });
+        let lines =
+            self.lines.iter().flat_map(|(name, line)| line_records(name, line, PLACES_BYTES_MAX));
         let delays = self.delays.iter().map(|(session, delay)| {
             let mut out = vec![DELAY];
             put_i64(&mut out, session.0);
@@ -80,6 +86,11 @@ impl Queues {
                         .collect::<Result<_, DecodeError>>()?,
                 };
                 self.delays.insert(session, delay);
+            }
+            PLACES => {
+                let name = input.bytes()?;
+                let line = self.lines.get_mut(&name).ok_or(DecodeError::Truncated)?;
+                Arc::make_mut(line).places.append(&mut places(input)?);
             }
             FORGOTTEN => self.forgotten = Revision(input.i64()?),
             tag => return Err(DecodeError::UnknownTag { what: "queue record", tag }),
@@ -132,12 +143,43 @@ impl Codec for Session {
     }
 }
 
-impl Codec for Line {
-    fn encode(&self, out: &mut Vec<u8>) {
-        put_u64(out, self.places.len() as u64);
-        for place in &self.places {
-            place.encode(out);
+/// A line, with as many of its places as a record takes; then the others.
+fn line_records<'a>(
+    name: &'a Bytes,
+    line: &'a Line,
+    places_bytes_max: usize,
+) -> impl Iterator<Item = Vec<u8>> + 'a {
+    let mut left = &line.places[..];
+    let mut tag = Some(LINE);
+    std::iter::from_fn(move || {
+        let mut out = vec![tag.take().or_else(|| (!left.is_empty()).then_some(PLACES))?];
+        let is_first = out[0] == LINE;
+        put_bytes(&mut out, name);
+        let mut bytes = Vec::new();
+        let mut count = 0;
+        while bytes.len() < places_bytes_max
+            && let Some((place, rest)) = left.split_first()
+        {
+            place.encode(&mut bytes);
+            count += 1;
+            left = rest;
         }
+        put_u64(&mut out, count);
+        out.append(&mut bytes);
+        if is_first {
+            line.encode_rest(&mut out);
+        }
+        Some(out)
+    })
+}
+
+fn places(input: &mut Reader<'_>) -> Result<Vec<Arc<Place>>, DecodeError> {
+    (0..input.count()?).map(|_| Place::decode(input).map(Arc::new)).collect()
+}
+
+impl Line {
+    /// What stands behind the first places.
+    fn encode_rest(&self, out: &mut Vec<u8>) {
         put_option(out, self.transfer.as_ref(), |out, transfer| {
             put_i64(out, transfer.to.0);
             put_i64(out, transfer.from.0);
@@ -159,9 +201,7 @@ impl Codec for Line {
 
     fn decode(input: &mut Reader<'_>) -> Result<Line, DecodeError> {
         Ok(Line {
-            places: (0..input.count()?)
-                .map(|_| Place::decode(input).map(Arc::new))
-                .collect::<Result<_, _>>()?,
+            places: places(input)?,
             transfer: input.option(|input| {
                 Ok(Transfer {
                     to: LeaseId(input.i64()?),

@@ -38,6 +38,7 @@ impl Replica {
         self.raft.applied(last.0);
         self.proposals.applied(now, last.0);
         self.follow(now, traces);
+        self.raise_if_full(now);
         commands
     }
 

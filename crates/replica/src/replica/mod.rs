@@ -300,6 +300,7 @@ impl Replica {
         to: RequestId,
         result: Result<crate::Reply, tenure_api::Failure>,
     ) {
+        self.space.answered(to);
         let term = self.raft.term();
         self.effects.answers.push(Answer { to, result, revision, term });
     }

@@ -52,8 +52,8 @@ impl Replica {
             Err(Failure::NoLeader)
         } else if command.since_version() > self.state.cluster_version {
             Err(Failure::NotCapable)
-        } else if !self.has_room_for(now, &command) {
-            Err(Failure::NoSpace)
+        } else if let Err(failure) = self.check_room(now, &command) {
+            Err(failure)
         } else if self.is_leader() && command.concerns_raft() && self.state.change.is_some() {
             // Known without asking anybody, which matters if nobody can be asked: the change under way
             // may be the one that waits for a second voter to start.
@@ -61,10 +61,13 @@ impl Replica {
         } else {
             self.writes.push(now, Some(id), &command)
         };
-        if let Err(failure) = accepted {
-            self.counts.writes_failed += 1;
-            self.upkeep.forget_sweep_waiter(id);
-            self.answer(id, Err(failure));
+        match accepted {
+            Ok(()) => self.take_room(id, &command),
+            Err(failure) => {
+                self.counts.writes_failed += 1;
+                self.upkeep.forget_sweep_waiter(id);
+                self.answer(id, Err(failure));
+            }
         }
     }
 

@@ -3,13 +3,25 @@
 //! The quota is a member's own setting, so whether a write fits is decided at the door and not when
 //! it is applied; a write that does not fit raises the alarm, and the alarm, which is replicated,
 //! stops them everywhere. What keeps sessions and elections going has a reserve beyond the quota.
+//!
+//! Many come to the door at once, and each sees the room that those before it have not taken yet. So
+//! what is under way counts as taken, and no member lets in more at once than its share of the room
+//! that is left: the others' doors know nothing of it. Whoever sees the store beyond its quota all the
+//! same raises the alarm, asked or not.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use tenure_api::{Alarm, AlarmKind};
+use tenure_api::{Alarm, AlarmKind, Failure};
 
 use super::Replica;
-use crate::{command::Command, input::Notice, moment::Moment};
+use crate::{
+    command::Command,
+    input::{Notice, RequestId},
+    moment::Moment,
+};
 
 /// The reserve for leased keys is this part of the quota.
 const RESERVE_PART: u64 = 20;
@@ -19,6 +31,8 @@ const ROOM_PERCENT: u64 = 90;
 const LOW_PERCENT: u64 = 80;
 /// How often an alarm that has not changed is asked to change again.
 const ALARM_INTERVAL: Duration = Duration::from_secs(1);
+/// With more room than this nobody counts what is under way: so much cannot be, at one member.
+const NEAR_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Space {
@@ -26,6 +40,9 @@ pub(super) struct Space {
     asked_at: Option<Moment>,
     /// The alarms as last told to the log.
     told: BTreeSet<Alarm>,
+    /// What was let in while there was little room and is not answered yet, with the room it wants.
+    under_way: BTreeMap<RequestId, u64>,
+    under_way_bytes: u64,
 }
 
 impl Space {
@@ -36,29 +53,68 @@ impl Space {
         }
         may
     }
+
+    /// Whatever became of it, a request needs no room any more.
+    pub(super) fn answered(&mut self, id: RequestId) {
+        if let Some(bytes) = self.under_way.remove(&id) {
+            self.under_way_bytes -= bytes;
+        }
+    }
 }
 
 impl Replica {
     /// Whether the store can take this. If not, everybody is told.
-    pub(super) fn has_room_for(&mut self, now: Moment, command: &Command) -> bool {
+    pub(super) fn check_room(&mut self, now: Moment, command: &Command) -> Result<(), Failure> {
         let wanted = command.room_wanted();
         if wanted == 0 {
-            return true;
+            return Ok(());
+        }
+        let needs_room = command.needs_room();
+        if needs_room && self.state.is_full() {
+            return Err(Failure::NoSpace);
         }
         let quota = self.config.quota_bytes;
+        let room = if needs_room { quota } else { quota + quota / RESERVE_PART };
         let used = self.state.store.size_bytes();
-        if !command.needs_room() {
-            return used + wanted <= quota + quota / RESERVE_PART;
+        if used + wanted > room {
+            if needs_room {
+                self.raise_no_space(now);
+            }
+            return Err(Failure::NoSpace);
         }
-        if self.state.is_full() {
-            return false;
+        // The others let in as much, for all that is known here. It may turn out that there is room, if
+        // something that is under way comes to nothing.
+        let doors = self.state.members.len() as u64;
+        let taken = used + doors * self.space.under_way_bytes;
+        if taken + wanted > room { Err(Failure::TooManyRequests) } else { Ok(()) }
+    }
+
+    /// Counts the room of a request that was let in, until it is answered.
+    pub(super) fn take_room(&mut self, id: RequestId, command: &Command) {
+        if self.state.store.size_bytes() + NEAR_BYTES <= self.config.quota_bytes {
+            return;
         }
-        let fits = used + wanted <= quota;
-        if !fits && self.knows_alarms() && self.space.may_ask(now) {
+        let wanted = command.room_wanted();
+        if wanted > 0 {
+            self.space.under_way.insert(id, wanted);
+            self.space.under_way_bytes += wanted;
+        }
+    }
+
+    /// Tells everybody if the store has outgrown the quota. Not while this member still reads what was long
+    /// ago: there may be room by now.
+    pub(super) fn raise_if_full(&mut self, now: Moment) {
+        let is_full = self.state.store.size_bytes() > self.config.quota_bytes;
+        if is_full && !self.state.is_full() && self.applied.1 == self.raft.term() {
+            self.raise_no_space(now);
+        }
+    }
+
+    fn raise_no_space(&mut self, now: Moment) {
+        if self.knows_alarms() && self.space.may_ask(now) {
             let alarm = Alarm { member: self.config.me, kind: AlarmKind::NoSpace };
             let _ = self.writes.push(now, None, &Command::RaiseAlarm(alarm));
         }
-        fits
     }
 
     /// Warns in time; the raft leader lowers the alarm when there is room again.
@@ -71,6 +127,7 @@ impl Replica {
         }
         self.space.warned = low;
         self.tell_alarms();
+        self.raise_if_full(now);
         let room_again = used < quota / 100 * ROOM_PERCENT;
         if !(room_again && self.state.is_full() && self.is_leader() && self.space.may_ask(now)) {
             return;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use imbl::{OrdMap, OrdSet};
 use tenure_api::{
     Alarm, AlarmKind, DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId,
-    PutResult, Revision, Term, TxnResult,
+    PutResult, Revision, Span, Term, TxnResult,
 };
 
 use self::lines::Cause;
@@ -369,6 +369,15 @@ impl State {
             self.follow_line(event, cause, traces);
         }
         traces.changes.push(change);
+    }
+
+    /// Ties the keys of a store that was just read to their leases.
+    pub(crate) fn keys_onto_leases(&mut self) {
+        for kv in self.store.live_in(&Span::From(Bytes::new())) {
+            if let Some(lease) = kv.lease {
+                self.leases.attach(lease, kv.key.clone());
+            }
+        }
     }
 
     fn follow_lease(&mut self, event: &Event) {

@@ -10,13 +10,14 @@ use std::{
 use tenure_replica::Frozen;
 
 use super::ImportError;
-use crate::disk::{DataDir, DiskError, Identity, SnapshotWriter, durable};
+use crate::disk::{DataDir, DiskError, Identity, Refounded, SnapshotWriter, durable};
 
 /// Makes `path` the data directory of a member that has come to `frozen`. It is built beside its place
 /// and renamed when everything in it is durable: it is there as a whole or not at all.
 pub(super) fn write_data_dir(
     path: &Path,
     identity: Identity,
+    refounded: Option<Refounded>,
     frozen: &Frozen,
 ) -> Result<(), ImportError> {
     refuse_occupied(path)?;
@@ -34,8 +35,8 @@ pub(super) fn write_data_dir(
         }
         Err(cause) => return Err(DiskError::io("create directory", &beside)(cause).into()),
     }
-    let written =
-        fill(&beside, identity, frozen).and_then(|()| durable::rename_durably(&beside, path));
+    let written = fill(&beside, identity, refounded, frozen)
+        .and_then(|()| durable::rename_durably(&beside, path));
     if written.is_err() {
         // It is ours, and the error that led here is what matters.
         let _ = fs::remove_dir_all(&beside);
@@ -55,13 +56,21 @@ pub(super) fn refuse_occupied(path: &Path) -> Result<(), ImportError> {
     }
 }
 
-fn fill(folder: &Path, identity: Identity, frozen: &Frozen) -> Result<(), DiskError> {
+fn fill(
+    folder: &Path,
+    identity: Identity,
+    refounded: Option<Refounded>,
+    frozen: &Frozen,
+) -> Result<(), DiskError> {
     let (mut dir, _) = DataDir::open(folder, None)?;
     let mut snapshot = SnapshotWriter::create(&dir.snapshots(), frozen.mark.clone())?;
     for chunk in frozen.chunks() {
         snapshot.chunk(&chunk)?;
     }
     snapshot.finish()?;
+    if let Some(refounded) = refounded {
+        dir.mark_refounded(refounded)?;
+    }
     dir.claim(identity)
 }
 

@@ -76,6 +76,17 @@ pub enum ImportError {
         /// Which file.
         file: PathBuf,
     },
+    /// Revisions would grow too large.
+    #[error(
+        "the snapshot's revision {last} and a jump of {jump} do not fit below 2^53: clients could not tell \
+         one revision from the next; choose a smaller --bump-revision"
+    )]
+    RevisionsEnd {
+        /// The snapshot's revision.
+        last: i64,
+        /// How far it was to jump.
+        jump: i64,
+    },
     /// Something is there already.
     #[error("{} is not empty: name a directory that does not exist yet", .0.display())]
     NotEmpty(PathBuf),

@@ -16,6 +16,7 @@ use tenure_api::{KeyValue, LeaseId, Revision, Span, wire::mvccpb};
 use tenure_replica::{
     lease::Leases,
     mvcc::{Retelling, Store},
+    refound,
 };
 
 use super::{
@@ -52,20 +53,34 @@ struct LeaseRecord {
     remaining_ttl: i64,
 }
 
-/// Reads everything. `progress` is told how many of the keys' bytes have been read, now and then.
+/// Reads everything. Revisions go on `jump` further than they had come. `progress` is told how many of
+/// the keys' bytes have been read, now and then.
 pub(super) fn read(
     file: &SnapshotFile,
+    jump: i64,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Content, ImportError> {
-    let compacted = compacted(file)?;
+    let mut compacted = compacted(file)?;
     let (story, newest, versions) = revisions(file, progress)?;
     // A compaction that swept the newest revisions leaves nothing that shows how far it had come.
-    let revision = newest.max(compacted).max(Revision::FIRST);
+    let mut revision = newest.max(compacted).max(Revision::FIRST);
+    if jump > 0 {
+        // What happened between here and there is not known. Who asks for it must be told so, and not
+        // that nothing happened.
+        revision = after(revision, jump)?;
+        compacted = revision;
+    }
     let store = story
         .finish(revision, compacted)
         .map_err(|cause| file.error(Damage { offset: 0, what: cause.to_string() }))?;
     let leases = leases(file, &store)?;
     Ok(Content { store, leases, versions, auth_enabled: auth_enabled(file)? })
+}
+
+fn after(last: Revision, jump: i64) -> Result<Revision, ImportError> {
+    let first =
+        last.0.checked_add(jump).map(Revision).filter(|first| *first <= refound::REVISION_MAX);
+    first.ok_or(ImportError::RevisionsEnd { last: last.0, jump })
 }
 
 /// A compaction that was begun is a promise already, even if it was not finished.

@@ -69,7 +69,7 @@ impl SnapshotFile {
         if is_sound(&whole, bytes).map_err(read)? {
             return Ok(opened);
         }
-        let place = match etcd::read(&opened, &mut |_| {}) {
+        let place = match etcd::read(&opened, 0, &mut |_| {}) {
             Err(ImportError::Damaged { offset, what, .. }) => Some(format!("at {offset}: {what}")),
             _ => None,
         };

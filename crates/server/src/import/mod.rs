@@ -20,12 +20,16 @@ mod tests;
 
 use std::path::PathBuf;
 
-use tenure_api::{LeaseId, Revision, Term};
+use tenure_api::{ClusterId, LeaseId, Revision, Term};
 use tenure_replica::{Frozen, LogIndex, SnapshotMark, State};
 
 pub use self::error::ImportError;
 use self::file::SnapshotFile;
-use crate::{Config, disk::Identity};
+use crate::{
+    Config,
+    config::hash,
+    disk::{Identity, Refounded},
+};
 
 /// The new log begins after a first entry that nobody wrote: the import.
 const MARK_INDEX: LogIndex = 1;
@@ -40,11 +44,16 @@ pub struct Source {
     pub skip_hash_check: bool,
     /// Take it although its keys were protected by passwords.
     pub without_auth: bool,
+    /// How far revisions jump, for a file after which etcd went on; 0 if it did not. What was before
+    /// counts as compacted then: nobody knows what happened between.
+    pub bump_revision: i64,
 }
 
 /// What was taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
+    /// The new cluster.
+    pub cluster_id: ClusterId,
     /// Keys that exist now.
     pub keys: usize,
     /// Versions of keys, deletions included, that were read.
@@ -80,7 +89,7 @@ pub fn import(
     data_dir::refuse_occupied(&config.data_dir)?;
     let file = SnapshotFile::open(&source.file, source.skip_hash_check)?;
     let bytes = file.bytes;
-    let content = etcd::read(&file, &mut |read| progress(read, bytes))?;
+    let content = etcd::read(&file, source.bump_revision, &mut |read| progress(read, bytes))?;
     if content.auth_enabled && !source.without_auth {
         return Err(ImportError::AuthEnabled { file: source.file.clone() });
     }
@@ -94,16 +103,33 @@ pub fn import(
         outgoing: vec![],
     };
     let state = State { store: content.store, leases: content.leases, ..State::new(members) };
-    let identity =
-        Identity { cluster_id: config.cluster_id(), member_id: config.member_id(), joined: false };
-    data_dir::write_data_dir(&config.data_dir, identity, &Frozen { mark, state })?;
-    Ok(summary)
+    let cluster_id = cluster_id(config, source.bump_revision, summary.revision);
+    let identity = Identity { cluster_id, member_id: config.member_id(), joined: false };
+    // A note that this id is meant, though the settings give another.
+    let refounded =
+        (cluster_id != config.cluster_id()).then_some(Refounded { before: None, cluster_id });
+    data_dir::write_data_dir(&config.data_dir, identity, refounded, &Frozen { mark, state })?;
+    Ok(Summary { cluster_id, ..summary })
+}
+
+/// Of members that were told different jumps none must find another: each would give out tokens that
+/// the other has given.
+fn cluster_id(config: &Config, jump: i64, first: Revision) -> ClusterId {
+    if jump == 0 {
+        return config.cluster_id();
+    }
+    let members = config.members();
+    let mut parts: Vec<String> = members.iter().map(|member| member.id.to_string()).collect();
+    parts.push(config.initial_cluster_token.clone());
+    parts.push(format!("imported {}", first.0));
+    ClusterId(hash(parts.iter().map(String::as_str)))
 }
 
 impl etcd::Content {
     fn summary(&self, file_bytes: u64) -> Summary {
         let leased = |(_, lease): (LeaseId, &tenure_replica::lease::Lease)| lease.keys.len();
         Summary {
+            cluster_id: ClusterId(0),
             keys: self.store.len(),
             versions: self.versions,
             revision: self.store.revision(),

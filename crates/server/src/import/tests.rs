@@ -23,7 +23,7 @@ fn import_bytes(bytes: &[u8], skip_hash_check: bool) -> Result<(Summary, TempDir
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     fs::write(&file, bytes).unwrap();
-    let source = Source { file, skip_hash_check, without_auth: false };
+    let source = Source { file, skip_hash_check, without_auth: false, bump_revision: 0 };
     let summary = import(&source, &config(home.path()), &mut |_, _| {});
     if summary.is_err() {
         let left: Vec<_> = fs::read_dir(home.path()).unwrap().flatten().collect();
@@ -42,7 +42,7 @@ pub(super) fn read(bytes: &[u8], skip_hash_check: bool) -> Result<Vec<Vec<u8>>, 
     let path = home.path().join("etcd.db");
     fs::write(&path, bytes).unwrap();
     let file = super::SnapshotFile::open(&path, skip_hash_check)?;
-    let content = super::etcd::read(&file, &mut |_| {})?;
+    let content = super::etcd::read(&file, 0, &mut |_| {})?;
     let state = tenure_replica::State {
         store: content.store,
         leases: content.leases,
@@ -78,11 +78,53 @@ fn a_snapshot_of_etcd_becomes_a_data_directory() {
     assert_eq!(keys, [&b"t/b"[..], b"t/a", b"key1"], "events of a transaction keep their order");
 }
 
+fn import_with_jump(bump_revision: i64) -> Result<(Summary, TempDir), ImportError> {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    fs::write(&file, SNAPSHOT).unwrap();
+    let source = Source { file, skip_hash_check: false, without_auth: false, bump_revision };
+    Ok((import(&source, &config(home.path()), &mut |_, _| {})?, home))
+}
+
+/// etcd may have gone on after an old file was saved: no token of that time may come again, and who watched
+/// must hear that there is a gap.
+#[test]
+fn revisions_jump_if_that_is_asked_for_and_what_was_before_counts_as_compacted() {
+    let (summary, home) = import_with_jump(1_000_000).unwrap();
+    let beyond = Revision(1_000_067);
+    assert_eq!((summary.revision, summary.compacted, summary.keys), (beyond, beyond, 54));
+    let config = config(home.path());
+    let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
+    let (_, state) = snapshot::load(&recovered.snapshot.unwrap().path).unwrap();
+    assert_eq!(state.store.revision(), beyond);
+    assert!(
+        state.store.get(b"large").unwrap().mod_revision < Revision(67),
+        "keys are as they were"
+    );
+    assert_eq!(state.leases.len(), 2);
+    let cluster_id = recovered.identity.unwrap().cluster_id;
+    assert_ne!(cluster_id, config.cluster_id(), "members of another jump are strangers");
+    assert_eq!(recovered.refounded.unwrap().cluster_id, cluster_id);
+    assert_ne!(import_with_jump(1_000_001).unwrap().0.cluster_id, cluster_id);
+}
+
+#[test]
+fn revisions_do_not_jump_to_where_they_cannot_be_told_apart() {
+    for jump in [1 << 53, i64::MAX] {
+        let refused = import_with_jump(jump).unwrap_err();
+        assert!(matches!(refused, ImportError::RevisionsEnd { last: 67, .. }), "{refused}");
+    }
+}
+
 #[test]
 fn what_is_there_already_is_left_alone() {
     let (_, home) = import_bytes(SNAPSHOT, false).unwrap();
-    let source =
-        Source { file: home.path().join("etcd.db"), skip_hash_check: false, without_auth: false };
+    let source = Source {
+        file: home.path().join("etcd.db"),
+        skip_hash_check: false,
+        without_auth: false,
+        bump_revision: 0,
+    };
     let again = import(&source, &config(home.path()), &mut |_, _| {});
     assert!(matches!(again, Err(ImportError::NotEmpty(_))), "{again:?}");
 }
@@ -170,7 +212,7 @@ fn what_an_interrupted_import_left_is_named() {
     let file = home.path().join("etcd.db");
     fs::write(&file, SNAPSHOT).unwrap();
     fs::create_dir_all(home.path().join("new/member.importing")).unwrap();
-    let source = Source { file, skip_hash_check: false, without_auth: false };
+    let source = Source { file, skip_hash_check: false, without_auth: false, bump_revision: 0 };
     let error = import(&source, &config(home.path()), &mut |_, _| {}).unwrap_err();
     assert!(matches!(&error, ImportError::LeftOver(_)), "{error}");
     assert!(!home.path().join("new/member").exists());

@@ -33,7 +33,10 @@ pub enum LoadError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The file is whole, but its content makes no sense to this version.
-    #[error("snapshot {} cannot be read: {cause}; was it written by a newer version?", path.display())]
+    #[error(
+        "snapshot {} is whole, but this release cannot read it: {cause}; nothing was changed. Start \
+         the release that wrote it, which may be older or newer (`tenure version`)", path.display()
+    )]
     Content {
         /// Which file.
         path: PathBuf,

@@ -5,6 +5,7 @@
 mod damage;
 mod directory;
 mod fuzz;
+mod golden;
 mod log;
 mod snapshots;
 mod writer;

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use tenure::grpc::{Client, Endpoint, Options, stubs};
 use tenure_e2e::{Cluster, Ctl, eventually, pb};
+use tokio_stream::StreamExt;
 use tonic::{Code, Request, Response, Status, transport::Channel};
 
 /// What a row of the table did not do.
@@ -13,6 +14,8 @@ struct Table {
     kv: stubs::KvClient<Channel>,
     lease: stubs::LeaseClient<Channel>,
     maintenance: stubs::MaintenanceClient<Channel>,
+    cluster: stubs::ClusterClient<Channel>,
+    watch: stubs::WatchClient<Channel>,
     wrong: Wrong,
 }
 
@@ -21,7 +24,10 @@ impl Table {
         let channel = client.channel();
         let kv = stubs::KvClient::new(channel.clone());
         let lease = stubs::LeaseClient::new(channel.clone());
-        Table { kv, lease, maintenance: stubs::MaintenanceClient::new(channel), wrong: vec![] }
+        let maintenance = stubs::MaintenanceClient::new(channel.clone());
+        let cluster = stubs::ClusterClient::new(channel.clone());
+        let watch = stubs::WatchClient::new(channel);
+        Table { kv, lease, maintenance, cluster, watch, wrong: vec![] }
     }
 
     fn expect<T: Debug>(
@@ -112,7 +118,7 @@ const FUTURE: &str = "etcdserver: mvcc: required revision is a future revision";
 const NO_LEASE: &str = "etcdserver: requested lease not found";
 
 async fn keys(table: &mut Table) {
-    use Code::{InvalidArgument, NotFound, OutOfRange};
+    use Code::{InvalidArgument, NotFound, OutOfRange, ResourceExhausted};
     table.range("range of no key", get(""), InvalidArgument, NO_KEY).await;
     let at = |revision| pb::RangeRequest { revision, ..get("a") };
     table.range("a future revision", at(99_999), OutOfRange, FUTURE).await;
@@ -129,6 +135,24 @@ async fn keys(table: &mut Table) {
     table.put("unknown lease", pb::PutRequest { lease: 77, ..set("a") }, NotFound, NO_LEASE).await;
     let put = pb::PutRequest { value: vec![0; 1_600_000].into(), ..set("a") };
     table.put("too large", put, InvalidArgument, "etcdserver: request is too large").await;
+    // gRPC's own limit lies above etcd's, and is the same for all services.
+    let put = pb::PutRequest { value: vec![0; 3 << 20].into(), ..set("a") };
+    let text = "grpc: received message larger than max (3145736 vs. 2097152)";
+    table.put("far too large", put, ResourceExhausted, text).await;
+    let add = pb::MemberAddRequest { peer_ur_ls: vec!["u".repeat(3 << 20)], is_learner: false };
+    let result = table.cluster.member_add(add).await;
+    let text = "grpc: received message larger than max (3145733 vs. 2097152)";
+    table.expect("a member far too large", result, ResourceExhausted, text);
+    let watch = pb::WatchCreateRequest { key: vec![0; 3 << 20].into(), ..Default::default() };
+    let watch = pb::watch_request::RequestUnion::CreateRequest(watch);
+    let watch = pb::WatchRequest { request_union: Some(watch) };
+    let requests = tokio_stream::once(watch).chain(tokio_stream::pending());
+    let result = match table.watch.watch(requests).await {
+        Ok(mut answers) => answers.get_mut().message().await.map(Response::new),
+        Err(status) => Err(status),
+    };
+    let text = "grpc: received message larger than max (3145738 vs. 2097152)";
+    table.expect("a watch far too large", result, ResourceExhausted, text);
 
     let result = table.kv.delete_range(pb::DeleteRangeRequest::default()).await;
     table.expect("delete of no key", result, InvalidArgument, NO_KEY);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tenure::grpc::{Client, Endpoint, Options};
+use tenure::grpc::{Client, Endpoint, Options, stubs::WatchClient};
 use tenure_e2e::{Cluster, Ctl, Plan, Watcher, mvccpb, pb};
+use tokio_stream::StreamExt;
 use tonic::Code;
 
-use pb::watch_create_request::FilterType;
+use pb::{watch_create_request::FilterType, watch_request::RequestUnion};
 
 async fn put(client: &Client, key: &str, value: impl Into<Vec<u8>>) -> i64 {
     let put = pb::PutRequest {
@@ -117,20 +118,23 @@ async fn it_numbers_watches_and_lets_clients_choose() {
 
 /// What a stream answers to watches that come, go and cannot begin.
 async fn numbers(client: &Client) -> Vec<(i64, bool, bool)> {
-    let mut watcher = Watcher::open(client, false).await.unwrap();
+    let create = |watch_id| {
+        let create = pb::WatchCreateRequest { watch_id, ..of("a") };
+        RequestUnion::CreateRequest(create)
+    };
+    let cancel = |watch_id| RequestUnion::CancelRequest(pb::WatchCancelRequest { watch_id });
+    let steps = [create(0), cancel(0), create(0), cancel(1), create(2), create(0)];
+    let count = steps.len();
+    let asked = steps.map(|step| pb::WatchRequest { request_union: Some(step) });
+    // etcd opens a stream only when it is asked something.
+    let requests = tokio_stream::iter(asked).chain(tokio_stream::pending());
+    let mut answers =
+        WatchClient::new(client.channel()).watch(requests).await.unwrap().into_inner();
     let mut seen = Vec::new();
-    for cancel in [0, 1] {
-        watcher.create(of("a")).await;
-        let answer = watcher.next().await;
-        seen.push((answer.watch_id, answer.created, answer.canceled));
-        watcher.cancel(cancel).await;
-        let answer = watcher.next().await;
+    while seen.len() < count {
+        let answer = answers.message().await.unwrap().unwrap();
         seen.push((answer.watch_id, answer.created, answer.canceled));
     }
-    watcher.create(pb::WatchCreateRequest { watch_id: 2, ..of("a") }).await;
-    seen.push((watcher.next().await.watch_id, true, false));
-    watcher.create(of("a")).await;
-    seen.push((watcher.next().await.watch_id, true, false));
     seen
 }
 

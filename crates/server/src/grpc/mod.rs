@@ -11,6 +11,7 @@ mod lines;
 mod lock;
 mod maintenance;
 mod means;
+mod oversize;
 mod places;
 mod reflection;
 mod reply;
@@ -25,7 +26,6 @@ use std::time::Duration;
 
 use tonic::service::Routes;
 
-pub(crate) use self::reply::refuse;
 use self::stubs::{
     auth_server::AuthServer, cluster_server::ClusterServer, election_server::ElectionServer,
     kv_server::KvServer, lease_server::LeaseServer, lines_server::LinesServer,
@@ -36,6 +36,7 @@ pub use self::{
     bare::{Bare, Observed, Responses},
     means::Means,
 };
+pub(crate) use self::{oversize::in_words_of_grpc_go, reply::refuse};
 use crate::node::Door;
 
 /// The version of etcd whose API this is; clients decide by it what they may use.
@@ -69,10 +70,20 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
             KvServer::new(kv::Kv::new(door.clone(), limits)).max_decoding_message_size(frame_max),
         )
         .add_service(watch::WatchService::new(door.clone(), limits))
-        .add_service(LeaseServer::new(lease::Lease::new(door.clone())))
-        .add_service(ClusterServer::new(cluster::Cluster::new(door.clone(), limits)))
-        .add_service(MaintenanceServer::new(maintenance::Maintenance::new(door.clone())))
-        .add_service(AuthServer::new(auth::Auth::new(door.clone())))
+        .add_service(
+            LeaseServer::new(lease::Lease::new(door.clone())).max_decoding_message_size(frame_max),
+        )
+        .add_service(
+            ClusterServer::new(cluster::Cluster::new(door.clone(), limits))
+                .max_decoding_message_size(frame_max),
+        )
+        .add_service(
+            MaintenanceServer::new(maintenance::Maintenance::new(door.clone()))
+                .max_decoding_message_size(frame_max),
+        )
+        .add_service(
+            AuthServer::new(auth::Auth::new(door.clone())).max_decoding_message_size(frame_max),
+        )
         .add_service(
             ElectionServer::new(election::Election::new(door.clone(), places.clone(), limits))
                 .max_decoding_message_size(frame_max),
@@ -81,8 +92,14 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
             LockServer::new(lock::Lock::new(door.clone(), places, limits))
                 .max_decoding_message_size(frame_max),
         )
-        .add_service(SessionsServer::new(sessions::Sessions::new(door.clone())))
-        .add_service(LinesServer::new(lines::Lines::new(door.clone(), Some(limits))))
+        .add_service(
+            SessionsServer::new(sessions::Sessions::new(door.clone()))
+                .max_decoding_message_size(frame_max),
+        )
+        .add_service(
+            LinesServer::new(lines::Lines::new(door.clone(), Some(limits)))
+                .max_decoding_message_size(frame_max),
+        )
         .add_service(reflection::v1())
         .add_service(reflection::v1alpha())
 }

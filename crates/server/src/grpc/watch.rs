@@ -23,7 +23,7 @@ use tenure_api::{
     },
 };
 use tenure_replica::watch::{Interest, WatchCreate, WatchId, WatchInput, WatchRefusal};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tonic::{
     Response, Status, Streaming,
     body::Body,
@@ -34,7 +34,7 @@ use tonic::{
 use tonic_prost::ProstDecoder;
 
 use super::{
-    Limits,
+    Limits, REQUEST_OVERHEAD_BYTES,
     reply::{refuse, wants_leader},
 };
 use crate::node::{Door, EncodedEvents, Stamp, StreamNews, WatchOutlet};
@@ -77,7 +77,10 @@ impl Service<http::Request<Body>> for WatchService {
             if request.uri().path() != "/etcdserverpb.Watch/Watch" {
                 return Ok(Status::unimplemented("no such method").into_http());
             }
-            Ok(Grpc::new(WatchCodec).streaming(service, request).await)
+            let message_max = service.limits.request_bytes_max + REQUEST_OVERHEAD_BYTES;
+            let mut grpc =
+                Grpc::new(WatchCodec).apply_max_message_size_config(Some(message_max), None);
+            Ok(grpc.streaming(service, request).await)
         })
     }
 }
@@ -95,11 +98,13 @@ impl StreamingService<WatchRequest> for WatchService {
             let outlet = service.door.open_watch();
             let fragmented = Arc::new(Fragmented::default());
             let credit = Credit::new();
+            let (failed, failure) = oneshot::channel();
             let asking = Asking {
                 stream: outlet.stream,
                 door: service.door.clone(),
                 fragmented: fragmented.clone(),
                 credit: credit.0.clone(),
+                failed,
             };
             tokio::spawn(asking.run(request.into_inner()));
             let ended = leaderless.then(|| {
@@ -111,6 +116,7 @@ impl StreamingService<WatchRequest> for WatchService {
                 door: service.door,
                 fragmented,
                 credit,
+                failure: Some(failure),
                 fragment_bytes_max: service.limits.request_bytes_max,
                 undrained: 0,
                 waiting: vec![],
@@ -145,12 +151,21 @@ struct Asking {
     door: Door,
     fragmented: Arc<Fragmented>,
     credit: Arc<Semaphore>,
+    /// Told if what the client asks cannot be read.
+    failed: oneshot::Sender<Status>,
 }
 
 impl Asking {
     async fn run(self, mut requests: Streaming<WatchRequest>) {
         // When the client stops asking it may still listen; the outlet closes the stream.
-        while let Some(Ok(request)) = requests.next().await {
+        while let Some(request) = requests.next().await {
+            let request: WatchRequest = match request {
+                Ok(request) => request,
+                Err(status) => {
+                    let _ = self.failed.send(status);
+                    return;
+                }
+            };
             // A cancellation has an answer only if there is a watch to end, and that was created.
             let is_owed =
                 !matches!(request.request_union, Some(RequestUnion::CancelRequest(_)) | None);
@@ -230,6 +245,7 @@ pub(super) struct Frames {
     door: Door,
     fragmented: Arc<Fragmented>,
     credit: Credit,
+    failure: Option<oneshot::Receiver<Status>>,
     fragment_bytes_max: usize,
     undrained: usize,
     /// Fragments that follow the one just sent, last first.
@@ -249,6 +265,9 @@ impl Stream for Frames {
             Poll::Ready(None) => Poll::Ready(Some(Err(refuse(Failure::WatchCanceled)))),
             Poll::Pending => {
                 self.report_drained();
+                if let Some(status) = self.failed(cx) {
+                    return Poll::Ready(Some(Err(status)));
+                }
                 let ended = self.ended.as_mut().map(|ended| ended.as_mut().poll(cx));
                 match ended {
                     Some(Poll::Ready(())) => {
@@ -263,6 +282,16 @@ impl Stream for Frames {
 }
 
 impl Frames {
+    /// Why the client is not heard any more, if it did not just stop asking.
+    fn failed(&mut self, cx: &mut Context<'_>) -> Option<Status> {
+        let told = match Pin::new(self.failure.as_mut()?).poll(cx) {
+            Poll::Ready(told) => told,
+            Poll::Pending => return None,
+        };
+        self.failure = None;
+        told.ok()
+    }
+
     fn frame(&mut self, news: StreamNews) -> Result<Frame, Status> {
         Ok(match news {
             StreamNews::Created(id, stamp) => {

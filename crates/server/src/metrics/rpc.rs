@@ -32,7 +32,7 @@ use super::{
     make::{Buckets, Maker},
     messages::MessageCounter,
 };
-use crate::{config::MetricsDetail, traces};
+use crate::{config::MetricsDetail, grpc::in_words_of_grpc_go, traces};
 
 const UNARY: &str = "unary";
 const SERVER_STREAM: &str = "server_stream";
@@ -284,8 +284,9 @@ impl Future for Answering {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let entered = this.call.as_ref().map(|call| call.span.enter());
-        let Ok(response) = ready!(this.inner.poll(cx));
+        let Ok(mut response) = ready!(this.inner.poll(cx));
         drop(entered);
+        in_words_of_grpc_go(response.headers_mut());
         let Some(mut call) = this.call.take() else { return Poll::Ready(Ok(response)) };
         // An answer that failed at once is nothing but headers, its code among them.
         let code = if response.body().is_end_stream() { code_in(response.headers()) } else { None };
@@ -326,7 +327,11 @@ impl HttpBody for Stream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        let mut frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        if let Some(trailers) = frame.as_mut().and_then(|frame| frame.as_mut().ok()?.trailers_mut())
+        {
+            in_words_of_grpc_go(trailers);
+        }
         if let Some(Ok(frame)) = &frame {
             if let Some(data) = frame.data_ref() {
                 let begun = self.messages.count(data);

@@ -8,8 +8,8 @@ use std::{
 
 use slab::Slab;
 use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
+use tenure_replica::queue::listeners::LineInput;
 use tenure_replica::{Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, Replica, Status};
-use tenure_replica::{queue::listeners::LineInput, watch::WatchInput};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info};
 
@@ -212,15 +212,7 @@ impl Core {
             Submission::Request(request, sender) => {
                 Some(Input::Request(self.waiting.insert(sender) as u64, request))
             }
-            Submission::Watch(input) => {
-                if let WatchInput::Closed(stream) = &input {
-                    self.streams.close(*stream);
-                } else if !self.streams.is_open(input.stream()) {
-                    // Read after its client had hung up: nobody would ever end that watch.
-                    return None;
-                }
-                Some(Input::Watch(input))
-            }
+            Submission::Watch(input) => self.streams.take(input).map(Input::Watch),
             Submission::Open(stream, sender) => {
                 if self.replica.state().is_corrupt(self.me) {
                     let _ = sender.send(StreamNews::Ended(Failure::Corrupt));

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use prost::Message;
 use tenure_api::{Event, EventKind, Failure, Revision, Term, wire::mvccpb};
-use tenure_replica::watch::{Told, WatchId, WatchNews, WatchRefusal, WatchStream};
+use tenure_replica::watch::{Told, WatchId, WatchInput, WatchNews, WatchRefusal, WatchStream};
 use tokio::sync::mpsc;
 
 use crate::metrics::Metrics;
@@ -92,11 +92,17 @@ impl Streams {
         self.metrics.mvcc.streams.set(self.open.len() as i64);
     }
 
-    pub(super) fn is_open(&self, id: WatchStream) -> bool {
-        self.open.contains_key(&id)
+    /// What the replica is to hear of. One task reads a stream's requests and another notices that its
+    /// client is gone: what was read last may come after the end, and nobody would ever end that watch.
+    pub(super) fn take(&mut self, input: WatchInput) -> Option<WatchInput> {
+        if let WatchInput::Closed(stream) = input {
+            self.close(stream);
+            return Some(input);
+        }
+        self.open.contains_key(&input.stream()).then_some(input)
     }
 
-    pub(super) fn close(&mut self, id: WatchStream) {
+    fn close(&mut self, id: WatchStream) {
         self.open.remove(&id);
         self.metrics.mvcc.streams.set(self.open.len() as i64);
     }
@@ -141,5 +147,22 @@ impl Streams {
     /// A stream whose client went away is closed by its outlet; until then news for it are dropped.
     fn send(&self, stream: WatchStream, news: StreamNews) -> bool {
         self.open.get(&stream).is_some_and(|sender| sender.send(news).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn what_is_said_after_the_end_of_a_stream_is_not_heard() {
+        let mut streams = Streams::new(Arc::new(Metrics::new(&Config::default())));
+        let (sender, _news) = mpsc::unbounded_channel();
+        streams.open(7, sender);
+        assert!(streams.take(WatchInput::Progress(7)).is_some());
+        assert!(streams.take(WatchInput::Closed(7)).is_some(), "its watches end");
+        assert!(streams.take(WatchInput::Progress(7)).is_none());
+        assert!(streams.take(WatchInput::Cancel(7, 0)).is_none());
     }
 }

@@ -93,7 +93,7 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Ours {
             tests: &[(
                 "e2e/tests/api/overload.rs",
-                &["no_session_is_lost_under_many_times_the_load"],
+                &["puts_are_refused_and_sessions_are_not_when_more_is_asked_than_a_member_takes"],
             )],
             says: "what keeps sessions alive has a lane of its own",
         },

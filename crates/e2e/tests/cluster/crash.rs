@@ -42,6 +42,28 @@ async fn it_keeps_acknowledged_writes_through_kill_9_of_a_single_member() {
     record.check(&cluster.client(), "load").await;
 }
 
+/// Three of seven may be gone at once, the raft leader among them.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_serves_on_when_three_of_seven_are_killed() {
+    let mut cluster = Cluster::start(7).await;
+    let load = Load::start("load", writers(&cluster));
+    load.progress(BETWEEN).await;
+    let leader = cluster.leader().await;
+    let victims: Vec<usize> = (0..3).map(|step| (leader + 2 * step) % 7).collect();
+    for victim in &victims {
+        cluster.members[*victim].kill();
+    }
+    let others: Vec<usize> = (0..7).filter(|other| !victims.contains(other)).collect();
+    cluster.leader_among(&others).await;
+    load.progress(BETWEEN).await;
+    for victim in &victims {
+        cluster.members[*victim].start();
+        cluster.members[*victim].ready().await;
+    }
+    load.stop().await.check(&cluster.client(), "load").await;
+    cluster.same_everywhere().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_keeps_acknowledged_writes_through_kill_9_of_any_of_three() {
     // Small snapshots, so that restarts also come up from one.

@@ -220,6 +220,31 @@ async fn it_goes_on_without_a_leader_whose_disk_failed() {
     cluster.same_everywhere().await;
 }
 
+/// The process lives and talks, but nothing that it writes becomes durable: others must not wait for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_goes_on_without_a_leader_whose_disk_stands_still() {
+    let strace = tools::system("strace", "strace");
+    let cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let load = tenure_e2e::Load::start("load", (0..4).map(|_| cluster.client()).collect());
+    load.progress(50).await;
+    let pid = cluster.members[leader].pid().to_string();
+    let mut tracer = std::process::Command::new(strace)
+        .args(["-q", "-f", "-o", "/dev/null", "-p", &pid])
+        .args(["-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=10s"])
+        .spawn()
+        .unwrap();
+    let others: Vec<usize> = (0..3).filter(|other| *other != leader).collect();
+    cluster.leader_among(&others).await;
+    load.progress(50).await;
+    // By its id: the tracer lets the member go when it is told to end.
+    tenure_e2e::send(tracer.id(), rustix::process::Signal::TERM);
+    tracer.wait().unwrap();
+    load.progress(50).await;
+    load.stop().await.check(&cluster.client(), "load").await;
+    cluster.same_everywhere().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn it_loses_nothing_when_the_disk_fills_up() {
     let volume = Volume::new("size=24m");

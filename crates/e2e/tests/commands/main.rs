@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod commands;
+mod conditions;
 mod doctor;
 mod doctor_beliefs;
 mod doctor_elections;

@@ -14,6 +14,20 @@ fn every_block_of_the_tutorial_does_what_the_page_says() {
     Desk::with_terminals(2).play(&steps);
 }
 
+/// What a server says when it was started without a word: where it listens, and what to paste next.
+#[test]
+fn a_server_says_what_to_type_next_and_that_shows_a_leader() {
+    let page = "```sh terminal=1\ntenure serve 2>serve.log\n```\n\
+                ```text\ntenure … is ready: one durable node\n  clients  http://127.0.0.1:2379  …\n  data     …\n  \
+                try      tenure elect nightly-job\n```\n\
+                ```sh terminal=2\ntenure elect nightly-job --identity me &\n```\n\
+                ```text\nwaiting to lead nightly-job\nleading nightly-job with token …\n```\n\
+                ```sh terminal=2\ncurl -s http://127.0.0.1:2379/health\n```\n\
+                ```text\n{\"health\":\"true\",\"reason\":\"\"}\n```\n\
+                <!-- terminal 1: Ctrl-C -->\n";
+    Desk::with_terminals(2).play(&page::steps(page));
+}
+
 /// The page begins where somebody has a cluster, a leader, and the file of somebody else.
 #[test]
 fn the_doctor_says_what_its_page_says() {

@@ -26,7 +26,7 @@ def elections(bench):
             for round_number in range(bench.rounds):
                 for cluster in [tenure, etcd] if round_number % 2 == 0 else [etcd, tenure]:
                     bench.say(f"{what}: {cluster.kind}")
-                    reports[cluster.kind].append(bench.load.run(cluster, words))
+                    reports[cluster.kind].append(bench.load.run(cluster, words, round_number))
             rows.append(throughput_row(what, reports, "operations_per_second", asked))
         for what, by, asked in [
             ("resign until the next leader is told", "resign", "median ≤ 1/3, p99 ≤ 1/5"),
@@ -37,7 +37,7 @@ def elections(bench):
                 for cluster in [tenure, etcd] if round_number % 2 == 0 else [etcd, tenure]:
                     bench.say(f"{what}: {cluster.kind}")
                     words = ["hand-over", "--by", by, "--rounds", str(bench.relays)]
-                    reports[cluster.kind].append(bench.load.run(cluster, words))
+                    reports[cluster.kind].append(bench.load.run(cluster, words, round_number))
             rows.append(relay_row(what, reports, asked))
         for what, by, rounds, ttl, asked in [
             ("transfer to a named successor: nobody leads for", "transfer", bench.relays, "10s", "median ≤ 20 ms"),

@@ -59,7 +59,7 @@ def throughput(bench, size):
                 order = [tenure, etcd] if round_number % 2 == 0 else [etcd, tenure]
                 for cluster in order:
                     bench.say(f"{size} node(s): {what}: {cluster.kind}")
-                    reports[cluster.kind].append(bench.load.run(cluster, words))
+                    reports[cluster.kind].append(bench.load.run(cluster, words, round_number))
             rows.append(throughput_row(what, reports, figure, asked if size == 3 else ""))
     return rows
 
@@ -102,7 +102,7 @@ def gateway(bench):
             for round_number in range(bench.rounds):
                 for cluster in [tenure, etcd] if round_number % 2 == 0 else [etcd, tenure]:
                     bench.say(f"{size} node(s): put through the gateway: {cluster.kind}")
-                    reports[cluster.kind].append(bench.load.run(cluster, words))
+                    reports[cluster.kind].append(bench.load.run(cluster, words, round_number))
         what = f"put through the JSON gateway, 64 clients, {size} node(s)"
         rows.append(throughput_row(what, reports, "operations_per_second", asked))
     return rows

@@ -28,39 +28,126 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 /// The page in which the next write begins.
 #[derive(Debug)]
 pub(super) struct LastPage {
-    /// What it holds so far; with it begins what is written next.
-    bytes: Vec<u8>,
+    /// Begins on a page's boundary with what the page holds so far; what is written next follows it.
+    memory: Aligned,
+    held: usize,
 }
 
 impl LastPage {
     /// The one in which a file that is written up to `offset` goes on.
-    pub(super) fn read(file: &File, offset: u64) -> io::Result<LastPage> {
-        let mut bytes = vec![0; (offset % PAGE_BYTES) as usize];
-        file.read_exact_at(&mut bytes, offset - offset % PAGE_BYTES)?;
-        Ok(LastPage { bytes })
+    pub(super) fn read(file: &PagedFile, offset: u64) -> io::Result<LastPage> {
+        let held = (offset % PAGE_BYTES) as usize;
+        let mut memory = Aligned::new(PAGE_BYTES as usize);
+        file.read(&mut memory.bytes()[..held], offset - offset % PAGE_BYTES)?;
+        Ok(LastPage { memory, held })
     }
 
     /// Writes at `offset`, which must be where the last write ended, and zeros up to the end of the page.
     /// The file is `capacity` long, and stays so.
     pub(super) fn write(
         &mut self,
-        file: &File,
+        file: &mut PagedFile,
         offset: u64,
         capacity: u64,
         bytes: &[u8],
     ) -> io::Result<()> {
-        debug_assert_eq!(self.bytes.len() as u64, offset % PAGE_BYTES, "writes follow each other");
-        let begin = offset - self.bytes.len() as u64;
-        self.bytes.extend_from_slice(bytes);
+        debug_assert_eq!(self.held as u64, offset % PAGE_BYTES, "writes follow each other");
+        let begin = offset - self.held as u64;
         let end = offset + bytes.len() as u64;
         let padded = end.next_multiple_of(PAGE_BYTES).min(capacity).max(end);
-        self.bytes.resize((padded - begin) as usize, 0);
-        file.write_all_at(&self.bytes, begin)?;
-        let kept = (end - end % PAGE_BYTES).max(begin) - begin;
-        self.bytes.truncate((end - begin) as usize);
-        self.bytes.drain(..kept as usize);
-        self.bytes.shrink_to(KEPT_BYTES_MAX);
+        let (held, filled) = (self.held, self.held + bytes.len());
+        let pages = self.memory.with_room((padded - begin) as usize, held);
+        pages[held..filled].copy_from_slice(bytes);
+        pages[filled..].fill(0);
+        file.write(pages, begin)?;
+        let kept = filled / PAGE_BYTES as usize * PAGE_BYTES as usize;
+        pages.copy_within(kept..filled, 0);
+        self.held = filled - kept;
+        self.memory.shrink(self.held);
         Ok(())
+    }
+}
+
+/// Memory that begins on a page's boundary.
+#[derive(Debug)]
+struct Aligned {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl Aligned {
+    fn new(bytes: usize) -> Aligned {
+        let memory = vec![0; bytes + PAGE_BYTES as usize];
+        let start = memory.as_ptr().align_offset(PAGE_BYTES as usize);
+        Aligned { memory, start }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let end = self.memory.len() - PAGE_BYTES as usize + self.start;
+        &mut self.memory[self.start..end]
+    }
+
+    /// So many bytes, of which the first `held` are what they were.
+    fn with_room(&mut self, bytes: usize, held: usize) -> &mut [u8] {
+        if self.bytes().len() < bytes {
+            let mut larger = Aligned::new(bytes.next_power_of_two());
+            larger.bytes()[..held].copy_from_slice(&self.bytes()[..held]);
+            *self = larger;
+        }
+        &mut self.bytes()[..bytes]
+    }
+
+    fn shrink(&mut self, held: usize) {
+        if self.memory.len() > KEPT_BYTES_MAX {
+            let mut smaller = Aligned::new(PAGE_BYTES as usize);
+            smaller.bytes()[..held].copy_from_slice(&self.bytes()[..held]);
+            *self = smaller;
+        }
+    }
+}
+
+/// A file whose whole pages are written past the system's memory, if the filesystem can.
+///
+/// Nobody reads a log while it is written, so copies of its pages are of no use to anybody; and a flush then has nothing to do but
+/// to tell the disk.
+#[derive(Debug)]
+pub(super) struct PagedFile {
+    file: File,
+    past_memory: Option<File>,
+}
+
+impl PagedFile {
+    pub(super) fn new(file: File, path: &Path) -> PagedFile {
+        let past_memory = open_past_memory(path);
+        PagedFile { file, past_memory }
+    }
+
+    /// One that is written as any other.
+    #[cfg(test)]
+    pub(super) fn plain(file: File) -> PagedFile {
+        PagedFile { file, past_memory: None }
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
+        self.file.read_exact_at(bytes, at)
+    }
+
+    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        let is_whole = bytes.len() as u64 % PAGE_BYTES == 0;
+        if let Some(past_memory) = self.past_memory.as_ref().filter(|_| is_whole) {
+            match past_memory.write_all_at(bytes, at) {
+                // Not every filesystem can; some say so only now.
+                Err(cause) if cause.kind() == io::ErrorKind::InvalidInput => {}
+                written => return written,
+            }
+            self.past_memory = None;
+        }
+        self.file.write_all_at(bytes, at)
+    }
+
+    /// Makes durable what was written, whichever way it went.
+    pub(super) fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 }
 
@@ -106,34 +193,54 @@ fn open_past_memory(path: &Path) -> Option<File> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_written_in_pages_is_what_is_written_plainly() {
+    /// Writes the same plainly and in pages into files that are `capacity` long, which must stay alike.
+    fn compare(capacity: u64, lengths: &[usize], paged: impl Fn(File, &Path) -> PagedFile) {
         let folder = tempfile::tempdir().unwrap();
         let open = |name: &str| {
             let path = folder.path().join(name);
             let file = super::super::durable::create_file(&path).unwrap();
-            assert!(fill(&file, &path, 40_000, &AtomicBool::new(false)).unwrap());
-            file
+            assert!(fill(&file, &path, capacity, &AtomicBool::new(false)).unwrap());
+            (file, path)
         };
-        let (plain, paged) = (open("plain"), open("paged"));
+        let ((plain, _), (file, path)) = (open("plain"), open("paged"));
+        let mut paged = paged(file, &path);
         let mut offset = 64;
         let mut last = LastPage::read(&paged, offset).unwrap();
-        for (number, length) in (1u8..).zip([8, 4000, 24, 4096, 1, 9000, 4095, 8192, 8, 10_000]) {
+        for (number, length) in (1u8..).zip(lengths) {
             if number == 6 {
                 last = LastPage::read(&paged, offset).unwrap();
             }
-            let bytes = vec![number; length];
+            let bytes = vec![number; *length];
             plain.write_all_at(&bytes, offset).unwrap();
-            last.write(&paged, offset, 40_000, &bytes).unwrap();
-            offset += length as u64;
+            last.write(&mut paged, offset, capacity, &bytes).unwrap();
+            offset += *length as u64;
             let read = |file: &File| {
-                let mut all = vec![0; 40_000];
+                let mut all = vec![0; capacity as usize];
                 file.read_exact_at(&mut all, 0).unwrap();
-                assert_eq!(file.metadata().unwrap().len(), 40_000);
+                assert_eq!(file.metadata().unwrap().len(), capacity);
                 all
             };
-            assert!(read(&plain) == read(&paged), "after write {number}");
+            assert!(read(&plain) == read(&paged.file), "after write {number}");
         }
+    }
+
+    const LENGTHS: [usize; 10] = [8, 4000, 24, 4096, 1, 9000, 4095, 8192, 8, 10_000];
+
+    #[test]
+    fn what_is_written_in_pages_is_what_is_written_plainly() {
+        compare(40_000, &LENGTHS, PagedFile::new);
+        compare(40_960, &LENGTHS, PagedFile::new);
+        compare(16 << 20, &[1, 5 << 20, 4095, 6 << 20, 3, 17], PagedFile::new);
+        compare(40_960, &LENGTHS, |file, _| PagedFile::plain(file));
+    }
+
+    #[test]
+    fn a_filesystem_that_cannot_write_past_memory_is_written_plainly() {
+        // A file of the kernel's that takes no nonsense: it refuses with the same word.
+        let refuses = || OpenOptions::new().write(true).open("/proc/self/oom_score_adj").unwrap();
+        let refused = refuses().write_all_at(&[0; PAGE_BYTES as usize], 0).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+        compare(40_960, &LENGTHS, |file, _| PagedFile { file, past_memory: Some(refuses()) });
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    fs::File,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -12,7 +11,7 @@ use tenure_replica::{HardState, LogIndex, Persist, SnapshotMark};
 use super::{
     DiskConfig, DiskError,
     batch::{BATCH_BYTES_MAX, BatchBuffer},
-    pages::LastPage,
+    pages::{LastPage, PagedFile},
     record::{put_persist, put_snapshot, put_start},
     replay::{KnownSegment, Replay},
     segment::SEGMENT_HEADER_BYTES,
@@ -27,7 +26,7 @@ pub(super) struct Wal {
     config: DiskConfig,
     /// Oldest first; the last is the running one.
     segments: VecDeque<KnownSegment>,
-    file: File,
+    file: PagedFile,
     offset: u64,
     capacity: u64,
     /// None until the next write.
@@ -55,13 +54,16 @@ impl Wal {
         hard_state: HardState,
         starts_anew: Option<SnapshotMark>,
     ) -> Wal {
+        let segments = VecDeque::from(replay.segments);
+        let running = segments.back().expect("there is always a running segment");
+        let file = PagedFile::new(replay.file, &running.path);
         Wal {
             folder,
             directory,
             config,
             next_index: logged_until + 1,
-            segments: replay.segments.into(),
-            file: replay.file,
+            segments,
+            file,
             offset: replay.offset,
             capacity: replay.capacity,
             last_page: None,
@@ -179,7 +181,7 @@ impl Wal {
         };
         let (bytes, crc) = self.buffer.seal(mark, self.number + 1, self.durable, self.chain);
         let written = bytes.len() as u64;
-        if let Err(cause) = page.write(&self.file, self.offset, self.capacity, bytes) {
+        if let Err(cause) = page.write(&mut self.file, self.offset, self.capacity, bytes) {
             return Err(self.failed("write", cause));
         }
         self.last_page = Some(page);
@@ -195,7 +197,7 @@ impl Wal {
 
     fn flush(&mut self) -> Result<Duration, DiskError> {
         let started = Instant::now();
-        if let Err(cause) = self.file.sync_data() {
+        if let Err(cause) = self.file.flush() {
             return Err(self.failed("flush", cause));
         }
         self.durable = self.number;
@@ -209,7 +211,7 @@ impl Wal {
         }
         let (sequence, bytes) = self.next_segment();
         let (file, path) = self.supply()?.take(sequence, bytes)?;
-        self.file = file;
+        self.file = PagedFile::new(file, &path);
         self.offset = SEGMENT_HEADER_BYTES;
         self.capacity = bytes;
         self.last_page = None;
@@ -261,7 +263,7 @@ impl Wal {
 
     /// Puts another file in the running segment's place, to see how its failures are handled.
     #[cfg(test)]
-    pub(super) fn replace_file(&mut self, file: File) {
-        self.file = file;
+    pub(super) fn replace_file(&mut self, file: std::fs::File) {
+        self.file = PagedFile::plain(file);
     }
 }

@@ -17,6 +17,12 @@ pub enum Canary {
     VoteNotPersisted,
     /// A leader answers linearizable reads without asking whether it still leads.
     ReadUnasked,
+    /// A read misses what a follower has counted, and answered, before the raft leader knew of it.
+    ReadUncounted,
+    /// The raft leader vouches for entries that its disk does not have yet.
+    VouchesUnwritten,
+    /// The raft leader vouches also where two are no majority.
+    VouchesInCrowds,
     /// A batch that comes again is done again.
     BatchTwice,
     /// An expiry is carried out though the lease was renewed after it was judged.
@@ -61,11 +67,14 @@ pub enum Canary {
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 24] = [
+    pub const ALL: [Canary; 27] = [
         Canary::SkippedFlush,
         Canary::EarlyPersist,
         Canary::VoteNotPersisted,
         Canary::ReadUnasked,
+        Canary::ReadUncounted,
+        Canary::VouchesUnwritten,
+        Canary::VouchesInCrowds,
         Canary::BatchTwice,
         Canary::StaleExpiry,
         Canary::TtlReset,

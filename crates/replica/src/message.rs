@@ -59,6 +59,8 @@ pub struct RaftMessage {
 
 /// What marks a notice.
 const NOTICE: &[u8] = b"notice";
+/// What marks a word of the raft leader about its own disk.
+const VOUCH: &[u8] = b"vouch";
 
 impl RaftMessage {
     /// An append of nothing, which only tells how far the log is committed.
@@ -67,6 +69,29 @@ impl RaftMessage {
     /// same. Nobody answers it: the raft leader learns nothing from the answer, and would be woken for it. A member
     /// that does not know the mark takes it for an ordinary append, and answers.
     pub(crate) fn notice(from: MemberId, to: MemberId, term: Term, at: (LogIndex, Term)) -> Self {
+        RaftMessage::empty_append(from, to, term, at, at.0, NOTICE)
+    }
+
+    /// An append of nothing, which tells that the sender's own disk has its log up to `index`, an entry of its term.
+    /// Nobody answers it either.
+    pub(crate) fn vouch(
+        from: MemberId,
+        to: MemberId,
+        term: Term,
+        index: LogIndex,
+        commit: LogIndex,
+    ) -> Self {
+        RaftMessage::empty_append(from, to, term, (index, term), commit, VOUCH)
+    }
+
+    fn empty_append(
+        from: MemberId,
+        to: MemberId,
+        term: Term,
+        at: (LogIndex, Term),
+        commit: LogIndex,
+        mark: &'static [u8],
+    ) -> Self {
         RaftMessage {
             kind: RaftKind::Append,
             from,
@@ -74,21 +99,30 @@ impl RaftMessage {
             term,
             log_term: at.1,
             index: at.0,
-            commit: at.0,
+            commit,
             commit_term: Term(0),
             reject: false,
             reject_hint: 0,
             request_snapshot: 0,
             priority: 0,
             entries: vec![],
-            context: Bytes::from_static(NOTICE),
+            context: Bytes::from_static(mark),
             snapshot: None,
         }
     }
 
-    /// Whether it is one.
+    /// Whether it is a notice.
     pub(crate) fn is_notice(&self) -> bool {
-        self.kind == RaftKind::Append && self.entries.is_empty() && self.context == NOTICE
+        self.is_marked(NOTICE)
+    }
+
+    /// Whether the sender vouches for what it has.
+    pub(crate) fn is_vouch(&self) -> bool {
+        self.is_marked(VOUCH)
+    }
+
+    fn is_marked(&self, mark: &[u8]) -> bool {
+        self.kind == RaftKind::Append && self.entries.is_empty() && self.context == mark
     }
 }
 

@@ -84,6 +84,14 @@ impl Reads {
         }
     }
 
+    /// The raft leader changed. The round under way is lost, and those that are confirmed may wait for
+    /// what the old one had and the new one has not.
+    pub(crate) fn abandon_all(&mut self) {
+        self.abandon_round();
+        let confirmed = std::mem::take(&mut self.confirmed);
+        self.waiting.extend(confirmed.into_iter().flat_map(|(_, reads)| reads));
+    }
+
     pub(crate) fn confirm(&mut self, context: &[u8], index: LogIndex) {
         if let Some(round) = self.round.take_if(|round| round.context == context) {
             self.confirmed.push_back((index, round.reads));

@@ -10,7 +10,7 @@ use tenure_lab::{
         Canary, World,
         catalogue::{
             BAD_DISKS, BAD_NET, CALM, CHANGING_CALM, CRASHES, LINES, LINES_CALM, PARTITIONS,
-            RESTORED, ROUGH,
+            RESTORED, ROUGH, ROUGH_FIVE,
         },
         scenario::Scenario,
     },
@@ -185,6 +185,21 @@ fn a_member_that_never_sleeps_is_found() {
 #[test]
 fn a_read_that_asked_nobody_is_found() {
     finds_shipped(Shipped::ReadUnasked, &PARTITIONS, &["linearizable"]);
+}
+
+#[test]
+fn a_read_that_misses_what_others_have_counted_is_found() {
+    finds_shipped(Shipped::ReadUncounted, &ROUGH, &["linearizable"]);
+}
+
+#[test]
+fn a_leader_that_vouches_for_what_it_has_not_written_is_found() {
+    finds_shipped(Shipped::VouchesUnwritten, &BAD_DISKS, &["durable_commit"]);
+}
+
+#[test]
+fn a_leader_that_vouches_where_two_are_no_majority_is_found() {
+    finds_shipped(Shipped::VouchesInCrowds, &ROUGH_FIVE, &["durable_commit"]);
 }
 
 #[test]

@@ -15,8 +15,11 @@
 
 mod members;
 mod notices;
+#[cfg(test)]
+mod table;
 mod tail;
 mod translate;
+mod vouch;
 
 use std::collections::VecDeque;
 
@@ -86,6 +89,8 @@ pub(crate) struct Consensus {
     /// And how many install a snapshot.
     installing: usize,
     notices: notices::Notices,
+    vouches: vouch::Vouches,
+    floors: vouch::Floors,
 }
 
 /// A round whose write, or an earlier one's, is not durable yet.
@@ -149,6 +154,8 @@ impl Consensus {
             writing_votes: 0,
             installing: 0,
             notices: notices::Notices::default(),
+            vouches: vouch::Vouches::default(),
+            floors: vouch::Floors::default(),
         };
         consensus.set_timeout();
         consensus
@@ -193,11 +200,25 @@ impl Consensus {
             let found = self.node.raft.raft_log.term(message.index).unwrap_or(0);
             message.log_term = if found == 0 { message.log_term } else { Term(found) };
         }
-        let is_notice = message.is_notice();
+        if message.kind == RaftKind::ReadIndex && !self.set_floor(message.context.clone()) {
+            return;
+        }
+        let floor = take_floor(&mut message);
+        let vouched = message.is_vouch().then_some((message.from, message.term, message.index));
+        let is_answered = vouched.is_none() && !message.is_notice();
         let unsent = self.node.raft.msgs.len();
         let _ = self.node.step(message_in(message));
-        if is_notice {
+        if !is_answered {
             self.node.raft.msgs.truncate(unsent);
+        }
+        if let Some(read) = self.node.raft.read_states.last_mut().filter(|_| floor > 0) {
+            read.index = read.index.max(floor);
+        }
+        if let Some((from, term, index)) = vouched
+            && (self.leader(), self.term()) == (Some(from), term)
+        {
+            self.vouches.hear(term, index);
+            self.vouches.count(&mut self.node);
         }
         self.set_timeout();
     }
@@ -212,7 +233,21 @@ impl Consensus {
     /// Starts a read round. Dropped silently if there is no leader or it has not committed in its
     /// term yet: the caller must try again.
     pub(crate) fn read_index(&mut self, context: Vec<u8>) {
-        self.node.read_index(context);
+        if self.set_floor(context.clone().into()) {
+            self.node.read_index(context);
+        }
+    }
+
+    /// A round of reads begins. If this member leads, the round waits for what others may have counted already. False if
+    /// too many do: then it is as good as lost, and begins again.
+    fn set_floor(&mut self, round: Bytes) -> bool {
+        let floor = self.vouches.given_to_any(self.term());
+        let has_floor = self.role() == Role::Leader && floor > self.committed();
+        if !has_floor || Canary::ReadUncounted.sings() {
+            return true;
+        }
+        let under_way = &self.node.raft.read_only.pending_read_index;
+        self.floors.set(round, floor, |round| under_way.contains_key(round))
     }
 
     /// Not while a snapshot is installed but not durable: raft-rs would look for entries between
@@ -288,11 +323,13 @@ impl Consensus {
         self.node.raft.mut_store().append(entries);
 
         for read in ready.take_read_states() {
-            progress.reads.push((read.request_ctx.into(), read.index));
+            let floor = self.floors.take(&read.request_ctx).unwrap_or(0);
+            progress.reads.push((read.request_ctx.into(), read.index.max(floor)));
         }
         progress.committed = ready.take_committed_entries().iter().map(entry_out).collect();
         progress.messages.extend(outgoing(ready.take_messages()));
-        self.notices.add(&self.node, &mut progress.messages);
+        self.notices.add(&self.node, &self.vouches, &mut progress.messages);
+        self.add_floors(&mut progress.messages);
         let mut after = outgoing(ready.take_persisted_messages());
         let needs_disk = ready.must_sync();
         self.node.advance_append_async(ready);
@@ -331,8 +368,22 @@ impl Consensus {
     /// The disk has everything up to write `number`. Answers the messages that waited for it.
     pub(crate) fn persisted(&mut self, number: u64) -> Vec<RaftMessage> {
         let messages = self.settle(number);
+        self.vouches.count(&mut self.node);
         self.set_timeout();
         messages
+    }
+
+    /// What the raft leader can say of its own disk to those who are a majority together with it. All members must
+    /// know what to make of it.
+    pub(crate) fn vouch(&mut self) -> Vec<RaftMessage> {
+        self.vouches.give(&self.node)
+    }
+
+    /// Answers to rounds of others say what those must wait for.
+    fn add_floors(&mut self, messages: &mut [RaftMessage]) {
+        for answer in messages.iter_mut().filter(|m| m.kind == RaftKind::ReadIndexResponse) {
+            answer.commit = self.floors.take(&answer.context).unwrap_or(0);
+        }
     }
 
     /// Ends the rounds whose writes are durable and, behind them, those that wrote nothing.
@@ -484,6 +535,14 @@ fn needs_no_disk(kind: RaftKind) -> bool {
             | RaftKind::RequestPreVote
             | RaftKind::RequestPreVoteResponse
     )
+}
+
+/// What a round of reads waits for beyond the answer's index; raft-rs would take that for committed.
+fn take_floor(message: &mut RaftMessage) -> LogIndex {
+    match message.kind {
+        RaftKind::ReadIndexResponse => std::mem::take(&mut message.commit),
+        _ => 0,
+    }
 }
 
 fn outgoing(messages: Vec<raft::eraftpb::Message>) -> Vec<RaftMessage> {

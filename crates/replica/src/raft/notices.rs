@@ -7,6 +7,7 @@
 use raft::{ProgressState, RawNode, StateRole, Storage};
 use tenure_api::{MemberId, Term};
 
+use super::vouch::Vouches;
 use crate::{
     log::LogIndex,
     message::{RaftKind, RaftMessage},
@@ -20,7 +21,12 @@ pub(super) struct Notices {
 
 impl Notices {
     /// Adds a notice for every follower that has the newly committed entries, or has them on their way.
-    pub(super) fn add<T: Storage>(&mut self, node: &RawNode<T>, messages: &mut Vec<RaftMessage>) {
+    pub(super) fn add<T: Storage>(
+        &mut self,
+        node: &RawNode<T>,
+        vouches: &Vouches,
+        messages: &mut Vec<RaftMessage>,
+    ) {
         let raft = &node.raft;
         let committed = raft.raft_log.committed;
         let is_news = std::mem::replace(&mut self.told, committed) < committed;
@@ -36,7 +42,12 @@ impl Notices {
             let to = MemberId(*id);
             let has_it =
                 progress.state == ProgressState::Replicate && progress.next_idx > committed;
-            if *id != raft.id && has_it && !messages.iter().any(|message| says_it(message, to)) {
+            let can_count = vouches.given_to(Term(raft.term), to) >= committed;
+            if *id != raft.id
+                && has_it
+                && !can_count
+                && !messages.iter().any(|message| says_it(message, to))
+            {
                 let (from, at) = (MemberId(raft.id), (committed, Term(log_term)));
                 messages.push(RaftMessage::notice(from, to, Term(raft.term), at));
             }
@@ -46,107 +57,30 @@ impl Notices {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::{
-        log::{HardState, SnapshotMark},
-        raft::{Consensus, Role, Setup},
-    };
-
-    const MEMBERS: [MemberId; 3] = [MemberId(1), MemberId(2), MemberId(3)];
-
-    /// Three members whose disks and network take no time. What was said is kept.
-    struct Cluster {
-        members: BTreeMap<MemberId, Consensus>,
-        said: Vec<RaftMessage>,
-    }
-
-    impl Cluster {
-        /// The first leads.
-        fn new() -> Cluster {
-            let mark = SnapshotMark {
-                index: 0,
-                term: Term(0),
-                voters: MEMBERS.to_vec(),
-                learners: vec![],
-                outgoing: vec![],
-            };
-            let member = |me| {
-                let setup = Setup {
-                    me,
-                    seed: 1,
-                    heartbeat_ticks: 3,
-                    election_ticks: 20,
-                    pre_vote: true,
-                    random_timeouts: true,
-                };
-                (me, Consensus::new(setup, &mark, HardState::default(), vec![]))
-            };
-            let members = MEMBERS.into_iter().map(member).collect();
-            let mut cluster = Cluster { members, said: vec![] };
-            cluster.first().campaign();
-            cluster.settle();
-            assert_eq!(cluster.first().role(), Role::Leader);
-            cluster.said.clear();
-            cluster
-        }
-
-        fn first(&mut self) -> &mut Consensus {
-            self.members.get_mut(&MEMBERS[0]).expect("it is there")
-        }
-
-        /// Carries everything to and fro until nobody has anything to say.
-        fn settle(&mut self) {
-            loop {
-                let mut messages = Vec::new();
-                for raft in self.members.values_mut() {
-                    while let Some(progress) = raft.progress() {
-                        messages.extend(progress.messages);
-                        if let Some(write) = progress.persist {
-                            messages.extend(raft.persisted(write.number));
-                        }
-                        if let Some(last) = progress.committed.last() {
-                            raft.applied(last.index);
-                        }
-                    }
-                }
-                if messages.is_empty() {
-                    return;
-                }
-                for message in messages {
-                    self.said.push(message.clone());
-                    self.members.get_mut(&message.to).expect("it is there").step(message);
-                }
-            }
-        }
-
-        fn count(&self, wanted: impl Fn(&RaftMessage) -> bool) -> usize {
-            self.said.iter().filter(|message| wanted(message)).count()
-        }
-    }
+    use crate::raft::table::{MEMBERS, Table};
 
     #[test]
     fn everybody_hears_what_is_committed_and_nobody_answers_that() {
-        let mut cluster = Cluster::new();
-        assert!(cluster.first().propose(b"x".to_vec()));
-        cluster.settle();
-        let committed = cluster.first().last_index();
-        for (id, raft) in &cluster.members {
+        let mut table = Table::new(3);
+        assert!(table.first().propose(b"x".to_vec()));
+        table.settle();
+        let committed = table.first().last_index();
+        for (id, raft) in &table.members {
             assert_eq!(raft.committed(), committed, "member {id}");
         }
-        assert_eq!(cluster.count(|message| message.kind == RaftKind::Append), 4);
-        assert_eq!(cluster.count(RaftMessage::is_notice), 2);
-        assert_eq!(cluster.count(|message| message.kind == RaftKind::AppendResponse), 2);
+        assert_eq!(table.count(|message| message.kind == RaftKind::Append), 4);
+        assert_eq!(table.count(RaftMessage::is_notice), 2);
+        assert_eq!(table.count(|message| message.kind == RaftKind::AppendResponse), 2);
     }
 
     #[test]
     fn a_notice_about_an_entry_that_did_not_arrive_commits_nothing() {
-        let mut cluster = Cluster::new();
-        let before = cluster.first().committed();
-        let at = (before + 1, cluster.first().term());
+        let mut table = Table::new(3);
+        let before = table.first().committed();
+        let at = (before + 1, table.first().term());
         let notice = RaftMessage::notice(MEMBERS[0], MEMBERS[1], at.1, at);
-        let second = cluster.members.get_mut(&MEMBERS[1]).expect("it is there");
+        let second = table.members.get_mut(&MEMBERS[1]).expect("it is there");
         second.step(notice);
         assert_eq!(second.committed(), before);
         assert!(second.progress().is_none(), "it has nothing to say to that");

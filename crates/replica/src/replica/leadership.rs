@@ -202,7 +202,7 @@ impl Replica {
                 self.leadership.ever_known = true;
                 self.leadership.campaign = None;
                 self.leadership.heard = now;
-                self.reads.abandon_round();
+                self.reads.abandon_all();
                 self.resend_batches(now);
                 if self.applied.1 == current.1 {
                     self.leases_are_renewable(now);

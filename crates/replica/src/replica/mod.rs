@@ -34,6 +34,7 @@ pub use self::{
 };
 use crate::{
     canary::Canary,
+    command::VOUCHES_SINCE,
     input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
     log::{Entry, HardState, LogIndex, SnapshotMark},
@@ -184,6 +185,10 @@ impl Replica {
             Input::Persisted(number) => {
                 let messages = self.raft.persisted(number);
                 self.send(messages);
+                if self.state.cluster_version >= VOUCHES_SINCE {
+                    let words = self.raft.vouch();
+                    self.send(words);
+                }
                 self.disk_answered(now);
             }
             Input::SnapshotSaved(mark) => self.snapshot_saved(mark),

@@ -10,6 +10,7 @@ use tenure_api::{Member, Revision, Term};
 
 use crate::{
     canary::Canary,
+    command::COMMAND_VERSION,
     log::{LogIndex, SnapshotMark},
     snapshot::Frozen,
     state::State,
@@ -25,9 +26,9 @@ pub const REVISION_MAX: Revision = Revision(1 << 53);
 /// never less than [`REVISION_JUMP_MIN`], and not before `floor`. None if revisions would not last.
 ///
 /// The same backup may be restored twice, and the first of the two clusters may have served
-/// meanwhile. Whoever begins alone therefore hands in the time as its floor, in microseconds since 1970:
-/// no cluster writes a million times a second, so none ever catches up with the clock. Several
-/// members cannot agree on a clock before they talk to each other; they hand in none.
+/// meanwhile. Whoever begins alone therefore hands in the time as its floor ([`by_clock`]). Several
+/// members cannot agree on a clock before they talk to each other; they hand in none, and leap when the first of them
+/// has spoken ([`State::leap`]).
 pub fn first_revision(last: Revision, jump: i64, floor: Option<Revision>) -> Option<Revision> {
     if Canary::RestoredInPlace.sings() {
         return Some(last);
@@ -37,7 +38,27 @@ pub fn first_revision(last: Revision, jump: i64, floor: Option<Revision>) -> Opt
     (first <= REVISION_MAX).then_some(first)
 }
 
+/// The revision that no cluster has reached by this time, in milliseconds since 1970: none writes a million times a
+/// second, so none ever catches up with the clock.
+pub fn by_clock(ms: u64) -> Revision {
+    let micros = i64::try_from(ms).ok().and_then(|ms| ms.checked_mul(1000));
+    micros.map_or(REVISION_MAX, Revision).min(REVISION_MAX)
+}
+
 impl State {
+    /// The first batch of a refounded cluster is about to be applied: its revisions go on from the clock of whoever put it into the log.
+    ///
+    /// Members that restore a file come to the same revision each by itself, and to the same again when they restore the
+    /// same file another time. What the cluster of the first time gave out since must not come again, so nothing
+    /// may be written before this. A clock that is wrong does no harm but that the leap is in vain.
+    pub fn leap(&mut self, ms: u64) {
+        let is_untouched =
+            self.origins.is_empty() && self.store.revision() == self.store.compacted();
+        if is_untouched && self.store.revision().0 >= REVISION_JUMP_MIN {
+            self.store.leap(by_clock(ms));
+        }
+    }
+
     /// The state in which a cluster of these members begins, with the keys of this one that hang on
     /// no lease. All else is the old cluster's business: who its members were, what they said of
     /// themselves, whose batches were applied, what was wrong with them.
@@ -46,8 +67,9 @@ impl State {
         let mut state = State {
             store: self.store.refound(first),
             members: members.into_iter().map(|member| (member.id, member)).collect(),
-            // What the data is written in; members that cannot read it must not come up with it.
-            cluster_version: self.cluster_version,
+            // It begins with all that this build knows. Members that do not know it must not come up with it: they would
+            // not leap with the others.
+            cluster_version: self.cluster_version.max(COMMAND_VERSION),
             ..State::default()
         };
         // A name that was frozen stays so: its mark hangs on no lease.

@@ -3,11 +3,13 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use tenure_api::{Failure, LeaseId, Put, Range, Revision, Span, Term, op::PutLease};
+use tenure_api::{
+    Failure, LeaseId, Member, MemberId, Put, Range, Revision, Span, Term, op::PutLease,
+};
 use tenure_replica::{
     At, Frozen, SnapshotMark, State, Thaw,
     command::Command,
-    refound::{REVISION_JUMP_MIN, first_revision},
+    refound::{REVISION_JUMP_MIN, REVISION_MAX, by_clock, first_revision},
     state::Traces,
 };
 
@@ -71,6 +73,54 @@ fn thawed(state: &State) -> State {
     let mut thaw = Thaw::new();
     frozen.chunks().for_each(|chunk| thaw.chunk(&chunk).unwrap());
     thaw.finish().unwrap()
+}
+
+/// Where a cluster of several begins whose first batch is logged at this time.
+fn begins(backup: &State, ms: u64) -> State {
+    let member = |id| Member {
+        id: MemberId(id),
+        name: format!("n{id}"),
+        peer_urls: vec![],
+        client_urls: vec![],
+        is_learner: false,
+    };
+    let members = [1, 2, 3].map(member);
+    let first = first_revision(backup.store.revision(), 0, None).unwrap();
+    let mut state = backup.refound(members, first);
+    state.leap(ms);
+    state
+}
+
+#[test]
+fn several_members_that_restore_a_file_twice_go_on_from_the_clock() {
+    const FIRST_TIME: u64 = 1_700_000_000_000;
+    let mut old = State::new([]);
+    play_all(&mut old, &[Step::Put(1, false)]);
+    let backup = thawed(&old);
+    let mut first = begins(&backup, FIRST_TIME);
+    let given = play_all(&mut first, &[Step::Put(2, false), Step::Put(3, false)]);
+    let mut second = begins(&backup, FIRST_TIME + 1);
+    let given_again = play_all(&mut second, &[Step::Put(2, false)]);
+    assert!(given_again[0] > given[1], "{given_again:?} after {given:?}");
+    // A clock that is wrong: the jump counts.
+    let jumped = first_revision(backup.store.revision(), 0, None).unwrap();
+    assert_eq!(begins(&backup, 0).store.revision(), jumped);
+    assert_eq!(begins(&backup, u64::MAX).store.revision(), REVISION_MAX);
+    // What was compacted stays so, and what is kept is there.
+    assert_eq!(second.store.compacted().0, by_clock(FIRST_TIME + 1).0);
+    assert!(second.store.get(b"k\x01").is_some());
+}
+
+#[test]
+fn nobody_leaps_who_was_not_refounded_or_has_written() {
+    let mut state = State::new([]);
+    state.leap(1_700_000_000_000);
+    assert_eq!(state.store.revision(), Revision(1));
+    let mut refounded = begins(&state, 0);
+    play_all(&mut refounded, &[Step::Put(1, false)]);
+    let before = refounded.store.revision();
+    refounded.leap(1_700_000_000_000);
+    assert_eq!(refounded.store.revision(), before);
 }
 
 proptest! {

@@ -54,7 +54,6 @@ struct Made<'a> {
     total_key: usize,
     leased_keys_dropped: usize,
     leases_dropped: usize,
-    next_bump_revision: i64,
     members: Vec<Listed<'a>>,
     data_dir: &'a Path,
 }
@@ -124,7 +123,6 @@ impl<W: Write> Output<W> {
                 total_key: restored.keys,
                 leased_keys_dropped: restored.keys_dropped,
                 leases_dropped: restored.leases_dropped,
-                next_bump_revision: restored.next_bump,
                 members: restored.members.iter().map(listed).collect(),
                 data_dir: &config.data_dir,
             });
@@ -145,11 +143,6 @@ impl<W: Write> Output<W> {
             "revision {}; dropped {} leases and {} keys on them",
             restored.revision.0, restored.leases_dropped, restored.keys_dropped,
         )?;
-        if count > 1 {
-            // One that begins alone follows the clock.
-            let next = restored.next_bump;
-            writeln!(out, "should this file be restored once more: --bump-revision {next}")?;
-        }
         Ok(())
     }
 }

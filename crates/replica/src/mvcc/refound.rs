@@ -6,6 +6,13 @@ use tenure_api::Revision;
 use super::{Store, history::History, key::Key, store::cost};
 
 impl Store {
+    /// Goes on from a later revision, before anything is written. What lies between counts as compacted.
+    pub(crate) fn leap(&mut self, revision: Revision) {
+        debug_assert!(self.changes.is_empty(), "nothing was written since it was founded");
+        self.revision = self.revision.max(revision);
+        self.compacted = self.revision;
+    }
+
     /// What is left of this store for a cluster that begins at `revision`: each key that hangs on no
     /// lease, as it is now. Everything before `revision` counts as compacted.
     ///

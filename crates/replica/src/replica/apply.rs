@@ -74,6 +74,7 @@ impl Replica {
     ) {
         let ms = if Canary::OwnClock.sings() { self.clock_ms(now).unwrap_or(ms) } else { ms };
         let at = At { index: entry.index, term: entry.term, ms };
+        self.state.leap(ms);
         if !self.state.admits(&batch) {
             return;
         }

@@ -132,7 +132,7 @@ pub struct At {
     /// The term in which it was put there.
     pub term: Term,
     /// The clock of whoever put it there, in milliseconds since 1970. For people: nothing is decided
-    /// by it.
+    /// by it but where a refounded cluster begins.
     pub ms: u64,
 }
 

@@ -23,6 +23,7 @@ mod tests;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tenure_api::Revision;
+use tenure_replica::refound::by_clock;
 
 pub use self::{
     error::BackupError,
@@ -45,5 +46,5 @@ pub const HASH_BYTES: usize = 32;
 /// [`first_revision`](tenure_replica::refound::first_revision).
 fn revision_by_clock() -> Revision {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Revision(i64::try_from(since_1970.as_micros()).unwrap_or_default())
+    by_clock(u64::try_from(since_1970.as_millis()).unwrap_or_default())
 }

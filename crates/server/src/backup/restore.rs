@@ -44,10 +44,9 @@ pub struct Restored {
     pub member_id: MemberId,
     /// All members.
     pub members: Vec<Member>,
-    /// The revision at which the new cluster begins.
+    /// The revision at which the new cluster begins, or the first that several members go on from: they leap to
+    /// the clock's time with their first batch.
     pub revision: Revision,
-    /// How far it must jump if the same file is restored another time, after this cluster served.
-    pub next_bump: i64,
     /// Keys that were kept.
     pub keys: usize,
     /// Keys that hung on a lease, and are gone with it.
@@ -91,7 +90,6 @@ pub fn restore(
         member_id: identity.member_id,
         members,
         revision: first,
-        next_bump: first.0 - last.0 + REVISION_JUMP_MIN,
         keys: new.store.len(),
         keys_dropped: old.store.len() - new.store.len(),
         leases_dropped: old.leases.len(),

@@ -14,8 +14,7 @@ use crate::output::Output;
 pub(super) const AFTER_HELP: &str = "\
 Each member of the new cluster restores the same file with the same --initial-cluster, then starts with
 the same flags. Revisions jump by at least 10^12, leases and the keys on them are dropped, and the
-cluster gets a new id: no fencing token can come a second time. If several members restore a file that
-was restored before, they must jump further than last time: --bump-revision.
+cluster gets a new id: no fencing token can come a second time, also if a file is restored again.
 ";
 
 /// etcdutl's flags.

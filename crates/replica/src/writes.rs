@@ -31,10 +31,13 @@ const BATCH_BYTES_MAX: usize = 512 << 10;
 const BATCH_COMMANDS_MAX: usize = 1024;
 const _: () =
     assert!(4 * BATCH_COMMANDS_MAX <= COMMANDS_MAX, "a full batch of each lane can be read");
-/// Ordinary commands under way; more would only wait at the raft leader, in front of the sessions'.
+/// Commands under way before only the sessions' may follow; more would only wait at the raft leader, in front of those.
 const SENT_COMMANDS_MAX: usize = 2 * BATCH_COMMANDS_MAX;
+/// Batches under way before only the sessions' may follow.
+const SENT_OTHERS_MAX: usize = SENT_MAX - 2;
 /// Commands of a lane that may wait before more are turned away.
 const ORDINARY_WAITING_MAX: usize = 20_000;
+const LEASED_WAITING_MAX: usize = 50_000;
 const SESSION_WAITING_MAX: usize = 200_000;
 /// Bytes of a lane that may wait before more are turned away.
 const WAITING_BYTES_MAX: usize = 64 << 20;
@@ -46,6 +49,7 @@ pub(crate) struct Writes {
     boot: u64,
     last_sequence: u64,
     session: Waiting,
+    leased: Waiting,
     ordinary: Waiting,
     sent: VecDeque<Sent>,
     gather: Gather,
@@ -127,11 +131,8 @@ impl Open {
             || self.is_change
     }
 
-    fn append(&mut self, other: Open) {
-        self.commands.extend_from_slice(&other.commands);
-        self.waiters.extend(other.waiters);
-        self.since = self.since.min(other.since);
-        self.is_urgent |= other.is_urgent;
+    fn part(&self) -> Part {
+        Part { commands: self.waiters.len(), bytes: self.commands.len(), since: self.since }
     }
 }
 
@@ -140,24 +141,28 @@ struct Sent {
     sequence: u64,
     bytes: Bytes,
     waiters: Vec<Waiter>,
-    since: Moment,
-    /// The sessions' commands, if others fill the batch up behind them.
-    front: Option<Front>,
+    /// What it is made of, by lanes.
+    parts: Vec<Part>,
     sent_at: Moment,
     is_change: bool,
     /// It went before its time, and others need not wait for it.
     is_early: bool,
 }
 
-/// The first commands of a batch: they may be younger than the rest by nearly as long as a request may
-/// take, and must not be given up along with it.
+/// A lane's commands in a batch. They may be younger than those of another lane by nearly as long as a request may
+/// take, and must not be given up along with them.
 #[derive(Clone, Copy, Debug)]
-struct Front {
+struct Part {
     commands: usize,
     bytes: usize,
-    /// All commands' bytes; what stands before them in the batch is of any length.
-    of_bytes: usize,
     since: Moment,
+}
+
+impl Sent {
+    /// Since when the oldest of its commands has been waiting.
+    fn since(&self) -> Option<Moment> {
+        self.parts.iter().map(|part| part.since).min()
+    }
 }
 
 /// A batch on its way to the raft leader.
@@ -177,6 +182,7 @@ impl Writes {
             boot,
             last_sequence: 0,
             session: Waiting::new(SESSION_WAITING_MAX),
+            leased: Waiting::new(LEASED_WAITING_MAX),
             ordinary: Waiting::new(ORDINARY_WAITING_MAX),
             sent: VecDeque::new(),
             gather: Gather::default(),
@@ -192,57 +198,62 @@ impl Writes {
     ) -> Result<(), Failure> {
         match command.lane() {
             Lane::Session => self.session.push(now, waiter, command),
+            Lane::Leased => self.leased.push(now, waiter, command),
             Lane::Ordinary => self.ordinary.push(now, waiter, command),
         }
     }
 
     /// The next batch to send, if one may go. The sessions' commands are in front; others fill it up, unless it is
-    /// not their time yet.
+    /// not their time yet or enough of them is under way.
     pub(crate) fn next_batch(&mut self, now: Moment) -> Option<Sealed> {
         let is_time = self.is_time(now);
+        let others_may = self.others_may_follow();
         if !is_time && !self.is_urgent() {
             return None;
         }
-        let mut front = None;
-        let open = match self.session.pop() {
-            None => self.ordinary.pop()?,
-            Some(mut open) => {
-                let room = is_time && self.sent_commands() < SENT_COMMANDS_MAX && !open.is_full();
-                if let Some(more) = room.then(|| self.ordinary.pop()).flatten() {
-                    front = Some(Front {
-                        commands: open.waiters.len(),
-                        bytes: open.commands.len(),
-                        of_bytes: open.commands.len() + more.commands.len(),
-                        since: open.since,
-                    });
-                    open.append(more);
-                }
-                open
+        let (mut commands, mut waiters, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_change = false;
+        let lanes = [
+            (&mut self.session, true),
+            (&mut self.leased, others_may),
+            (&mut self.ordinary, others_may && is_time),
+        ];
+        for (lane, may_go) in lanes {
+            let Some(open) = may_go.then(|| lane.pop()).flatten() else { continue };
+            parts.push(open.part());
+            let is_full = open.is_full();
+            is_change = open.is_change;
+            commands.extend_from_slice(&open.commands);
+            waiters.extend(open.waiters);
+            if is_full {
+                break;
             }
-        };
+        }
+        if parts.is_empty() {
+            return None;
+        }
         self.last_sequence += 1;
         if is_time {
-            self.gather.went(open.waiters.len());
+            self.gather.went(waiters.len());
         }
-        let bytes = self.seal(self.last_sequence, open.waiters.len(), &open.commands);
-        let commands = open.waiters.len();
+        let bytes = self.seal(self.last_sequence, waiters.len(), &commands);
+        let commands = waiters.len();
         self.sent.push_back(Sent {
             sequence: self.last_sequence,
             bytes: bytes.clone(),
-            waiters: open.waiters,
-            since: open.since,
-            front,
+            waiters,
+            parts,
             sent_at: now,
-            is_change: open.is_change,
+            is_change,
             is_early: !is_time,
         });
-        Some(Sealed { bytes, is_change: open.is_change, commands })
+        Some(Sealed { bytes, is_change, commands })
     }
 
     /// Whether it is time for what waits, whatever that is.
     fn is_time(&self, now: Moment) -> bool {
         let Some(since) = self.waiting_since() else { return false };
-        let count = self.session.commands + self.ordinary.commands;
+        let count = self.lanes().map(|lane| lane.commands).sum();
         let may_go = match self.last_timely() {
             None => self.gather.is_complete(count, since, now),
             Some(last) => now.since(last.sent_at) >= PIPELINE_AFTER,
@@ -257,17 +268,28 @@ impl Writes {
 
     /// Whether something waits that does not wait for its time.
     fn is_urgent(&self) -> bool {
-        self.session.first().is_some_and(|open| open.is_urgent) && self.sent.len() < SENT_MAX
+        let is_urgent = |lane: &Waiting| lane.first().is_some_and(|open| open.is_urgent);
+        is_urgent(&self.session) && self.sent.len() < SENT_MAX
+            || is_urgent(&self.leased) && self.others_may_follow()
     }
 
     /// Whether there is room for one more batch beside those under way.
     fn may_follow(&self) -> bool {
-        let room = self.session.first().is_some() || self.sent_commands() < SENT_COMMANDS_MAX;
-        room && self.sent.len() < SENT_MAX
+        let sessions_may = self.session.first().is_some() && self.sent.len() < SENT_MAX;
+        sessions_may || self.others_may_follow()
+    }
+
+    /// Whether there is, for others than the sessions.
+    fn others_may_follow(&self) -> bool {
+        self.sent_commands() < SENT_COMMANDS_MAX && self.sent.len() < SENT_OTHERS_MAX
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Waiting> {
+        [&self.session, &self.leased, &self.ordinary].into_iter()
     }
 
     fn waiting_since(&self) -> Option<Moment> {
-        self.session.first().into_iter().chain(self.ordinary.first()).map(|open| open.since).min()
+        self.lanes().filter_map(|lane| lane.first()).map(|open| open.since).min()
     }
 
     fn sent_commands(&self) -> usize {
@@ -311,7 +333,8 @@ impl Writes {
         }
         let sent = self.sent.pop_front()?;
         self.gather.came_back(now.since(sent.sent_at));
-        Some((sent.waiters, sent.since))
+        let since = sent.since().unwrap_or(now);
+        Some((sent.waiters, since))
     }
 
     /// A snapshot holds this member's batches up to `sequence`: they were applied, but their
@@ -327,7 +350,7 @@ impl Writes {
     /// Requests that were never sent are given up: those that came before `before`.
     pub(crate) fn give_up_open(&mut self, before: Moment) -> Vec<Waiter> {
         let mut given_up = Vec::new();
-        for lane in [&mut self.session, &mut self.ordinary] {
+        for lane in [&mut self.session, &mut self.leased, &mut self.ordinary] {
             while let Some(open) = lane.pop_if(|open| open.since <= before) {
                 given_up.extend(open.waiters);
             }
@@ -342,20 +365,29 @@ impl Writes {
         let mut given_up = Vec::new();
         for index in 0..self.sent.len() {
             let sent = &mut self.sent[index];
-            if sent.since > before || sent.waiters.is_empty() {
+            if sent.parts.iter().all(|part| part.since > before) {
                 continue;
             }
-            let front = sent.front.take().filter(|front| front.since > before);
-            let kept = front.map_or(0, |front| front.commands);
-            given_up.extend(sent.waiters.drain(kept..));
+            let all: usize = sent.parts.iter().map(|part| part.bytes).sum();
+            // What stands before the commands is of any length.
+            let mut at = sent.bytes.len() - all;
+            let (mut commands, mut kept) = (Vec::new(), Vec::new());
+            let mut waiters = std::mem::take(&mut sent.waiters).into_iter();
+            for part in &sent.parts {
+                let theirs = waiters.by_ref().take(part.commands);
+                if part.since > before {
+                    kept.extend(theirs);
+                    commands.extend_from_slice(&sent.bytes[at..at + part.bytes]);
+                } else {
+                    given_up.extend(theirs);
+                }
+                at += part.bytes;
+            }
+            sent.parts.retain(|part| part.since > before);
             sent.is_change = false;
-            let commands = front.map_or(Bytes::new(), |front| {
-                sent.since = front.since;
-                let head = sent.bytes.len() - front.of_bytes;
-                sent.bytes.slice(head..head + front.bytes)
-            });
-            let sequence = sent.sequence;
-            self.sent[index].bytes = self.seal(sequence, kept, &commands);
+            let (sequence, count) = (sent.sequence, kept.len());
+            sent.waiters = kept;
+            self.sent[index].bytes = self.seal(sequence, count, &commands);
         }
         given_up
     }
@@ -372,7 +404,7 @@ impl Writes {
 
     /// How many requests wait for their outcome.
     pub(crate) fn pending(&self) -> usize {
-        self.session.commands + self.ordinary.commands + self.sent_commands()
+        self.lanes().map(|lane| lane.commands).sum::<usize>() + self.sent_commands()
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -427,6 +459,28 @@ mod tests {
         writes.push(now, Some(2), &renewal()).unwrap();
         let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
         assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
+    }
+
+    #[test]
+    fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
+        let lease = PutLease::Set(Some(LeaseId(7)));
+        let claim = Command::Put(Put { key: "k".into(), value: None, lease, prev_kv: false });
+        let mut writes = Writes::new(MemberId(1), 1);
+        let mut now = Moment::ZERO;
+        while writes.push(now, Some(0), &claim).is_ok() {}
+        writes.push(now, Some(1), &renewal()).unwrap();
+        writes.push(now, Some(2), &put()).unwrap();
+        let first = writes.next_batch(now).expect("nothing is under way");
+        let first = Batch::from_bytes(&first.bytes).unwrap();
+        assert_eq!((&first.commands[0], &first.commands[1]), (&renewal(), &claim));
+        while let Some(batch) = writes.next_batch(now) {
+            assert!(batch.commands <= BATCH_COMMANDS_MAX);
+            now = now + PIPELINE_AFTER;
+        }
+        assert!(writes.sent_commands() < SENT_COMMANDS_MAX + BATCH_COMMANDS_MAX);
+        writes.push(now, Some(3), &renewal()).unwrap();
+        let next = writes.next_batch(now).expect("a renewal does not wait for them");
+        assert_eq!(Batch::from_bytes(&next.bytes).unwrap().commands, [renewal()]);
     }
 
     #[test]

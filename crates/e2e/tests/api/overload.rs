@@ -24,8 +24,9 @@ use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(9);
 const SESSIONS: usize = 60;
-/// Above what may wait, with what is under way, and below what may be open: puts are refused for waiting.
-const PUTS_AT_ONCE: usize = 27_000;
+/// A quarter of them on a lease. The others are above what may wait, with what is under way, and below what may be open: they are
+/// refused for waiting.
+const PUTS_AT_ONCE: usize = 36_000;
 const CONNECTIONS: usize = 9;
 /// Whoever was refused asks again after this long.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -49,7 +50,8 @@ struct Flood {
 }
 
 impl Flood {
-    fn start(to: Address) -> Flood {
+    /// A quarter of the puts is on this lease.
+    fn start(to: Address, lease: i64) -> Flood {
         let tally = Arc::new(Tally::default());
         let shared = Arc::clone(&tally);
         let run = move || {
@@ -59,8 +61,13 @@ impl Flood {
                 for connection in 0..CONNECTIONS {
                     let kv = KvClient::new(connect(to).await);
                     for stream in 0..PUTS_AT_ONCE / CONNECTIONS {
-                        let key = format!("flood/{connection}/{stream}");
-                        streams.spawn(put_on(kv.clone(), key, Arc::clone(&shared)));
+                        let put = pb::PutRequest {
+                            key: format!("flood/{connection}/{stream}").into(),
+                            // Small writes on leases go before the rest, but not before sessions.
+                            lease: if stream % 4 == 0 { lease } else { 0 },
+                            ..Default::default()
+                        };
+                        streams.spawn(put_on(kv.clone(), put, Arc::clone(&shared)));
                     }
                 }
                 streams.join_all().await;
@@ -77,10 +84,13 @@ impl Drop for Flood {
     }
 }
 
-async fn put_on(mut kv: KvClient<tonic::transport::Channel>, key: String, tally: Arc<Tally>) {
+async fn put_on(
+    mut kv: KvClient<tonic::transport::Channel>,
+    put: pb::PutRequest,
+    tally: Arc<Tally>,
+) {
     while !tally.stop.load(Relaxed) {
-        let put = pb::PutRequest { key: key.clone().into(), ..Default::default() };
-        match kv.put(put).await {
+        match kv.put(put.clone()).await {
             Ok(_) => tally.done.fetch_add(1, Relaxed),
             Err(status)
                 if status.code() == Code::ResourceExhausted
@@ -162,13 +172,14 @@ async fn puts_are_refused_and_sessions_are_not_when_more_is_asked_than_a_member_
     for _ in 0..8 {
         to_lead.push(grant(&cluster.client(), Duration::from_secs(600)).await);
     }
+    let burden = grant(&cluster.client(), Duration::from_secs(600)).await;
     let before = cluster.status(0).await.unwrap().header.unwrap().revision;
     let until = Instant::now() + 3 * TTL;
     let mut sessions = JoinSet::new();
     for (lease, client) in &leases {
         sessions.spawn(hold(client.clone(), *lease, until));
     }
-    let flood = Flood::start(cluster.members[flooded].client);
+    let flood = Flood::start(cluster.members[flooded].client, burden);
     eventually("puts are refused", async || {
         let refused = flood.tally.refused.load(Relaxed);
         if refused > 1000 { Ok(()) } else { Err(format!("{:?}", flood.tally)) }

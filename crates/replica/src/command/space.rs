@@ -16,9 +16,12 @@ const SMALL_PUT_BYTES: usize = 4 << 10;
 /// Whose turn it is when more is asked than can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// What keeps sessions, elections and the cluster itself alive: renewals, ends of leases, small
-    /// transactions on leased keys, the members' own announcements. Goes first, is refused last.
+    /// What keeps sessions, elections and the cluster itself alive: renewals, ends of leases, all of
+    /// `tenure.v1`, the members' own announcements. Goes first, is refused last.
     Session,
+    /// Small writes on leases, and transactions that write nothing else: how clients of etcd's take a place in line and give it
+    /// up. Anybody can ask for any number of them, so they stand behind the sessions.
+    Leased,
     /// All other writes.
     Ordinary,
 }
@@ -31,6 +34,7 @@ impl Command {
             Command::DeleteRange(_) | Command::Compact(_) | Command::LeaseGrant { .. } => {
                 Lane::Ordinary
             }
+            Command::Put(_) | Command::Txn(_) => Lane::Leased,
             _ => Lane::Session,
         }
     }
@@ -38,7 +42,7 @@ impl Command {
     /// Whether its member does not let it wait: somebody's turn may depend on it. A renewal waits: there are
     /// many of them, and none is in a hurry.
     pub(crate) fn is_urgent(&self) -> bool {
-        self.lane() == Lane::Session && !matches!(self, Command::LeaseRenew(_))
+        self.lane() != Lane::Ordinary && !matches!(self, Command::LeaseRenew(_))
     }
 
     /// Whether it may not be applied while the store is full.

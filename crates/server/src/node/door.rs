@@ -224,7 +224,7 @@ struct Turn(Arc<AtomicUsize>);
 impl Turn {
     fn take(open: &Arc<AtomicUsize>, request: &Request) -> Result<Turn, Failure> {
         let max = match request {
-            Request::Write(command) if command.lane() == Lane::Session => OPEN_SESSION_MAX,
+            Request::Write(command) if command.lane() != Lane::Ordinary => OPEN_SESSION_MAX,
             // Whether the loop answers at all: who asks ends the process if it does not.
             Request::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
             _ => OPEN_MAX,

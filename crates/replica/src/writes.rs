@@ -211,33 +211,29 @@ impl Writes {
         if !is_time && !self.is_urgent() {
             return None;
         }
-        let (mut commands, mut waiters, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-        let mut is_change = false;
+        let mut opens: Vec<Open> = Vec::new();
         let lanes = [
             (&mut self.session, true),
             (&mut self.leased, others_may),
             (&mut self.ordinary, others_may && is_time),
         ];
         for (lane, may_go) in lanes {
-            let Some(open) = may_go.then(|| lane.pop()).flatten() else { continue };
-            parts.push(open.part());
-            let is_full = open.is_full();
-            is_change = open.is_change;
-            commands.extend_from_slice(&open.commands);
-            waiters.extend(open.waiters);
-            if is_full {
-                break;
+            if may_go && !opens.last().is_some_and(Open::is_full) {
+                opens.extend(lane.pop());
             }
         }
-        if parts.is_empty() {
+        if opens.is_empty() {
             return None;
         }
+        let is_change = opens.iter().any(|open| open.is_change);
+        let parts: Vec<Part> = opens.iter().map(Open::part).collect();
+        let commands = parts.iter().map(|part| part.commands).sum();
         self.last_sequence += 1;
         if is_time {
-            self.gather.went(waiters.len());
+            self.gather.went(commands);
         }
-        let bytes = self.seal(self.last_sequence, waiters.len(), &commands);
-        let commands = waiters.len();
+        let bytes = self.seal(self.last_sequence, commands, opens.iter().map(|o| &o.commands[..]));
+        let waiters = opens.into_iter().flat_map(|open| open.waiters).collect();
         self.sent.push_back(Sent {
             sequence: self.last_sequence,
             bytes: bytes.clone(),
@@ -296,10 +292,16 @@ impl Writes {
         self.sent.iter().map(|sent| sent.waiters.len()).sum()
     }
 
-    fn seal(&self, sequence: u64, count: usize, commands: &[u8]) -> Bytes {
-        let mut bytes = Vec::with_capacity(commands.len() + 32);
+    fn seal<'a>(
+        &self,
+        sequence: u64,
+        count: usize,
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Bytes {
+        let length: usize = parts.clone().map(<[u8]>::len).sum();
+        let mut bytes = Vec::with_capacity(length + 32);
         encode_batch_head(&mut bytes, self.me, self.boot, sequence, count);
-        bytes.extend_from_slice(commands);
+        parts.for_each(|part| bytes.extend_from_slice(part));
         bytes.into()
     }
 
@@ -377,7 +379,7 @@ impl Writes {
                 let theirs = waiters.by_ref().take(part.commands);
                 if part.since > before {
                     kept.extend(theirs);
-                    commands.extend_from_slice(&sent.bytes[at..at + part.bytes]);
+                    commands.push(sent.bytes.slice(at..at + part.bytes));
                 } else {
                     given_up.extend(theirs);
                 }
@@ -387,7 +389,8 @@ impl Writes {
             sent.is_change = false;
             let (sequence, count) = (sent.sequence, kept.len());
             sent.waiters = kept;
-            self.sent[index].bytes = self.seal(sequence, count, &commands);
+            let bytes = self.seal(sequence, count, commands.iter().map(|part| &part[..]));
+            self.sent[index].bytes = bytes;
         }
         given_up
     }

@@ -16,4 +16,5 @@ mod peer_faults_sessions;
 mod recipes;
 mod recipes_cluster;
 mod recipes_processes;
+mod session_ends;
 mod sessions;

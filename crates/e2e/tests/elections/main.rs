@@ -4,6 +4,7 @@
 mod examples;
 mod fence_postgres;
 mod fenced_service;
+mod granted_leases;
 mod guarded_writes;
 mod hundreds;
 mod mid_operation;

@@ -31,7 +31,7 @@ pub fn example(name: &str) -> PathBuf {
     let beside = test.ancestors().skip(1).take(3).map(|dir| dir.join("examples").join(name));
     let found = beside.into_iter().find(|path| path.exists());
     found.unwrap_or_else(|| {
-        panic!("no example {name} beside the tests: run `cargo build -p tenure --examples`")
+        panic!("no example {name} beside the tests: run `cargo build --workspace --all-targets`")
     })
 }
 

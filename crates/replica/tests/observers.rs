@@ -15,6 +15,8 @@ use tenure_replica::{
 };
 
 const OBSERVER: Listener = 1;
+/// Tenures of one line that are remembered when they have ended.
+const REMEMBERED: i64 = 32;
 
 /// A state to which clients of etcd's do things.
 struct Town {
@@ -116,4 +118,33 @@ fn of_a_line_that_was_forgotten_it_is_said_that_something_is_missing() {
     let told = town.told_after("jobs", left);
     assert!(is_gap(&told[0]) && matches!(told[1], Observed::Began(..)), "{told:?}");
     assert_eq!(town.told_after("jobs", town.now()), []);
+}
+
+#[test]
+fn one_tenure_more_than_are_remembered_pushes_out_the_first() {
+    let mut town = Town::new();
+    let start = town.now();
+    let mut ends = vec![];
+    for lease in 1..=REMEMBERED {
+        town.shows("jobs", lease, &lease.to_string());
+        town.goes(lease);
+        ends.push(town.now());
+    }
+    let who_led = |town: &Town| -> Vec<i64> {
+        let line = town.state.queues.line(b"jobs").unwrap();
+        line.tenures().map(|tenure| tenure.identity.parse().unwrap()).collect()
+    };
+    assert_eq!(who_led(&town), (1..=REMEMBERED).collect::<Vec<_>>());
+    let told = town.told_after("jobs", start);
+    assert!(!told.iter().any(|told| matches!(told, Observed::Forgotten(_))), "{told:?}");
+
+    let one_more = REMEMBERED + 1;
+    town.shows("jobs", one_more, &one_more.to_string());
+    assert_eq!(who_led(&town), (1..=one_more).collect::<Vec<_>>(), "only what has ended counts");
+    town.goes(one_more);
+    assert_eq!(who_led(&town), (2..=one_more).collect::<Vec<_>>());
+    // Whoever was told of its end has missed nothing; everybody else hears that something is missing.
+    assert_eq!(town.told_after("jobs", start)[0], Observed::Forgotten(ends[0]));
+    let told = town.told_after("jobs", ends[0]);
+    assert!(matches!(&told[0], Observed::Began(tenure, _) if tenure.identity == "2"), "{told:?}");
 }

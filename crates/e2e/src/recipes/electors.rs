@@ -207,6 +207,45 @@ pub async fn it_goes_on_in_doubt_if_it_is_told_to(ground: &Ground) {
     elector.stop();
 }
 
+/// Whoever goes on without being confirmed is suspect while it is still ours, and not healthy when its lease must have
+/// ended: whoever looks after processes may restart it then. When it is confirmed again, it is healthy again.
+pub async fn who_works_on_without_its_lease_is_not_healthy(ground: &Ground) {
+    let mut config = config("a");
+    config.on_doubt = OnDoubt::Continue;
+    let lease = config.lease_duration;
+    let elector = elector(ground, config);
+    let (led, mut leads) = mpsc::unbounded_channel();
+    tokio::spawn({
+        let elector = elector.clone();
+        async move {
+            let work = |scope: Scope| {
+                led.send(scope.token()).unwrap();
+                async move {
+                    scope.cancelled().await;
+                    Again::Continue(())
+                }
+            };
+            elector.run(work).await
+        }
+    });
+    let token = bounded("leads", leads.recv()).await.unwrap();
+    let healthz = elector.healthz();
+    ground.pause();
+    let next = bounded("in doubt", elector.changed(ElectorState::Held(token))).await;
+    assert_eq!(next, ElectorState::Suspect(token));
+    assert_eq!(healthz.check(Duration::ZERO), Ok(()), "it is not over yet");
+    let unhealthy = eventually("not healthy", async || match healthz.check(Duration::ZERO) {
+        Err(unhealthy) => Ok(unhealthy),
+        Ok(()) => Err(format!("{:?}", elector.state())),
+    })
+    .await;
+    assert!(unhealthy.unconfirmed > lease, "{unhealthy}");
+    assert_eq!(healthz.check(Duration::from_secs(3600)), Ok(()), "it is tolerated for an hour");
+    ground.resume();
+    eventually("healthy", async || healthz.check(Duration::ZERO).map_err(|e| e.to_string())).await;
+    elector.stop();
+}
+
 /// cilium#42920: work that does not heed the signal is dropped when it must be over.
 pub async fn it_drops_work_that_does_not_end(ground: &Ground) {
     struct Tell(Arc<AtomicBool>);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tenure::{Engine, Loss, Session, SessionState};
-use tenure_e2e::Cluster;
+use tenure::{Engine, Lock, Loss, Session, SessionState};
+use tenure_e2e::{Cluster, eventually};
 use tokio::time::Instant;
 
 /// Short, so that sessions lose patience with a member while there is no raft leader.
@@ -41,5 +41,50 @@ async fn a_session_is_not_replaced_by_its_own_attempts_to_come_back() {
     for session in sessions {
         let lost = tokio::time::timeout_at(all_told, session.lost()).await;
         assert_ne!(lost, Ok(Loss::Replaced), "nobody else knows its number");
+    }
+}
+
+/// A member that does not answer is not waited for: the next renewal goes to another one, long before the session's
+/// time is over. By whichever means, the holder never notices.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_member_stands_still_holds_on_through_another() {
+    /// With time for a busy machine between a renewal and the first doubt.
+    const TTL: Duration = Duration::from_secs(4);
+    let cluster = Cluster::start(3).await;
+    // Only a follower: without its raft leader the whole cluster would stand still for a while.
+    let follower = cluster.other_than(cluster.leader().await);
+    let others = (0..3).filter(|at| *at != follower);
+    let first_the_follower: Vec<_> = std::iter::once(follower)
+        .chain(others)
+        .map(|at| cluster.members[at].client.to_string())
+        .collect();
+    let endpoints = first_the_follower.join(",");
+    let mut holds = Vec::new();
+    for engine in [Engine::tenure(&endpoints).unwrap(), Engine::etcd(&endpoints).unwrap()] {
+        let session = Session::open(&engine, TTL).await.unwrap();
+        let name = format!("lock-{}", engine.name());
+        let held = Lock::new(&session, name).unwrap().lock().await.unwrap();
+        let known = session.deadline();
+        holds.push((session, held, known));
+    }
+    cluster.members[follower].pause();
+    let paused = Instant::now();
+    // Nobody's belief is longer than its time to live: what holds after that was confirmed meanwhile.
+    while paused.elapsed() < TTL * 3 / 2 {
+        for (session, held, _) in &holds {
+            assert_eq!(session.state(), SessionState::Held, "{}", held.name());
+            assert_eq!(held.may_act(Duration::ZERO), Ok(held.token()), "{}", held.name());
+        }
+        tokio::time::sleep(TTL / 100).await;
+    }
+    cluster.members[follower].resume();
+    for (session, held, known) in &holds {
+        assert!(session.deadline() > *known);
+        let listed = eventually("the member answers again", async || {
+            let engine = Engine::tenure(&endpoints).unwrap();
+            engine.candidates(held.name().clone()).await.map_err(|error| error.to_string())
+        })
+        .await;
+        assert_eq!(listed[0].token, held.token(), "{}", held.name());
     }
 }

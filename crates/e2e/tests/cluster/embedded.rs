@@ -1,10 +1,10 @@
 //! Members inside a program: its replicas elect among themselves, with no separate service.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use tempfile::TempDir;
 use tenure::{Election, Engine, Leadership, Session};
-use tenure_e2e::{Address, eventually, reserve};
+use tenure_e2e::{Address, Network, Program, eventually, reserve, tools};
 use tenure_server::{Config, Server};
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -79,4 +79,45 @@ async fn replicas_of_a_program_elect_among_themselves_and_outlive_one_of_them() 
     for Replica { stop, .. } in replicas {
         let _ = stop.send(());
     }
+}
+
+/// One replica of the example that docs/how-to/embedded.md shows. Its ports are written in it, so it has a network
+/// of its own.
+fn example(number: usize, network: &Network, home: &TempDir) -> Program {
+    let inside = network.inside(0);
+    let mut command = Command::new(&inside[0]);
+    command.args(&inside[1..]).arg(tools::example("embedded"));
+    command.arg(number.to_string()).arg(home.path().join(format!("replica-{number}")));
+    Program::start(&format!("replica {number}"), &mut command)
+}
+
+/// Which of them leads with a token larger than this one, and the token.
+async fn who_leads(replicas: &[Program], after: i64) -> (usize, i64) {
+    eventually("one of them leads", async || {
+        let said: Vec<_> = replicas.iter().map(Program::lines).collect();
+        let tokens = said.iter().enumerate().flat_map(|(at, lines)| {
+            let token = |line: &String| line.split_once(" leads with token ")?.1.parse().ok();
+            lines.iter().filter_map(token).map(move |token| (at, token))
+        });
+        tokens
+            .max_by_key(|(_, token)| *token)
+            .filter(|(_, token)| *token > after)
+            .ok_or_else(|| format!("{said:?}"))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_leads_on_when_its_leader_is_killed_and_takes_it_back_in() {
+    let (network, home) = (Network::new(1), TempDir::new().unwrap());
+    let mut replicas: Vec<_> = (1..=3).map(|number| example(number, &network, &home)).collect();
+    let (first, token) = who_leads(&replicas, 0).await;
+    replicas[first].kill();
+    let (second, larger) = who_leads(&replicas, token).await;
+    assert!(second != first, "it is dead");
+    replicas[first] = example(first + 1, &network, &home);
+    replicas[first].says("is there").await;
+    // It makes the majority with the third, and one of them leads after the second.
+    replicas[second].kill();
+    who_leads(&replicas, larger).await;
 }

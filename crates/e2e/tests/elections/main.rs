@@ -4,6 +4,7 @@
 mod examples;
 mod fence_postgres;
 mod fenced_service;
+mod granted_leases;
 mod guarded_writes;
 mod hundreds;
 mod mid_operation;
@@ -16,4 +17,5 @@ mod peer_faults_sessions;
 mod recipes;
 mod recipes_cluster;
 mod recipes_processes;
+mod session_ends;
 mod sessions;

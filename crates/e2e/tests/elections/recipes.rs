@@ -77,6 +77,7 @@ cases! {
         it_ends_when_the_work_is_done_for_good,
         it_stops_the_work_in_doubt,
         it_goes_on_in_doubt_if_it_is_told_to,
+        who_works_on_without_its_lease_is_not_healthy,
         it_drops_work_that_does_not_end,
         an_elector_that_is_not_well_lets_others_lead,
         a_standby_sees_the_leader;

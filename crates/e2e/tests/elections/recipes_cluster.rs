@@ -1,14 +1,17 @@
 //! The library on clusters of three whose members are killed, stopped and told what to do.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use tenure::api::wire::tenure::v1 as pb;
+use tenure::elector::{Cancelled, ElectorConfig, LeaderElector, Scope};
 use tenure::{
     AcquireError, Doubt, Election, Engine, Lock, Loss, RefusalKind, ReleaseError, Session,
     SessionOptions, SessionState, Sight,
 };
 use tenure_e2e::session::lines;
 use tenure_e2e::{Caller, Cluster, Ctl, Member, Program, eventually, recipes::bounded};
+use tokio::sync::{mpsc, oneshot};
 
 const TTL: Duration = Duration::from_secs(4);
 
@@ -167,6 +170,50 @@ async fn a_leader_drains_for_a_chosen_successor() {
     assert!(!passed.is_finished(), "whoever was passed over waits on");
     next.resign().await.unwrap();
     let _passed = bounded("and leads after", passed).await.unwrap().unwrap();
+}
+
+/// An elector's work hears who was chosen, may end in peace, and the chosen one leads only then.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_work_of_an_elector_drains_for_a_chosen_successor() {
+    let cluster = Cluster::start(1).await;
+    let mut config = ElectorConfig::new("job").unwrap();
+    config.identity = "old".to_owned();
+    let engine = Engine::tenure(&cluster.endpoints()).unwrap();
+    let elector = LeaderElector::new(engine, config).unwrap();
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let (finish, finished) = oneshot::channel::<()>();
+    tokio::spawn({
+        let (elector, mut finished) = (elector.clone(), Some(finished));
+        async move {
+            let work = |scope: Scope| {
+                let (told, finished) = (told.clone(), finished.take());
+                async move {
+                    told.send(scope.cancelled().await).unwrap();
+                    // Cleaning up takes as long as it takes.
+                    let _ = finished.expect("it leads once").await;
+                    ControlFlow::<()>::Break(())
+                }
+            };
+            elector.run(work).await
+        }
+    });
+    let chosen = native(&cluster, "new").await;
+    in_line(&chosen, 1).await;
+    let next = tokio::spawn(Election::new(&chosen, "job").unwrap().candidate("new").campaign());
+    in_line(&chosen, 2).await;
+    let request = pb::TransferRequest {
+        name: "job".into(),
+        identity: "new".into(),
+        within_ms: 60_000,
+        ..Default::default()
+    };
+    lines(cluster.members[0].client).await.transfer(request).await.unwrap();
+    let why = bounded("asked to stop", tells.recv()).await.unwrap();
+    let Cancelled::Drain(drain) = &why else { panic!("{why:?}") };
+    assert_eq!(drain.successor, "new");
+    assert!(elector.is_leader() && !next.is_finished(), "not before the work has ended");
+    finish.send(()).unwrap();
+    let _next = bounded("leads", next).await.unwrap().unwrap();
 }
 
 /// A leader that is overtaken has lost, and does not stand in line again behind its own back.

@@ -5,9 +5,11 @@
 use std::env;
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use tenure::elector::{ElectorConfig, LeaderElector, OnLost};
 use tenure::{Engine, Lock, Session, SessionOptions};
 use tenure_e2e::{Cluster, Program, eventually, recipes::bounded};
@@ -37,24 +39,29 @@ fn say(line: impl std::fmt::Display) {
     std::io::stdout().flush().unwrap();
 }
 
+/// Leads, and blocks.
+async fn blocked(engine: Engine, on_lost: OnLost) {
+    let mut config = ElectorConfig::new("job").unwrap();
+    config.lease_duration = Duration::from_secs(3);
+    config.renew_deadline = Duration::from_secs(2);
+    config.retry_period = Duration::from_millis(500);
+    config.on_lost = on_lost;
+    let elector = LeaderElector::new(engine, config).unwrap();
+    elector
+        .run(|scope| async move {
+            say(format!("leads {}", scope.token()));
+            // This runtime has one thread, and here it ends.
+            std::thread::sleep(Duration::from_secs(600));
+            ControlFlow::<()>::Continue(())
+        })
+        .await;
+}
+
 /// Work that blocks its runtime cannot be cancelled; the process ends before anybody else leads.
 #[tokio::test]
 async fn blocked_work_ends_its_process_at_the_deadline() {
     if let Some(engine) = role() {
-        let mut config = ElectorConfig::new("job").unwrap();
-        config.lease_duration = Duration::from_secs(3);
-        config.renew_deadline = Duration::from_secs(2);
-        config.retry_period = Duration::from_millis(500);
-        config.on_lost = OnLost::Exit(7);
-        let elector = LeaderElector::new(engine, config).unwrap();
-        elector
-            .run(|scope| async move {
-                say(format!("leads {}", scope.token()));
-                // This runtime has one thread, and here it ends.
-                std::thread::sleep(Duration::from_secs(600));
-                ControlFlow::<()>::Continue(())
-            })
-            .await;
+        blocked(engine, OnLost::Exit(7)).await;
         return;
     }
     let cluster = Cluster::start(1).await;
@@ -69,6 +76,25 @@ async fn blocked_work_ends_its_process_at_the_deadline() {
     let took = stopped.elapsed();
     cluster.members[0].resume();
     assert_eq!(status.code(), Some(7));
+    assert!(took < Duration::from_secs(3), "{took:?} is longer than its lease");
+}
+
+/// The same for who asked for no clean-up at all: nothing that hangs at exit keeps the process alive.
+#[tokio::test]
+async fn blocked_work_aborts_its_process_at_the_deadline() {
+    if let Some(engine) = role() {
+        blocked(engine, OnLost::Abort).await;
+        return;
+    }
+    let cluster = Cluster::start(1).await;
+    let mut other = other("blocked_work_aborts_its_process_at_the_deadline", &cluster);
+    assert!(token(&other.says("leads ").await) > 0);
+    let stopped = Instant::now();
+    cluster.members[0].pause();
+    let status = other.ends().await;
+    let took = stopped.elapsed();
+    cluster.members[0].resume();
+    assert_eq!(status.signal(), Some(Signal::ABORT.as_raw()));
     assert!(took < Duration::from_secs(3), "{took:?} is longer than its lease");
 }
 

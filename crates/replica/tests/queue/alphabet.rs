@@ -21,6 +21,7 @@ pub(crate) enum Deed {
     Attach(i64),
     Expire(i64),
     BreakConnection(i64),
+    BreakOlderConnection(i64),
     ConfirmStop(i64),
     Join { who: i64, name: &'static str, priority: u32, preempts: bool },
     JoinAfterStop { who: i64, name: &'static str },
@@ -106,6 +107,15 @@ impl World {
                     return false;
                 };
                 let how = Ended::ConnectionLost { attachment };
+                self.line(LineCommand::End { id: LeaseId(*who), how });
+            }
+            // The process had attached its session again elsewhere before.
+            Deed::BreakOlderConnection(who) => {
+                let session = self.state.queues.session(LeaseId(*who));
+                let Some(session) = session.filter(|session| session.attachment > 1) else {
+                    return false;
+                };
+                let how = Ended::ConnectionLost { attachment: session.attachment - 1 };
                 self.line(LineCommand::End { id: LeaseId(*who), how });
             }
             Deed::ConfirmStop(who) => {
@@ -268,6 +278,10 @@ impl World {
         }
         for (id, _) in self.state.leases.iter() {
             let _ = write!(shape, "{id} ");
+        }
+        // Whether it has left a connection behind, not how many.
+        for (id, _) in self.state.queues.sessions().filter(|(_, session)| session.attachment > 1) {
+            let _ = write!(shape, "{id}again ");
         }
         for (id, delay) in self.state.queues.delays() {
             let names: Vec<_> = delay.names.iter().map(|(name, _)| name).collect();

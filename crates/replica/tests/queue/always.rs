@@ -9,7 +9,7 @@ use tenure_replica::{
     queue::{Event, FROZEN, Line, Mode, Place},
 };
 
-use crate::alphabet::World;
+use crate::alphabet::{Deed, World};
 
 pub(crate) fn check(world: &World) {
     for (name, line) in world.state.queues.lines() {
@@ -20,6 +20,7 @@ pub(crate) fn check(world: &World) {
         tokens_grow(world, line);
     }
     places_belong_to_live_sessions(world);
+    a_connection_that_was_left_ends_nothing(world);
     nobody_is_told_too_early(world);
     a_stock_key_is_never_moved(world);
     nobody_overtakes_a_stock_key(world);
@@ -147,6 +148,15 @@ fn places_belong_to_live_sessions(world: &World) {
         let listed = all.remove(&id).unwrap_or_default();
         assert_eq!(listed, world.state.places_of(id), "{:?}", world.path);
     }
+}
+
+/// The session was attached again: the process lives, whatever becomes of the connection it had before.
+fn a_connection_that_was_left_ends_nothing(world: &World) {
+    let (Some(Deed::BreakOlderConnection(_)), Some(before)) = (world.path.last(), &world.before)
+    else {
+        return;
+    };
+    assert!(world.state.queues == before.queues, "{:?}", world.path);
 }
 
 fn nobody_is_told_too_early(world: &World) {

@@ -1,0 +1,113 @@
+//! Who locks or campaigns without a lease gets one from the server, and is told which. And what our replies add to
+//! etcd's, as somebody reads it who speaks JSON.
+
+use serde_json::{Value, json};
+use tenure_e2e::{Caller, Cluster, Gateway, pb::LeaseTimeToLiveRequest};
+
+/// What a lease of the server's own lives from the moment at which its hold begins.
+const GRANTED_SECS: i64 = 60;
+/// `door` and `office`.
+const DOOR: &str = "ZG9vcg==";
+const OFFICE: &str = "b2ZmaWNl";
+
+async fn keys_of(caller: &Caller, lease: i64) -> Vec<Vec<u8>> {
+    let ask = LeaseTimeToLiveRequest { id: lease, keys: true };
+    let found = caller.client().lease().time_to_live(ask).await.unwrap();
+    found.keys.iter().map(|key| key.to_vec()).collect()
+}
+
+/// A number as JSON has it.
+fn number(value: &Value) -> i64 {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no number")).parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_without_a_lease_names_the_one_it_got_and_resigning_ends_it() {
+    let cluster = Cluster::start(3).await;
+    let caller = Caller::new(cluster.client());
+    let elected = caller.campaign("office", 0, "a").answer().await.unwrap();
+    let leader = elected.leader.unwrap();
+    assert!(elected.granted_lease > 0);
+    assert_eq!((elected.granted_lease, elected.granted_ttl), (leader.lease, GRANTED_SECS));
+    assert_eq!(elected.fencing_token, leader.rev);
+    assert_eq!(keys_of(&caller, leader.lease).await, [leader.key.to_vec()]);
+    // At another member, which did not grant it.
+    let elsewhere = Caller::new(cluster.members[cluster.other_than(0)].client());
+    elsewhere.resign(leader.clone()).await.unwrap();
+    assert_eq!(caller.seconds_left(leader.lease).await, -1);
+    caller.in_line("office", 0).await;
+}
+
+/// Nobody else's lease ends with somebody's tenure.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_with_a_lease_is_granted_none_and_keeps_its_own() {
+    let cluster = Cluster::start(1).await;
+    let caller = Caller::new(cluster.client());
+    let lease = caller.lease(600).await;
+    let elected = caller.campaign("office", lease, "a").answer().await.unwrap();
+    assert_eq!((elected.granted_lease, elected.granted_ttl), (0, 0));
+    caller.resign(elected.leader.unwrap()).await.unwrap();
+    assert!(caller.seconds_left(lease).await > 0);
+}
+
+/// The lease lives as long as anything of its holder's hangs on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn resigning_leaves_a_granted_lease_that_something_else_hangs_on() {
+    let cluster = Cluster::start(1).await;
+    let caller = Caller::new(cluster.client());
+    let office = caller.campaign("office", 0, "a").answer().await.unwrap();
+    let lease = office.granted_lease;
+    let door = caller.locked("door", lease).await;
+    caller.resign(office.leader.unwrap()).await.unwrap();
+    assert_eq!(keys_of(&caller, lease).await, [door.key.to_vec()]);
+    caller.unlock(door.key, door.fencing_token).await.unwrap();
+    assert_eq!(caller.seconds_left(lease).await, -1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_campaign_over_json_is_told_its_token_and_the_lease_it_got() {
+    let cluster = Cluster::start(1).await;
+    let gateway = Gateway::at(cluster.members[0].client);
+    let campaign = json!({ "name": OFFICE, "value": "YQ==" }).to_string();
+    let elected = gateway.post("/v3/election/campaign", campaign).await.json();
+    let (leader, caller) = (&elected["leader"], Caller::new(cluster.client()));
+    let line = caller.line("office").await;
+    assert_eq!(number(&elected["fencing_token"]), line[0].create_revision);
+    assert_eq!(elected["fencing_token"], leader["rev"]);
+    assert_eq!(elected["granted_lease"], leader["lease"]);
+    assert_eq!(number(&elected["granted_ttl"]), GRANTED_SECS);
+    let leads = gateway.post("/v3/election/leader", json!({ "name": OFFICE }).to_string()).await;
+    assert_eq!(leads.json()["fencing_token"], elected["fencing_token"]);
+    gateway.post("/v3/election/resign", json!({ "leader": leader }).to_string()).await;
+    assert_eq!(caller.seconds_left(number(&leader["lease"])).await, -1);
+}
+
+/// Somebody who was paused since frees nothing that is not its own any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn unlocking_by_token_over_json_frees_that_hold_only() {
+    let cluster = Cluster::start(1).await;
+    let gateway = Gateway::at(cluster.members[0].client);
+    let caller = Caller::new(cluster.client());
+    let lease = caller.lease(600).await;
+    let lock = async || {
+        let lock = json!({ "name": DOOR, "lease": lease.to_string() }).to_string();
+        gateway.post("/v3/lock/lock", lock).await.json()
+    };
+    let unlock = async |held: &Value| {
+        let unlock = json!({ "key": held["key"], "fencing_token": held["fencing_token"] });
+        gateway.post("/v3/lock/unlock", unlock.to_string()).await
+    };
+    let first = lock().await;
+    assert_eq!(number(&first["fencing_token"]), caller.line("door").await[0].create_revision);
+    assert_eq!(unlock(&first).await.status, 200);
+    caller.in_line("door", 0).await;
+    // The same key again, and another hold.
+    let second = lock().await;
+    assert_eq!(second["key"], first["key"]);
+    assert!(number(&second["fencing_token"]) > number(&first["fencing_token"]));
+    unlock(&first).await;
+    let held = caller.line("door").await;
+    assert_eq!(held[0].create_revision, number(&second["fencing_token"]), "it holds on");
+    assert_eq!(unlock(&second).await.status, 200);
+    caller.in_line("door", 0).await;
+}

@@ -1,0 +1,106 @@
+//! How a stream of tenure.v1 ends: each reason is told by its name.
+
+use std::time::{Duration, Instant};
+
+use tenure::api::wire::tenure::v1 as pb;
+use tenure_e2e::{
+    Cluster,
+    session::{SessionStream, connect, lines},
+};
+use tenure_replica::queue::SESSION_TTL_MS_MIN;
+
+/// Longer than anything here takes.
+const LONG_MS: u64 = 60_000;
+
+async fn session(cluster: &Cluster, at: usize, identity: &str, ttl_ms: u64) -> SessionStream {
+    SessionStream::open(connect(cluster.members[at].client).await, identity, ttl_ms, false).await
+}
+
+async fn attach(cluster: &Cluster, at: usize, id: i64) -> SessionStream {
+    let open = pb::OpenSession { session: id, ..Default::default() };
+    let attached = SessionStream::attach(connect(cluster.members[at].client).await, open).await;
+    attached.expect("the session lives")
+}
+
+/// Why the first tenure of this line ended.
+async fn first_end(cluster: &Cluster, name: &str) -> pb::TenureEnd {
+    let mut lines = lines(cluster.members[0].client).await;
+    let history = lines.history(pb::HistoryRequest { name: name.into() }).await.unwrap();
+    history.into_inner().tenures[0].reason()
+}
+
+/// The stream is open and its connection is well: only signs of life count.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_stops_renewing_hears_that_its_session_expired() {
+    const TTL: Duration = Duration::from_secs(2);
+    let cluster = Cluster::start(3).await;
+    let mut holder = session(&cluster, 0, "holder", TTL.as_millis() as u64).await;
+    assert!(holder.join("jobs").await.places[0].held);
+    let mut next = session(&cluster, 1, "next", LONG_MS).await;
+    next.join("jobs").await;
+    let renewed = Instant::now();
+    holder.renew(1).await;
+    assert_eq!(holder.ended().await, pb::SessionEnd::SessionExpired);
+    assert!(renewed.elapsed() >= TTL, "{:?} after its last sign of life", renewed.elapsed());
+    assert_eq!(next.granted("jobs").await.predecessor, "holder");
+    assert_eq!(first_end(&cluster, "jobs").await, pb::TenureEnd::Expired);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_closes_its_session_hears_that_it_is_closed() {
+    let cluster = Cluster::start(1).await;
+    let mut holder = session(&cluster, 0, "holder", LONG_MS).await;
+    holder.join("jobs").await;
+    let mut next = session(&cluster, 0, "next", LONG_MS).await;
+    next.join("jobs").await;
+    let close = pb::session_request::Does::Close(pb::CloseSession { stopped: true });
+    holder.send(0, close).await;
+    assert_eq!(holder.ended().await, pb::SessionEnd::SessionClosed);
+    next.granted("jobs").await;
+    assert_eq!(first_end(&cluster, "jobs").await, pb::TenureEnd::Closed);
+}
+
+/// A process that comes back elsewhere must not go on speaking through the stream that it left.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_was_attached_before_hears_that_it_was_replaced() {
+    let cluster = Cluster::start(3).await;
+    let mut first = session(&cluster, 0, "holder", LONG_MS).await;
+    let held = first.join("jobs").await.places[0].token;
+    let mut second = attach(&cluster, 0, first.id()).await;
+    assert_eq!(first.ended().await, pb::SessionEnd::SessionReplaced);
+    // At another member just so.
+    let mut third = attach(&cluster, 1, second.id()).await;
+    assert_eq!(second.ended().await, pb::SessionEnd::SessionReplaced);
+    let place = &third.opened.places[0];
+    assert_eq!((place.token, place.held), (held, true), "what it holds stays its own");
+    third.renew(1).await;
+}
+
+/// Its session is not over: it may live on at a member that reaches a majority.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_at_a_member_without_a_majority_is_sent_elsewhere() {
+    let cluster = Cluster::start(3).await;
+    let mut holder = session(&cluster, 0, "holder", LONG_MS).await;
+    let held = holder.join("jobs").await.places[0].token;
+    cluster.members[1].pause();
+    cluster.members[2].pause();
+    let renew = pb::session_request::Does::Renew(pb::RenewSession { number: 1 });
+    holder.send(0, renew).await;
+    assert_eq!(holder.ended().await, pb::SessionEnd::SessionNoQuorum);
+    cluster.members[1].resume();
+    cluster.members[2].resume();
+    cluster.leader().await;
+    let back = attach(&cluster, 1, holder.id()).await;
+    assert_eq!((back.opened.places[0].token, back.opened.places[0].held), (held, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_to_live_below_the_floor_is_raised_to_it() {
+    let cluster = Cluster::start(1).await;
+    for asked in [0, 1, SESSION_TTL_MS_MIN - 1, SESSION_TTL_MS_MIN] {
+        let session = session(&cluster, 0, "brief", asked).await;
+        assert_eq!(session.opened.ttl_ms, SESSION_TTL_MS_MIN, "{asked} ms were asked for");
+    }
+    let above = session(&cluster, 0, "brief", SESSION_TTL_MS_MIN + 1).await;
+    assert_eq!(above.opened.ttl_ms, SESSION_TTL_MS_MIN + 1);
+}

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use tenure::grpc::{Client, Endpoint, Options, stubs::WatchClient};
+use tenure::grpc::{
+    Client, Endpoint, Options,
+    stubs::{LeaseClient, WatchClient},
+};
 use tenure_e2e::{Cluster, Ctl, Plan, Watcher, mvccpb, pb};
 use tokio_stream::StreamExt;
 use tonic::Code;
 
 use pb::{watch_create_request::FilterType, watch_request::RequestUnion};
+
+/// How long an end that must come may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn put(client: &Client, key: &str, value: impl Into<Vec<u8>>) -> i64 {
     let put = pb::PutRequest {
@@ -447,4 +453,48 @@ async fn it_ends_watches_that_want_a_leader_when_there_is_none() {
     cluster.ready().await;
     let revision = put(&client, "k", "").await;
     assert_eq!(collect(&mut patient, 1).await[0].1, revision, "who did not ask stays");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_renewals_that_want_a_leader_when_there_is_none() {
+    let mut cluster = Cluster::start(3).await;
+    let client = cluster.members[0].client();
+    let id = client.lease().grant(pb::LeaseGrantRequest { ttl: 60, id: 0 }).await.unwrap().id;
+    let open = async |has_leader: bool| {
+        // Both are renewed once, and say nothing more.
+        let once = tokio_stream::iter([pb::LeaseKeepAliveRequest { id }]);
+        let mut request = tonic::Request::new(once.chain(tokio_stream::pending()));
+        if has_leader {
+            request.metadata_mut().insert("hasleader", "true".parse().unwrap());
+        }
+        let opened = LeaseClient::new(client.channel()).lease_keep_alive(request).await;
+        opened.map(tonic::Response::into_inner)
+    };
+    let mut wants = open(true).await.unwrap();
+    assert_eq!(wants.message().await.unwrap().unwrap().ttl, 60);
+    let mut patient = open(false).await.unwrap();
+    assert_eq!(patient.message().await.unwrap().unwrap().ttl, 60);
+    cluster.members[1].kill();
+    cluster.members[2].kill();
+    let ended = tokio::time::timeout(PATIENCE, wants.message()).await.expect("it ends");
+    let ended = ended.unwrap_err();
+    assert_eq!((ended.code(), ended.message()), (Code::Unavailable, "etcdserver: no leader"));
+    let refused = open(true).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (Code::Unavailable, "etcdserver: no leader"));
+    let silent = tokio::time::timeout(Duration::from_millis(100), patient.message()).await;
+    assert!(silent.is_err(), "who did not ask stays: {silent:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_renewals_that_want_a_leader_when_their_client_has_said_all() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let id = client.lease().grant(pb::LeaseGrantRequest { ttl: 60, id: 0 }).await.unwrap().id;
+    let mut request =
+        tonic::Request::new(tokio_stream::iter([pb::LeaseKeepAliveRequest { id }; 3]));
+    request.metadata_mut().insert("hasleader", "true".parse().unwrap());
+    let renewed = LeaseClient::new(client.channel()).lease_keep_alive(request).await.unwrap();
+    let answers = tokio::time::timeout(PATIENCE, renewed.into_inner().collect::<Vec<_>>());
+    let answers = answers.await.expect("it ends");
+    assert_eq!(answers.into_iter().map(|answer| answer.unwrap().ttl).collect::<Vec<_>>(), [60; 3]);
 }

@@ -27,7 +27,8 @@ fn it_lists_all_contradictions_at_once() {
     let output = Command::new(tools::tenure())
         .current_dir(home.path())
         .args(["serve", "--name", "a", "--initial-cluster", "b=http://127.0.0.1:1"])
-        .args(["--listen-client-urls", "tcp://127.0.0.1:2379"])
+        .args(["--listen-client-urls", "tcp://127.0.0.1:2379,http://127.0.0.1:2380"])
+        .args(["--data-dir", "data", "--wal-dir", "data"])
         .args(["--heartbeat-interval", "500", "--election-timeout", "600"])
         .args(["--max-txn-ops", "0", "--snapshot-count", "many"])
         .args(["--watch-progress-notify-interval", "1ms"])
@@ -35,15 +36,17 @@ fn it_lists_all_contradictions_at_once() {
         .unwrap();
     assert!(!output.status.success());
     let said = String::from_utf8(output.stderr).unwrap();
-    for flag in [
-        "--initial-cluster",
-        "--listen-client-urls",
-        "--election-timeout",
-        "--max-txn-ops",
-        "--snapshot-count",
-        "--watch-progress-notify-interval",
+    for problem in [
+        "--initial-cluster: --name a is not among its names (b)",
+        "--listen-client-urls: \"tcp://127.0.0.1:2379\" must begin with http://",
+        "--listen-peer-urls: 127.0.0.1:2380 must not be in --listen-client-urls too",
+        "--wal-dir: data must not be --data-dir too",
+        "--election-timeout: 600ms must be at least 5 times --heartbeat-interval 500ms",
+        "--max-txn-ops: must be at least 1",
+        "--snapshot-count: \"many\" is not a number it can take",
+        "--watch-progress-notify-interval: must be at least 100ms",
     ] {
-        assert!(said.contains(&format!("{flag}:")), "{flag} is not in: {said}");
+        assert!(said.contains(problem), "{problem:?} is not in: {said}");
     }
     let made: Vec<_> = std::fs::read_dir(home.path()).unwrap().collect();
     assert!(made.is_empty(), "nothing is made with settings that cannot work: {made:?}");

@@ -178,6 +178,11 @@ impl World {
         let (dice, counts) = (&mut self.dice, &mut self.counts);
         let arrivals = self.net.arrivals(now, from, to, dice, counts);
         self.tell_send(from, to, &message, &arrivals);
+        if let Message::Raft(message) = &message
+            && &message.context[..] == b"vouch"
+        {
+            self.counts.count("vouched");
+        }
         let lives = (self.members[&from].life, self.members[&to].life);
         if !self.net.carries((from, lives.0), (to, lives.1)) {
             return;

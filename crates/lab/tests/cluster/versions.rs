@@ -1,9 +1,41 @@
 //! Members of different age.
 
+use tenure_api::{Alarm, AlarmKind, Failure, LeaseId};
 use tenure_lab::{
-    cluster::{World, scenario::Replay},
+    cluster::{
+        World,
+        clients::Registers,
+        member::{Number, id},
+        scenario::Replay,
+    },
     engine::ms,
 };
+use tenure_replica::{
+    Request,
+    command::{Command, LineCommand},
+};
+
+/// A cluster of three, of which one announces an older version than the others.
+fn with_an_older_member(older: Number, version: u32, newer: u32) -> World {
+    let mut world = World::with(1, 3, |config| {
+        config.command_version = if config.me == id(older) { version } else { newer };
+    });
+    world.start_all();
+    world.must_lead_within(ms(1500));
+    let known = |world: &mut World| world.truth.state().cluster_version == version;
+    world.run_until(ms(3000), known).expect("they agree on what all can do");
+    world
+}
+
+/// The older member stops and comes back as a newer build.
+fn upgrade(world: &mut World, older: Number, newer: u32) {
+    world.crash(older);
+    world.member_mut(older).config.command_version = newer;
+    world.start(older);
+    let known = |world: &mut World| world.truth.state().cluster_version == newer;
+    world.run_until(ms(4000), known).expect("everybody can follow");
+    world.must_serve_within(ms(1000));
+}
 
 #[test]
 fn the_cluster_version_waits_for_the_last_member() {
@@ -28,4 +60,41 @@ fn the_cluster_version_waits_for_the_last_member() {
         let status = member.process.as_ref().expect("everybody runs").replica.status();
         assert_eq!(status.cluster_version, 2);
     }
+}
+
+#[test]
+fn what_the_oldest_member_cannot_apply_is_refused_until_it_can() {
+    let _replay = Replay::of_test(1);
+    let alarm = Command::RaiseAlarm(Alarm { member: id(1), kind: AlarmKind::Corrupt });
+    let session = Command::Line(LineCommand::Open {
+        id: LeaseId(7),
+        ttl_ms: 60_000,
+        identity: "somebody".into(),
+        fast_release: false,
+        by: 1,
+    });
+    for (version, command) in [(1, alarm), (2, session)] {
+        let mut world = with_an_older_member(2, version, version + 1);
+        for member in world.numbers() {
+            let request = Request::Write(command.clone());
+            let refused = world.probe(member, request).expect_err("one of them would not know it");
+            assert_eq!(refused, Failure::NotCapable, "by member {member} at version {version}");
+        }
+        upgrade(&mut world, 2, version + 1);
+        world.probe(3, Request::Write(command)).expect("now all know it");
+    }
+}
+
+#[test]
+fn a_raft_leader_vouches_only_when_everybody_knows_what_that_means() {
+    let _replay = Replay::of_test(1);
+    let mut world = with_an_older_member(2, 3, 4);
+    for _ in world.numbers() {
+        world.add_client(Registers::default());
+    }
+    world.run(ms(2000));
+    assert_eq!(world.counts.of("vouched"), 0, "one of them would not wait for it in its reads");
+    upgrade(&mut world, 2, 4);
+    world.run(ms(2000));
+    assert!(world.counts.of("vouched") > 0, "it is worth it as soon as it may be");
 }

@@ -115,7 +115,8 @@ impl Naive {
     }
 
     pub fn compact(&mut self, revision: Revision) -> Result<(), Failure> {
-        if revision <= self.compacted {
+        let nothing = revision.0 == 0 && self.compacted.0 == 0;
+        if revision <= self.compacted && !nothing {
             return Err(Failure::Compacted);
         }
         if revision > self.revision {

@@ -1,6 +1,6 @@
 //! The rules that settings must keep, all of them checked before anything is touched.
 
-use std::{fmt, time::Duration};
+use std::{fmt, path::Path, time::Duration};
 
 use super::{
     AutoCompaction, Config,
@@ -67,6 +67,7 @@ impl Config {
                 broken(flag, "members reach each other by one URL each".into());
             }
         }
+        self.check_places(&mut broken);
         self.check_cluster(&mut broken);
         self.check_times(&mut broken);
         if self.max_txn_ops == 0 {
@@ -81,6 +82,30 @@ impl Config {
         }
         self.check_upkeep(&mut broken);
         problems
+    }
+
+    /// What must not be the same place.
+    fn check_places(&self, broken: &mut impl FnMut(&'static str, String)) {
+        let addresses = |urls: &[String]| -> Vec<String> {
+            urls.iter().filter_map(|url| address(url).ok()).collect()
+        };
+        let clients = addresses(&self.listen_client_urls);
+        // Port 0 is a free one each time.
+        let shared = addresses(&self.listen_peer_urls)
+            .into_iter()
+            .filter(|peer| clients.contains(peer) && !peer.ends_with(":0"));
+        for address in shared {
+            let rule = format!("{address} must not be in --listen-client-urls too");
+            broken("listen-peer-urls", rule);
+        }
+        // The log is a folder in the data directory unless it is elsewhere, never its very top.
+        let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        if let Some(wal_dir) = &self.wal_dir
+            && whole(wal_dir) == whole(&self.data_dir)
+        {
+            let rule = format!("{} must not be --data-dir too", wal_dir.display());
+            broken("wal-dir", rule);
+        }
     }
 
     fn check_cluster(&self, broken: &mut impl FnMut(&'static str, String)) {
@@ -185,7 +210,9 @@ mod tests {
     fn every_broken_rule_is_listed_at_once() {
         let config = Config {
             name: "a".into(),
-            listen_client_urls: vec!["tcp://x".into()],
+            data_dir: "data".into(),
+            wal_dir: Some("./data/".into()),
+            listen_client_urls: vec!["tcp://x".into(), "http://127.0.0.1:2380/".into()],
             initial_cluster: "b=http://127.0.0.1:1,c=http://127.0.0.1:1".into(),
             election_timeout: Duration::from_millis(100),
             max_txn_ops: 0,
@@ -196,11 +223,23 @@ mod tests {
             flags,
             [
                 "listen-client-urls",
+                "listen-peer-urls",
+                "wal-dir",
                 "initial-cluster",
                 "initial-cluster",
                 "election-timeout",
                 "max-txn-ops"
             ]
         );
+    }
+
+    #[test]
+    fn free_ports_are_not_the_same_address() {
+        let config = Config {
+            listen_client_urls: vec!["http://127.0.0.1:0".into()],
+            listen_peer_urls: vec!["http://127.0.0.1:0".into()],
+            ..Config::default()
+        };
+        assert_eq!(config.problems(), []);
     }
 }

@@ -5,14 +5,16 @@ use std::{
     pin::Pin,
 };
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt, future, stream};
 use tenure_api::{Failure, GrantedLease, LeaseId, wire::etcdserverpb as pb};
 use tenure_replica::{Consistency, Outcome, Read, Reply, Request, command::Command};
 use tonic::{Response, Status, Streaming};
 
 use super::{
-    reply::{refuse, unexpected},
+    Limits,
+    reply::{refuse, unexpected, wants_leader},
     stubs,
+    watch::leader_gone,
 };
 use crate::node::Door;
 
@@ -21,11 +23,12 @@ const RENEWALS_MAX: usize = 1024;
 
 pub(super) struct Lease {
     door: Door,
+    limits: Limits,
 }
 
 impl Lease {
-    pub(super) fn new(door: Door) -> Lease {
-        Lease { door }
+    pub(super) fn new(door: Door, limits: Limits) -> Lease {
+        Lease { door, limits }
     }
 
     async fn grant(
@@ -56,6 +59,18 @@ async fn renew(
         Ok(other) => return Err(unexpected(&other)),
     };
     Ok(pb::LeaseKeepAliveResponse { header: Some(door.header(stamp)), id: id.0, ttl })
+}
+
+/// The answers, and as the last of them that the raft leader is gone, if that comes first.
+fn until_no_leader<T>(
+    answers: impl Stream<Item = Result<T, Status>>,
+    gone: impl Future<Output = ()>,
+) -> impl Stream<Item = Result<T, Status>> {
+    let end = gone.map(|()| Some(Err(refuse(Failure::NoLeader))));
+    let end = stream::once(end).chain(stream::iter([None]));
+    // Whichever of the two is over first ends it.
+    stream::select(answers.map(Some).chain(stream::iter([None])), end)
+        .scan((), |(), answer| future::ready(answer))
 }
 
 /// A positive id that nobody else will choose.
@@ -130,12 +145,17 @@ impl stubs::lease_server::Lease for Lease {
         request: tonic::Request<Streaming<pb::LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         self.door.admit(request.metadata())?;
+        let has_leader = wants_leader(request.metadata());
         let door = self.door.clone();
         let answers = request
             .into_inner()
             .map(move |request| renew(door.clone(), request))
             .buffered(RENEWALS_MAX);
-        Ok(Response::new(Box::pin(answers)))
+        if !has_leader {
+            return Ok(Response::new(Box::pin(answers)));
+        }
+        let end = leader_gone(self.door.clone(), self.limits);
+        Ok(Response::new(Box::pin(until_no_leader(answers, end))))
     }
 
     async fn lease_time_to_live(

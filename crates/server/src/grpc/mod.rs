@@ -49,7 +49,7 @@ pub struct Limits {
     pub request_bytes_max: usize,
     /// The most operations in a transaction.
     pub txn_ops_max: usize,
-    /// A watch that asked for it ends when there has been no raft leader for so long.
+    /// A stream that asked for it ends when there has been no raft leader for so long.
     pub leaderless_max: Duration,
     /// Whether other members could reach this one.
     pub can_grow: bool,
@@ -71,7 +71,8 @@ pub fn routes(door: &Door, limits: Limits) -> Routes {
         )
         .add_service(watch::WatchService::new(door.clone(), limits))
         .add_service(
-            LeaseServer::new(lease::Lease::new(door.clone())).max_decoding_message_size(frame_max),
+            LeaseServer::new(lease::Lease::new(door.clone(), limits))
+                .max_decoding_message_size(frame_max),
         )
         .add_service(
             ClusterServer::new(cluster::Cluster::new(door.clone(), limits))

@@ -13,6 +13,7 @@ mod import;
 mod membership;
 mod partition;
 mod progress;
+mod retention;
 mod rolling;
 mod runbook;
 mod startup;

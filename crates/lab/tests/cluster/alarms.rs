@@ -273,3 +273,24 @@ fn history_older_than_its_retention_is_compacted() {
     let compacted = |world: &mut World| world.truth.state().store.compacted() >= written;
     world.run_until(ms(6000), compacted).expect("it is old now");
 }
+
+#[test]
+fn no_more_revisions_are_kept_than_asked_for() {
+    const KEPT: i64 = 20;
+    let _replay = Replay::of_test(1);
+    let mut world = World::with(1, 3, |config| config.retention = Retention::Revisions(KEPT));
+    world.start_all();
+    world.must_lead_within(ms(1500));
+    let leader = world.leader().unwrap();
+    for key in 0..50 {
+        write(&mut world, leader, key, None).expect("it is written");
+    }
+    let written = world.truth.state().store.revision();
+    assert_eq!(world.truth.state().store.compacted().0, 0, "they are counted once a minute");
+    world.run(ms(61_000));
+    assert_eq!(world.truth.state().store.revision(), written, "nobody wrote meanwhile");
+    for number in world.numbers() {
+        let compacted = replica(&world, number).state().store.compacted();
+        assert_eq!(compacted.0, written.0 - KEPT, "member {number}");
+    }
+}

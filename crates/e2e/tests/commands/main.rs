@@ -1,6 +1,7 @@
 //! What people type, and what they read.
 #![allow(clippy::unwrap_used)]
 
+mod bench;
 mod commands;
 mod conditions;
 mod doctor;

@@ -220,6 +220,68 @@ async fn it_goes_on_without_a_leader_whose_disk_failed() {
     cluster.same_everywhere().await;
 }
 
+/// How many threads of a process nobody traces.
+fn untraced(pid: u32) -> usize {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let status = threads.filter_map(|it| fs::read_to_string(it.path().join("status")).ok());
+    status.filter(|status| status.contains("TracerPid:\t0\n")).count()
+}
+
+/// Nothing depends on a snapshot before it is durable, so it may fail where a batch of the log may not.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_serves_on_and_loses_nothing_when_a_snapshot_cannot_be_flushed() {
+    const FAILED: &str = "snapshot failed; the log keeps growing until one succeeds";
+    let strace = tools::system("strace", "strace");
+    let mut cluster = Cluster::with(1, Plan::flags(&["--snapshot-count", "50"])).await;
+    let member = &mut cluster.members[0];
+    let client = member.client();
+    put(&client, 0, vec![]).await.unwrap();
+    let pid = member.pid();
+    // The log is flushed with fdatasync, a snapshot with fsync at its end.
+    let mut tracer = std::process::Command::new(strace)
+        .args(["-q", "-f", "-o", "/dev/null", "-p", &pid.to_string()])
+        .args(["-e", "trace=fsync", "-e", "inject=fsync:error=EIO"])
+        .spawn()
+        .unwrap();
+    eventually("strace has all threads", async || match untraced(pid) {
+        0 => Ok(()),
+        threads => Err(format!("{threads} are free")),
+    })
+    .await;
+    let mut written = 1;
+    while member.log().matches(FAILED).count() < 2 {
+        assert!(written < 5000, "no snapshot was tried: {}", member.log());
+        put(&client, written, vec![b'x'; 100]).await.expect("it serves on");
+        written += 1;
+    }
+    let line = member.logs(FAILED).await;
+    assert!(line.contains("flush snapshot") && line.contains("os error 5"), "{line}");
+    assert!(snapshots(member).is_empty(), "{:?}", snapshots(member));
+    // By its id: the tracer lets the member go when it is told to end.
+    tenure_e2e::send(tracer.id(), rustix::process::Signal::TERM);
+    tracer.wait().unwrap();
+    member.kill();
+    member.start();
+    member.ready().await;
+    assert_there(&member.client(), written).await;
+    // The disk works again, and so do snapshots.
+    let client = member.client();
+    for n in written..written + 200 {
+        put(&client, n, vec![b'x'; 100]).await.unwrap();
+    }
+    eventually("a snapshot", async || match snapshots(member).len() {
+        0 => Err("there is none".to_owned()),
+        _ => Ok(()),
+    })
+    .await;
+}
+
+/// Its snapshots that are whole.
+fn snapshots(member: &Member) -> Vec<PathBuf> {
+    let files = member.files("snap").into_iter();
+    files.filter(|file| file.extension().is_some_and(|kind| kind == "snap")).collect()
+}
+
 /// The process lives and talks, but nothing that it writes becomes durable: others must not wait for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_goes_on_without_a_leader_whose_disk_stands_still() {

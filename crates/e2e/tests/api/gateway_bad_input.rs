@@ -144,6 +144,8 @@ async fn it_serves_on_beside_slow_and_endless_bodies() {
     let put = gateway.post("/v3/kv/put", r#"{"key":"Zm9v","value":"YmFy"}"#).await;
     assert_eq!(put.status, 200, "{put:?}");
     drop(slow);
-    load.stop().await;
+    let record = load.stop().await;
+    record.assert_no_failure();
+    record.check(&cluster.client(), "load").await;
     cluster.same_everywhere().await;
 }

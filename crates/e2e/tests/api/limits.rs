@@ -7,6 +7,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use tenure::grpc::stubs::MaintenanceClient;
 use tenure_api::{LeaseId, op::PutLease};
 use tenure_e2e::{Cluster, Ctl, Gateway, Member, Plan, eventually, fetch, pb};
 use tenure_replica::{
@@ -108,8 +109,52 @@ async fn a_full_store_keeps_elections_going_and_recovers_by_itself() {
     })
     .await;
     ctl.run(&["put", "one", "more"]).ok();
-    let log = cluster.members.iter().map(|member| member.log()).collect::<String>();
-    assert!(log.contains("the store fills up"), "nobody was warned");
+    for member in &cluster.members {
+        warned_in_time(member);
+    }
+}
+
+/// The warning comes with a fifth of the room still free, not when all is lost.
+fn warned_in_time(member: &Member) {
+    let log = member.log();
+    let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text:?} is not in: {log}"));
+    assert!(at("the store fills up") < at("alarm raised"), "{log}");
+    let line = log.lines().find(|line| line.contains("the store fills up")).unwrap();
+    let number = |name: &str| {
+        let text = line.split_whitespace().find_map(|word| word.strip_prefix(name)).unwrap();
+        text.parse::<u64>().unwrap()
+    };
+    let percent = number("used=") * 100 / number("quota=");
+    assert!((80..90).contains(&percent), "warned at {percent} %: {line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_hold_the_same_have_the_same_hash() {
+    let cluster = Cluster::start(3).await;
+    let everywhere = async || {
+        eventually("the same hash everywhere", async || {
+            let mut seen = Vec::new();
+            for member in &cluster.members {
+                let mut stub = MaintenanceClient::new(member.client().channel());
+                let hash = stub.hash(pb::HashRequest {}).await;
+                seen.push(hash.map_err(|error| error.to_string())?.into_inner().hash);
+            }
+            if seen.windows(2).all(|pair| pair[0] == pair[1]) {
+                Ok(seen[0])
+            } else {
+                Err(format!("{seen:?}"))
+            }
+        })
+        .await
+    };
+    let empty = everywhere().await;
+    let client = cluster.client();
+    let put = pb::PutRequest { key: "k".into(), ..Default::default() };
+    client.kv().put(put).await.unwrap();
+    let with_a_key = everywhere().await;
+    assert_ne!(with_a_key, empty);
+    client.lease().grant(pb::LeaseGrantRequest { ttl: 600, id: 7 }).await.unwrap();
+    assert_ne!(everywhere().await, with_a_key, "it is of all that they hold, not only of keys");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -10,7 +11,9 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 use tenure::grpc::Client;
-use tenure_e2e::{Cluster, Ctl, Load, Member, Plan, eventually, mvccpb::KeyValue, pb, tools};
+use tenure_e2e::{
+    Cluster, Ctl, Gateway, Load, Member, Plan, eventually, mvccpb::KeyValue, pb, tools,
+};
 
 /// Revisions jump at least so far (the design's promise; ours is larger).
 const JUMP_MIN: i64 = 1_000_000_000;
@@ -108,6 +111,44 @@ async fn etcdctl_saves_what_we_can_read() {
         assert_eq!(status["members"][0]["name"], "n1");
         assert!(!home.path().join("ours.db.part").exists());
     }
+}
+
+/// What a piece of JSON carries.
+fn decoded(base64: &str) -> Vec<u8> {
+    let mut command = Command::new(tools::system("base64", "coreutils"));
+    let mut child = command.arg("-d").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let text = base64.to_owned();
+    let writing = std::thread::spawn(move || input.write_all(text.as_bytes()).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writing.join().unwrap();
+    assert!(output.status.success());
+    output.stdout
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_over_http_is_the_same_file() {
+    let home = TempDir::new().unwrap();
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    let revision = session(&client).await;
+    let gateway = Gateway::at(cluster.members[0].client);
+    let pieces = gateway.lines("/v3/maintenance/snapshot", &[], "{}").await.rest().await;
+    let mut bytes = Vec::new();
+    for piece in &pieces {
+        bytes.extend(decoded(piece["result"]["blob"].as_str().unwrap_or_default()));
+    }
+    let file = home.path().join("http.db");
+    fs::write(&file, &bytes).unwrap();
+    // It reads the file to its end and compares the checksum there.
+    assert_eq!(status(&file)["revision"], revision);
+    let hash = client.maintenance().hash_kv(pb::HashKvRequest { revision: 0 }).await.unwrap();
+    assert_eq!(status(&file)["hash"], hash.hash, "what HashKV says");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, &bytes).unwrap();
+    let refused = snapshot("none:1", &["status"]).arg(&file).output().unwrap();
+    assert!(!refused.status.success(), "{}", text(&refused.stdout));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -124,6 +124,28 @@ fn a_flag_without_meaning_is_warned_about_once() {
 }
 
 #[test]
+fn flags_that_lost_experimental_in_etcd_3_6_are_understood() {
+    let mut settings = collect(
+        "--feature-gates InitialCorruptCheck=true --discovery-token= --discovery-dial-timeout 2s \
+         --compact-hash-check-time 1m --snapshot-catchup-entries 5000 --memory-mlock \
+         --max-learners 1 --bootstrap-defrag-threshold-megabytes 100 \
+         --peer-skip-client-san-verification --compaction-batch-limit 1000 \
+         --compaction-sleep-interval 10ms --downgrade-check-time 5s --corrupt-check-time 5s \
+         --watch-progress-notify-interval 2s --warning-apply-duration 50ms",
+        &[],
+    );
+    let config = settings.read().config;
+    assert_eq!(settings.problems, [""; 0]);
+    assert_eq!(config.corrupt_check_time.as_secs(), 5);
+    assert_eq!(config.watch_progress_notify_interval.as_secs(), 2);
+    assert_eq!(config.warning_apply_duration.as_millis(), 50);
+    assert_eq!(settings.warnings.len(), 11, "{:?}", settings.warnings);
+    // To find other members by a token would make another cluster.
+    let settings = collect("--discovery-token x --discovery-endpoints http://a:1", &[]);
+    assert_eq!(settings.problems.len(), 2, "{:?}", settings.problems);
+}
+
+#[test]
 fn etcds_own_sections_and_durations_are_understood() {
     let file = file(
         "experimental-corrupt-check-time: 5000000000\nwatch-progress-notify-interval: 2s\n\

@@ -49,15 +49,16 @@ async fn what_is_older_than_its_period_is_compacted_by_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_more_revisions_are_kept_than_asked_for() {
     let flags = ["--auto-compaction-mode", "revision", "--auto-compaction-retention", "5"];
-    let mut cluster = Cluster::with(1, Plan::flags(&flags)).await;
-    let member = &mut cluster.members[0];
-    let (first, last) = write(&member.client(), 20).await;
-    assert_eq!(read(&member.client(), first).await, Ok(1), "they are counted once a minute");
+    let cluster = Cluster::with(3, Plan::flags(&flags)).await;
+    let client = cluster.client();
+    let (first, last) = write(&client, 20).await;
+    assert_eq!(read(&client, first).await, Ok(1), "they are counted once a minute");
     // And whenever somebody begins to lead, which nobody has to wait a minute for.
-    assert!(member.stop().await.success());
-    member.start();
-    member.ready().await;
-    let client = member.client();
+    cluster.same_everywhere().await;
+    let leader = cluster.leader().await;
+    let target_id = cluster.id(cluster.other_than(leader)).await;
+    let request = pb::MoveLeaderRequest { target_id };
+    cluster.members[leader].client().maintenance().move_leader(request).await.unwrap();
     must_be_compacted(&client, last - 6).await;
     assert_eq!(read(&client, last - 5).await, Ok(1), "so many are kept");
 }

@@ -62,3 +62,15 @@ async fn no_more_revisions_are_kept_than_asked_for() {
     must_be_compacted(&client, last - 6).await;
     assert_eq!(read(&client, last - 5).await, Ok(1), "so many are kept");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_just_started_counts_what_was_written_before() {
+    let flags = ["--auto-compaction-mode", "revision", "--auto-compaction-retention", "5"];
+    let mut cluster = Cluster::with(1, Plan::flags(&flags)).await;
+    let (_, last) = write(&cluster.client(), 20).await;
+    cluster.members[0].kill();
+    cluster.members[0].start();
+    cluster.ready().await;
+    must_be_compacted(&cluster.client(), last - 6).await;
+    assert_eq!(read(&cluster.client(), last - 5).await, Ok(1), "so many are kept");
+}

@@ -52,7 +52,9 @@ impl Replica {
             Retention::Period(period) => (period / STEPS).max(STEP_MIN),
             Retention::Revisions(_) => COUNT_INTERVAL,
         };
-        if !self.is_leader() {
+        // Until an entry of its own term is applied, what it has may be older than what there is: a count would come out too low, and
+        // the next one comes much later.
+        if !self.is_leader() || self.applied.1 != self.raft.term() {
             self.retention.taken.clear();
             return;
         }

@@ -83,7 +83,7 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
     parser.add_argument("--etcd", required=True, help="path of the etcd binary")
     parser.add_argument("--quick", action="store_true", help="a few seconds each, for a first look")
-    parser.add_argument("--only", help=f"parts to run, of {','.join(PARTS)}")
+    parser.add_argument("--only", help=f"parts to run and print, of {','.join(PARTS)}")
     parser.add_argument("--no-write", action="store_true", help="print only")
     options = parser.parse_args()
     bench = Bench(options)
@@ -105,7 +105,8 @@ def main():
         section = f"\n## {title}\n\n{table(part(bench))}"
         print(section, flush=True)
         text.append(section)
-        if not options.no_write:
+        # A part by itself would take the place of all others.
+        if not options.no_write and not options.only:
             Path("docs/BENCHMARKS.md").write_text("\n".join(text) + "\n")
 
 

@@ -133,7 +133,7 @@ impl PagedFile {
     }
 
     fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
-        let is_whole = bytes.len() as u64 % PAGE_BYTES == 0;
+        let is_whole = (bytes.len() as u64).is_multiple_of(PAGE_BYTES);
         if let Some(past_memory) = self.past_memory.as_ref().filter(|_| is_whole) {
             match past_memory.write_all_at(bytes, at) {
                 // Not every filesystem can; some say so only now.
@@ -160,7 +160,7 @@ pub(super) fn fill(
 ) -> Result<bool, DiskError> {
     let memory = vec![0; FILL_BYTES + PAGE_BYTES as usize];
     let zeros = &memory[memory.as_ptr().align_offset(PAGE_BYTES as usize)..][..FILL_BYTES];
-    let mut past_memory = open_past_memory(path).filter(|_| bytes % PAGE_BYTES == 0);
+    let mut past_memory = open_past_memory(path).filter(|_| bytes.is_multiple_of(PAGE_BYTES));
     let mut at = 0;
     while at < bytes {
         if stop.load(Ordering::Relaxed) {
@@ -177,7 +177,7 @@ pub(super) fn fill(
             written => written.map_err(DiskError::io("fill segment", path))?,
         }
         at += piece.len() as u64;
-        if past_memory.is_none() && at % FILL_FLUSH_BYTES == 0 && at < bytes {
+        if past_memory.is_none() && at.is_multiple_of(FILL_FLUSH_BYTES) && at < bytes {
             file.sync_data().map_err(DiskError::io("flush segment", path))?;
         }
     }

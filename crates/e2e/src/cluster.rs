@@ -147,6 +147,17 @@ impl Cluster {
         .await
     }
 
+    /// Makes a member the raft leader.
+    pub async fn lead(&self, at: usize) {
+        let from = self.leader().await;
+        if from != at {
+            let request = pb::MoveLeaderRequest { target_id: self.id(at).await };
+            let leader = self.members[from].client();
+            leader.maintenance().move_leader(request).await.expect("the leader can be moved");
+        }
+        assert_eq!(self.leader().await, at);
+    }
+
     /// What one member says of itself.
     pub async fn status(&self, at: usize) -> Result<pb::StatusResponse, ClientError> {
         self.members[at].client().maintenance().status().await

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
@@ -142,16 +143,17 @@ impl Client {
 
     /// The connection to the member in use, for the generated [`stubs`](super::stubs).
     pub fn channel(&self) -> Channel {
-        self.at(self.current.load(Ordering::Relaxed)).channel.clone()
+        self.at(self.turn()).channel.clone()
     }
 
     /// The endpoint of the member in use.
     pub fn endpoint(&self) -> Endpoint {
-        self.at(self.current.load(Ordering::Relaxed)).endpoint.clone()
+        self.at(self.turn()).endpoint.clone()
     }
 
     /// Makes one request: adds the token, retries as its kind allows, keeps the time. Of a stream,
-    /// only the opening is timed.
+    /// only the opening is timed. A member that had no answer, in time or at all, is not the first to be
+    /// asked next time: it may be up and have a disk that stands still.
     pub(super) async fn call<Req, Res, Sent>(
         &self,
         kind: Kind,
@@ -163,36 +165,31 @@ impl Client {
         Sent: Future<Output = Result<Response<Res>, Status>>,
     {
         let after = self.options.request_timeout;
-        match tokio::time::timeout(after, self.attempts(kind, request, send)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(ClientError::TimedOut { after, outcome_unknown: kind == Kind::Mutation }),
-        }
-    }
-
-    async fn attempts<Req, Res, Sent>(
-        &self,
-        kind: Kind,
-        request: Req,
-        send: impl Fn(Channel, Request<Req>) -> Sent,
-    ) -> Result<Res, ClientError>
-    where
-        Req: Clone,
-        Sent: Future<Output = Result<Response<Res>, Status>>,
-    {
+        let deadline = Instant::now() + after;
         let mut attempts = Attempts::new(kind);
         loop {
-            let turn = self.current.load(Ordering::Relaxed);
+            let turn = self.turn();
             let channel = self.at(turn).channel.clone();
             let sent = async {
                 let request = self.token.stamp(&channel, Request::new(request.clone())).await?;
                 send(channel, request).await
             };
-            let status = match sent.await {
-                Ok(response) => return Ok(response.into_inner()),
-                Err(status) => status,
+            let status = match timeout_at(deadline, sent).await {
+                Ok(Ok(response)) => return Ok(response.into_inner()),
+                Ok(Err(status)) => status,
+                Err(_) => {
+                    self.leave(turn);
+                    let outcome_unknown = kind == Kind::Mutation;
+                    return Err(ClientError::TimedOut { after, outcome_unknown });
+                }
             };
             match attempts.failed(&status, &self.addresses()) {
-                Next::GiveUp(error) => return Err(error),
+                Next::GiveUp(error) => {
+                    if !error.is_refused() {
+                        self.leave(turn);
+                    }
+                    return Err(error);
+                }
                 Next::Authenticate => self.token.forget(),
                 Next::Elsewhere => {
                     self.leave(turn);

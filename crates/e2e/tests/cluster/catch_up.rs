@@ -72,9 +72,7 @@ async fn it_catches_up_from_a_snapshot_when_the_log_was_trimmed() {
     assert_eq!(count(&cluster.members[slow].client()).await, all + 10);
 
     // Leases came with it: as raft leader it can end one, and the key goes everywhere.
-    let request = pb::MoveLeaderRequest { target_id: cluster.id(slow).await };
-    let leader = cluster.leader().await;
-    cluster.members[leader].client().maintenance().move_leader(request).await.unwrap();
+    cluster.lead(slow).await;
     let client = cluster.members[slow].client();
     client.lease().revoke(granted.id).await.unwrap();
     let under = pb::RangeRequest { key: "under/1".into(), ..Default::default() };

@@ -132,11 +132,8 @@ async fn it_fails_no_request_when_the_leader_is_moved() {
     let load = Load::start("load", clients);
     for _ in 0..6 {
         load.progress(BETWEEN).await;
-        let from = cluster.leader().await;
-        let to = cluster.other_than(from);
-        let request = pb::MoveLeaderRequest { target_id: cluster.id(to).await };
-        cluster.members[from].client().maintenance().move_leader(request).await.unwrap();
-        assert_eq!(cluster.leader().await, to);
+        let next = cluster.other_than(cluster.leader().await);
+        cluster.lead(next).await;
     }
     let record = load.stop().await;
     record.assert_no_failure();

@@ -22,15 +22,6 @@ fn raw(client: &Client) -> KvClient<Channel> {
     KvClient::new(client.channel())
 }
 
-async fn moved_to(cluster: &Cluster, to: usize) {
-    let from = cluster.leader().await;
-    if from != to {
-        let request = pb::MoveLeaderRequest { target_id: cluster.id(to).await };
-        cluster.members[from].client().maintenance().move_leader(request).await.unwrap();
-    }
-    assert_eq!(cluster.leader().await, to);
-}
-
 /// Waits until a member says that it has no raft leader.
 async fn leaderless(cluster: &Cluster, at: usize) {
     eventually("the member knows that it is alone", async || {
@@ -127,7 +118,7 @@ async fn it_serves_on_when_two_members_cannot_see_each_other() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     // The leader and one follower lose each other; the third sees both.
-    moved_to(&cluster, 0).await;
+    cluster.lead(0).await;
     let load = Load::start("load", [0, 0, 2, 2].map(|at| cluster.members[at].client()).to_vec());
     load.progress(50).await;
     network.cut(0, 1);
@@ -147,7 +138,7 @@ async fn it_serves_on_when_two_members_cannot_see_each_other() {
 async fn it_serves_on_when_a_follower_hears_nothing_but_is_heard() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
-    moved_to(&cluster, 0).await;
+    cluster.lead(0).await;
     let load = Load::start("load", [0, 0, 2, 2].map(|at| cluster.members[at].client()).to_vec());
     load.progress(50).await;
     network.cut_one_way(0, 1);
@@ -166,7 +157,7 @@ async fn it_serves_on_when_a_follower_hears_nothing_but_is_heard() {
 async fn it_replaces_a_leader_that_is_heard_but_hears_nobody() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
-    moved_to(&cluster, 0).await;
+    cluster.lead(0).await;
     cluster.client().kv().put(put("before")).await.unwrap();
     cluster.same_everywhere().await;
     network.cut_one_way(1, 0);

@@ -20,6 +20,13 @@ impl Consensus {
         voters
     }
 
+    /// How many of them have smaller ids than this member.
+    pub(crate) fn voters_before_us(&self) -> usize {
+        let conf = self.node.store().conf_state();
+        let leaving = conf.voters_outgoing.iter().filter(|id| !conf.voters.contains(id));
+        conf.voters.iter().chain(leaving).filter(|id| **id < self.setup.me.0).count()
+    }
+
     /// How many those are.
     pub(crate) fn voter_count(&self) -> usize {
         let conf = self.node.store().conf_state();

@@ -335,13 +335,21 @@ impl Replica {
         }
     }
 
+    /// The members take turns: while one writes a snapshot the others' disks have nothing to do but the log, and
+    /// in a cluster a majority of quick disks is enough.
     fn take_snapshot_if_due(&mut self) {
-        let entries = self.applied.0 - self.upkeep.last_snapshot;
+        let (last, now) = (self.upkeep.last_snapshot, self.applied.0);
+        let voters = self.raft.voter_count().max(1) as u64;
+        let before = self.raft.voters_before_us() as u64 % voters;
+        let every = self.config.snapshot_entries;
+        let shift = every / voters * before;
+        let turns_since = (now + shift) / every - (last + shift) / every;
         // A quarter: what a restart must read again stays small beside the snapshot it reads first,
-        // and snapshots stay rare beside the writes that pay for them.
+        // and snapshots stay rare beside the writes that pay for them. Only the first ones tell the members apart: from
+        // there each counts from its own.
         let bytes_max = self.config.snapshot_bytes_min.max(self.state.store.size_bytes() / 4);
-        let due = entries >= self.config.snapshot_entries
-            || self.upkeep.bytes_since_snapshot >= bytes_max;
+        let bytes_max = if last == 0 { bytes_max / voters * (voters - before) } else { bytes_max };
+        let due = turns_since > 0 || self.upkeep.bytes_since_snapshot >= bytes_max;
         if !due || self.applied.0 == self.upkeep.last_saved || self.upkeep.snapshot_under_way {
             return;
         }

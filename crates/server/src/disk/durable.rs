@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::Write,
+    io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -74,7 +74,13 @@ pub(super) fn write_durably(path: &Path, bytes: &[u8]) -> Result<(), DiskError> 
 pub(super) fn remove_unfinished(directory: &Path) -> Result<(), DiskError> {
     for path in files_in(directory)? {
         if path.extension().is_some_and(|extension| extension == UNFINISHED) {
-            fs::remove_file(&path).map_err(DiskError::io("remove", &path))?;
+            match fs::remove_file(&path) {
+                // A member of the same process that has just stopped may still be at it.
+                Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                    return Err(DiskError::io("remove", &path)(cause));
+                }
+                _ => {}
+            }
         }
     }
     Ok(())

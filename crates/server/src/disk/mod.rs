@@ -26,6 +26,7 @@
 //! This module never retries a failed flush: after one, nobody knows what is on the disk.
 
 mod batch;
+mod bulk;
 mod directory;
 pub(crate) mod durable;
 mod error;
@@ -33,6 +34,7 @@ mod history;
 mod label;
 mod pages;
 mod record;
+mod removal;
 mod replay;
 mod segment;
 pub mod snapshot;
@@ -42,6 +44,7 @@ mod tests;
 mod wal;
 mod writer;
 
+pub use bulk::BulkFile;
 pub(crate) use directory::lock;
 pub use directory::{DataDir, DiskConfig, Recovered, Torn};
 pub use error::DiskError;

@@ -70,19 +70,19 @@ impl LastPage {
 
 /// Memory that begins on a page's boundary.
 #[derive(Debug)]
-struct Aligned {
+pub(super) struct Aligned {
     memory: Vec<u8>,
     start: usize,
 }
 
 impl Aligned {
-    fn new(bytes: usize) -> Aligned {
+    pub(super) fn new(bytes: usize) -> Aligned {
         let memory = vec![0; bytes + PAGE_BYTES as usize];
         let start = memory.as_ptr().align_offset(PAGE_BYTES as usize);
         Aligned { memory, start }
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
         let end = self.memory.len() - PAGE_BYTES as usize + self.start;
         &mut self.memory[self.start..end]
     }
@@ -132,7 +132,7 @@ impl PagedFile {
         self.file.read_exact_at(bytes, at)
     }
 
-    fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+    pub(super) fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         let is_whole = (bytes.len() as u64).is_multiple_of(PAGE_BYTES);
         if let Some(past_memory) = self.past_memory.as_ref().filter(|_| is_whole) {
             match past_memory.write_all_at(bytes, at) {
@@ -143,6 +143,17 @@ impl PagedFile {
             self.past_memory = None;
         }
         self.file.write_all_at(bytes, at)
+    }
+
+    /// The least whole pages for so many bytes.
+    pub(super) fn whole_pages(bytes: usize) -> usize {
+        bytes.next_multiple_of(PAGE_BYTES as usize)
+    }
+
+    /// Makes durable what was written, and that the file is so long.
+    pub(super) fn end_at(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)?;
+        self.file.sync_all()
     }
 
     /// Makes durable what was written, whichever way it went.

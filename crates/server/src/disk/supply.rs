@@ -3,7 +3,7 @@
 //! Filling 64 MB with zeros, and giving as much back, takes longer than any write may wait.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     path::PathBuf,
     sync::{
         Arc,
@@ -16,6 +16,7 @@ use std::{
 use super::{
     DiskError,
     durable::{rename_durably, sync_directory, unfinished},
+    removal::{remove_beside, retire},
     segment::{prepare_segment, segment_path},
 };
 
@@ -137,14 +138,19 @@ impl Drop for Supply {
 /// A segment that cannot be deleted is a waste of space, not a danger: the next start finds it,
 /// reads it, and it is deleted with the next release.
 fn delete(folder: &std::path::Path, segments: Vec<PathBuf>) {
+    let mut retired = Vec::new();
     for path in segments {
-        if let Err(cause) = fs::remove_file(&path) {
-            // Deleting newer ones would leave a gap.
-            tracing::warn!(file = %path.display(), %cause, "old log segment cannot be deleted");
-            return;
+        match retire(&path) {
+            Ok(path) => retired.push(path),
+            Err(cause) => {
+                // Deleting newer ones would leave a gap.
+                tracing::warn!(file = %path.display(), %cause, "old log segment cannot be deleted");
+                break;
+            }
         }
     }
     if let Err(error) = sync_directory(folder) {
         tracing::warn!(%error, "deleted log segments may come back");
     }
+    remove_beside(retired);
 }

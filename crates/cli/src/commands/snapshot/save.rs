@@ -4,12 +4,13 @@
 //! FILE.part, which is locked. Whatever goes wrong, a file that was there before stays.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tenure_server::backup::{Backup, BackupError, HashCheck};
+use tenure_server::disk::BulkFile;
 use tokio::signal::ctrl_c;
 
 use crate::args::Settings;
@@ -19,9 +20,6 @@ use crate::output::Output;
 
 /// How nice a backup is to everybody else.
 const NICENESS: i32 = 10;
-
-/// Flushed this often: a member's log on the same disk must not wait behind the whole file.
-const FLUSH_BYTES: usize = 4 << 20;
 
 pub(super) async fn run(file: &Path, settings: Settings) -> anyhow::Result<Exit> {
     if settings.endpoints.len() > 1 {
@@ -61,29 +59,23 @@ pub(super) async fn run(file: &Path, settings: Settings) -> anyhow::Result<Exit>
 async fn receive(part: &Part, settings: &Settings) -> anyhow::Result<()> {
     let client = settings.client();
     let mut stream = client.maintenance().snapshot().await?;
-    let mut writer = BufWriter::new(&part.file);
+    let failed = || format!("cannot write {}", part.path.display());
+    // A member's log on the same disk does not wait behind it.
+    let mut bulk = BulkFile::new(part.file.try_clone().with_context(failed)?, &part.path);
     let mut progress = Progress::new("saving");
-    let (mut bytes, mut last_bytes, mut unflushed) = (0, 0, 0);
+    let (mut bytes, mut last_bytes) = (0, 0);
     loop {
         let piece = match stream.message().await {
             Ok(Some(piece)) => piece,
             Ok(None) => break,
             Err(status) => bail!("the member broke off after {bytes} bytes: {}", status.message()),
         };
-        writer
-            .write_all(&piece.blob)
-            .with_context(|| format!("cannot write {}", part.path.display()))?;
+        bulk.put(&piece.blob).with_context(failed)?;
         bytes += piece.blob.len() as u64;
         last_bytes = piece.blob.len();
-        unflushed += piece.blob.len();
-        if unflushed >= FLUSH_BYTES {
-            unflushed = 0;
-            let flushed = writer.flush().and_then(|()| part.file.sync_data());
-            flushed.with_context(|| format!("cannot write {}", part.path.display()))?;
-        }
         progress.at(bytes, Some(bytes + piece.remaining_bytes));
     }
-    writer.flush().with_context(|| format!("cannot write {}", part.path.display()))?;
+    bulk.finish().with_context(failed)?;
     if last_bytes == 0 || bytes % 512 != 32 {
         bail!("the member stopped in the middle: {bytes} bytes came, and no checksum");
     }
@@ -162,6 +154,8 @@ impl Drop for Part {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn content(path: &Path) -> String {

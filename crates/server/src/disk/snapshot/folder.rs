@@ -1,14 +1,18 @@
 //! Which snapshots there are, and which are kept.
 
 use std::{
-    fs,
+    io,
     path::{Path, PathBuf},
 };
 
 use tenure_replica::SnapshotMark;
 
-use super::{super::durable::files_in, SavedSnapshot, SnapshotReader};
-use crate::disk::DiskError;
+use super::{SavedSnapshot, SnapshotReader};
+use crate::disk::{
+    DiskError,
+    durable::files_in,
+    removal::{remove_beside, retire},
+};
 
 const SUFFIX: &str = "snap";
 /// The one in use, and the one before it for a person who has to repair something.
@@ -33,19 +37,20 @@ pub fn newest_snapshot(folder: &Path) -> Result<Option<SavedSnapshot>, DiskError
     Ok(Some(SavedSnapshot { mark, path }))
 }
 
-/// Deletes all but the newest two.
+/// Deletes all but the newest two. Their room is given back bit by bit.
 pub fn prune_snapshots(folder: &Path) -> Result<(), DiskError> {
     let mut snapshots = list(folder)?;
     snapshots.truncate(snapshots.len().saturating_sub(SNAPSHOTS_KEPT));
+    let mut retired = Vec::new();
     for path in snapshots {
-        match fs::remove_file(&path) {
+        match retire(&path) {
+            Ok(path) => retired.push(path),
             // Two threads may prune at the same time.
-            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
-                return Err(DiskError::io("remove old snapshot", &path)(cause));
-            }
-            _ => {}
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+            Err(cause) => return Err(DiskError::io("remove old snapshot", &path)(cause)),
         }
     }
+    remove_beside(retired);
     Ok(())
 }
 

@@ -25,7 +25,6 @@ pub(crate) use frame::Frame;
 pub use load::LoadError;
 pub(crate) use load::{load, thaw};
 pub use reader::SnapshotReader;
-pub(crate) use writer::FLUSH_BYTES;
 pub use writer::SnapshotWriter;
 
 /// The longest chunk; a chunk is held in memory as a whole.

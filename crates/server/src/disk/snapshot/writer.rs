@@ -1,8 +1,7 @@
 //! Saving a snapshot beside its place, and putting it there when it is complete.
 
 use std::{
-    fs::{self, File},
-    io::{BufWriter, Write},
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -10,13 +9,9 @@ use tenure_replica::SnapshotMark;
 
 use super::{CHUNK_BYTES_MAX, Frame, SavedSnapshot, prune_snapshots, snapshot_path};
 use crate::disk::{
-    DiskError,
+    BulkFile, DiskError,
     durable::{create_file, rename_durably, unfinished},
 };
-
-const BUFFER_BYTES: usize = 256 << 10;
-/// Flushed this often, so that the log's own flush never waits behind a whole snapshot.
-pub(crate) const FLUSH_BYTES: u64 = 4 << 20;
 
 /// A snapshot that is being written. Dropping it unfinished removes it.
 #[derive(Debug)]
@@ -24,9 +19,8 @@ pub struct SnapshotWriter {
     mark: SnapshotMark,
     path: PathBuf,
     beside: PathBuf,
-    file: BufWriter<File>,
+    file: BulkFile,
     frame: Frame,
-    unflushed: u64,
     placed: bool,
 }
 
@@ -35,10 +29,9 @@ impl SnapshotWriter {
     pub fn create(folder: &Path, mark: SnapshotMark) -> Result<SnapshotWriter, DiskError> {
         let path = snapshot_path(folder, &mark);
         let beside = unfinished(&path);
-        let file = BufWriter::with_capacity(BUFFER_BYTES, create_file(&beside)?);
+        let file = BulkFile::new(create_file(&beside)?, &beside);
         let (frame, header) = Frame::begin(&mark);
-        let mut writer =
-            SnapshotWriter { mark, path, beside, file, frame, unflushed: 0, placed: false };
+        let mut writer = SnapshotWriter { mark, path, beside, file, frame, placed: false };
         writer.put(&[&header])?;
         Ok(writer)
     }
@@ -53,20 +46,13 @@ impl SnapshotWriter {
             });
         }
         let before = self.frame.chunk(chunk);
-        self.put(&[&before, chunk])?;
-        self.unflushed += chunk.len() as u64;
-        if self.unflushed >= FLUSH_BYTES {
-            self.unflushed = 0;
-            self.flush()?;
-        }
-        Ok(())
+        self.put(&[&before, chunk])
     }
 
     /// Completes the file, makes it durable, and deletes snapshots that are now too old.
     pub fn finish(mut self) -> Result<SavedSnapshot, DiskError> {
         self.put(&[&self.frame.end()])?;
-        self.file.flush().map_err(DiskError::io("write snapshot", &self.beside))?;
-        self.file.get_ref().sync_all().map_err(DiskError::io("flush snapshot", &self.beside))?;
+        self.file.finish().map_err(DiskError::io("flush snapshot", &self.beside))?;
         rename_durably(&self.beside, &self.path)?;
         self.placed = true;
         prune_snapshots(self.path.parent().expect("a snapshot lies in a directory"))?;
@@ -75,16 +61,9 @@ impl SnapshotWriter {
 
     fn put(&mut self, parts: &[&[u8]]) -> Result<(), DiskError> {
         for part in parts {
-            self.file.write_all(part).map_err(DiskError::io("write snapshot", &self.beside))?;
+            self.file.put(part).map_err(DiskError::io("write snapshot", &self.beside))?;
         }
         Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), DiskError> {
-        self.file
-            .flush()
-            .and_then(|()| self.file.get_ref().sync_data())
-            .map_err(DiskError::io("flush snapshot", &self.beside))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The receiver's side.
 
 use std::{
-    fs::{self, File},
-    io::{self, ErrorKind, Read, Write},
+    fs,
+    io::{self, ErrorKind, Read},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
@@ -19,9 +19,9 @@ use tracing::info;
 use super::{PIECE_BYTES, PIECES_MAX, Progress, TransferError, step};
 use crate::{
     disk::{
-        DiskError, SnapshotReader,
+        BulkFile, DiskError, SnapshotReader,
         durable::{create_file, rename_durably},
-        snapshot::{FLUSH_BYTES, prune_snapshots, snapshot_path, thaw},
+        snapshot::{prune_snapshots, snapshot_path, thaw},
     },
     node::files::beside,
     peer::{
@@ -134,21 +134,20 @@ async fn next_part(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<Part
 /// A snapshot that is not all there: whoever reads it also writes it to its file. Dropping it removes that.
 struct Arriving {
     path: PathBuf,
-    file: File,
+    file: BulkFile,
     parts: mpsc::Receiver<Part>,
     /// What of the newest piece was not read yet.
     piece: Bytes,
     ended: bool,
     bytes: u64,
-    unflushed: u64,
     stored: bool,
 }
 
 impl Arriving {
     fn create(path: PathBuf, parts: mpsc::Receiver<Part>) -> Result<Arriving, TransferError> {
-        let file = create_file(&path)?;
+        let file = BulkFile::new(create_file(&path)?, &path);
         let (piece, ended, stored) = (Bytes::new(), false, false);
-        Ok(Arriving { path, file, parts, piece, ended, bytes: 0, unflushed: 0, stored })
+        Ok(Arriving { path, file, parts, piece, ended, bytes: 0, stored })
     }
 
     fn take_over(
@@ -162,7 +161,7 @@ impl Arriving {
             return Err(TransferError::Mismatch);
         }
         let state = Box::new(thaw(&mut reader)?);
-        self.file.sync_all().map_err(DiskError::io("flush snapshot", &self.path))?;
+        self.file.finish().map_err(DiskError::io("flush snapshot", &self.path))?;
         rename_durably(&self.path, &snapshot_path(folder, mark))?;
         self.stored = true;
         prune_snapshots(folder)?;
@@ -175,13 +174,7 @@ impl Arriving {
             let text = format!("it is longer than {SNAPSHOT_BYTES_MAX} bytes");
             return Err(io::Error::new(ErrorKind::FileTooLarge, text));
         }
-        self.file.write_all(piece)?;
-        self.unflushed += piece.len() as u64;
-        if self.unflushed >= FLUSH_BYTES {
-            self.unflushed = 0;
-            self.file.sync_data()?;
-        }
-        Ok(())
+        self.file.put(piece)
     }
 }
 

@@ -278,6 +278,8 @@ def backup(bench):
                 bench.say("backup: puts alone, and while saving")
                 alone.append(Window(bench, cluster, 2 * bench.seconds))
                 for file, windows in ((elsewhere, saving), (same, beside)):
+                    # To a new name: the filesystem gives an old file's blocks back all at once, whoever deletes it.
+                    file.unlink(missing_ok=True)
                     window, seconds = while_saving(bench, cluster, file)
                     windows.append(window)
                     took.append(seconds)

@@ -1,8 +1,10 @@
 //! Members that come back by a snapshot.
 
+use std::collections::BTreeMap;
+
 use tenure_api::{MemberId, Term};
 use tenure_replica::{
-    Input, Moment, Notice, RaftKind, RaftMessage, Recovered, Replica, SnapshotMark, State,
+    Input, LogIndex, Moment, Notice, RaftKind, RaftMessage, Recovered, Replica, SnapshotMark, State,
 };
 
 use crate::{seeds, service::started};
@@ -54,6 +56,37 @@ fn a_member_comes_back_though_no_snapshot_can_be_saved() {
         world.truth.last(),
     );
     assert_eq!(applied, last, "the member that was away is still behind");
+}
+
+/// While one writes its snapshot the others' disks have only the log to write.
+#[test]
+fn members_take_turns_with_their_snapshots() {
+    const EVERY: u64 = 60;
+    let _replay = Replay::of_test(5);
+    for by_bytes in [false, true] {
+        let mut world = World::with(5, 3, |config| {
+            config.snapshot_entries = if by_bytes { 1_000_000 } else { EVERY };
+            config.snapshot_bytes_min = if by_bytes { 6000 } else { 1 << 30 };
+        });
+        world.start_all();
+        world.must_lead_within(ms(1500));
+        let mut taken: BTreeMap<LogIndex, u64> = BTreeMap::new();
+        for number in 0..4 * EVERY {
+            let leader = world.leader().expect("nothing happens to it");
+            let put = world.plain_put(&format!("k{number}"));
+            world.probe(leader, put).expect("it serves");
+            for (member, of) in &world.members {
+                taken.extend(of.disk.snapshots.keys().map(|index| (*index, *member)));
+            }
+        }
+        let taken: Vec<(LogIndex, u64)> = taken.into_iter().collect();
+        assert!(taken.len() >= 6, "{taken:?}");
+        for pair in taken.windows(2) {
+            let [(before, by), (after, next_by)] = pair else { unreachable!() };
+            assert!(after - before >= EVERY / 6, "too close: {taken:?}");
+            assert_ne!(by, next_by, "not in turn: {taken:?}");
+        }
+    }
 }
 
 /// Much more is written while the state travels than the log is usually kept for.

@@ -79,6 +79,21 @@ fn a_raft_leader_that_differs_gives_the_leadership_away() {
     }
 }
 
+/// In a cluster of three the followers commit by themselves, and are done before the raft leader has begun.
+#[test]
+fn two_that_are_quicker_than_the_raft_leader_outvote_it() {
+    for seed in seeds(20) {
+        let (mut world, leader, _replay) = with_load(seed, 3);
+        let newest = |world: &mut World| world.truth.state().cluster_version >= 4;
+        world.run_until(ms(3000), newest).expect("everybody knows vouching");
+        world.members.get_mut(&leader).unwrap().disk.flush = (ms(3), ms(6));
+        world.rotten.insert(leader);
+        alarm_of(&mut world, leader).expect("the next audit finds it");
+        world.run(ms(1000));
+        assert_eq!(world.truth.state().alarms.len(), 1, "the two are right");
+    }
+}
+
 #[test]
 fn a_member_that_is_silent_does_not_make_a_raft_leader_right() {
     for seed in seeds(5) {

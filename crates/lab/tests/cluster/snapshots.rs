@@ -1,10 +1,11 @@
 //! Members that come back by a snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tenure_api::{MemberId, Term};
+use tenure_api::{MemberId, Put, Term, op::PutLease};
 use tenure_replica::{
-    Input, LogIndex, Moment, Notice, RaftKind, RaftMessage, Recovered, Replica, SnapshotMark, State,
+    Config, Input, LogIndex, Moment, Notice, RaftKind, RaftMessage, Recovered, Replica, Request,
+    SnapshotMark, State, command::Command,
 };
 
 use crate::{seeds, service::started};
@@ -62,31 +63,58 @@ fn a_member_comes_back_though_no_snapshot_can_be_saved() {
 #[test]
 fn members_take_turns_with_their_snapshots() {
     const EVERY: u64 = 60;
+    let taken = snapshots_taken(4 * EVERY, |config| {
+        config.snapshot_entries = EVERY;
+        config.snapshot_bytes_min = 1 << 30;
+    });
+    // The first are taken while members come up, and whoever has much to catch up with is late.
+    for pair in taken[3..].windows(2) {
+        let [(before, by), (after, next_by)] = pair else { unreachable!() };
+        assert!(after - before >= EVERY / 6 && by != next_by, "{taken:?}");
+    }
+    assert!(taken.len() > 9, "{taken:?}");
+}
+
+/// How much was written is the same for all, so the first ones decide for all that follow.
+#[test]
+fn members_take_turns_when_the_size_of_the_log_decides() {
+    let taken = snapshots_taken(150, |config| {
+        config.snapshot_entries = 1_000_000;
+        config.snapshot_bytes_min = 90_000;
+    });
+    let first = &taken[..3];
+    let by: BTreeSet<u64> = first.iter().map(|(_, by)| *by).collect();
+    assert_eq!(by.len(), 3, "{taken:?}");
+    for pair in first.windows(2) {
+        assert!(pair[1].0 - pair[0].0 >= 10, "{taken:?}");
+    }
+}
+
+/// Where in the log snapshots were taken and by whom, while so many kilobytes were written one by one.
+fn snapshots_taken(puts: u64, configure: impl Fn(&mut Config)) -> Vec<(LogIndex, u64)> {
     let _replay = Replay::of_test(5);
-    for by_bytes in [false, true] {
-        let mut world = World::with(5, 3, |config| {
-            config.snapshot_entries = if by_bytes { 1_000_000 } else { EVERY };
-            config.snapshot_bytes_min = if by_bytes { 6000 } else { 1 << 30 };
-        });
-        world.start_all();
-        world.must_lead_within(ms(1500));
-        let mut taken: BTreeMap<LogIndex, u64> = BTreeMap::new();
-        for number in 0..4 * EVERY {
-            let leader = world.leader().expect("nothing happens to it");
-            let put = world.plain_put(&format!("k{number}"));
-            world.probe(leader, put).expect("it serves");
-            for (member, of) in &world.members {
-                taken.extend(of.disk.snapshots.keys().map(|index| (*index, *member)));
-            }
-        }
-        let taken: Vec<(LogIndex, u64)> = taken.into_iter().collect();
-        assert!(taken.len() >= 6, "{taken:?}");
-        for pair in taken.windows(2) {
-            let [(before, by), (after, next_by)] = pair else { unreachable!() };
-            assert!(after - before >= EVERY / 6, "too close: {taken:?}");
-            assert_ne!(by, next_by, "not in turn: {taken:?}");
+    let mut world = World::with(5, 3, |config| {
+        // Nobody is sent the state: that, too, would be found on its disk.
+        config.tail_bytes_max = 1 << 20;
+        configure(config);
+    });
+    world.start_all();
+    world.must_lead_within(ms(1500));
+    let mut taken = BTreeMap::new();
+    for number in 0..puts {
+        let leader = world.leader().expect("nothing happens to it");
+        let put = Put {
+            key: format!("k{number}").into(),
+            value: Some(vec![b'x'; 1000].into()),
+            lease: PutLease::Set(None),
+            prev_kv: false,
+        };
+        world.probe(leader, Request::Write(Command::Put(put))).expect("it serves");
+        for (member, of) in &world.members {
+            taken.extend(of.disk.snapshots.keys().map(|index| (*index, *member)));
         }
     }
+    taken.into_iter().collect()
 }
 
 /// Much more is written while the state travels than the log is usually kept for.

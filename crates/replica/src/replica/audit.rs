@@ -18,7 +18,9 @@ pub(super) struct Audit {
     proposed: Option<(Moment, LogIndex)>,
     /// The place of the last one that was applied.
     index: Option<LogIndex>,
-    findings: BTreeMap<MemberId, u64>,
+    /// What members found, and where. Followers that commit by themselves may be done before this member has come to
+    /// that place of the log, so these can be ahead of `index`.
+    findings: BTreeMap<MemberId, (LogIndex, u64)>,
     /// A checksum is being reckoned here.
     under_way: bool,
 }
@@ -52,7 +54,7 @@ impl Replica {
     pub(super) fn begin_audit(&mut self, index: LogIndex) {
         self.judge_findings();
         self.audit.index = Some(index);
-        self.audit.findings.clear();
+        self.audit.findings.retain(|_, (at, _)| *at >= index);
         if !self.audit.under_way {
             self.audit.under_way = true;
             self.effects.audit = Some((index, self.state.clone()));
@@ -79,11 +81,14 @@ impl Replica {
     }
 
     pub(super) fn audit_finding(&mut self, from: MemberId, index: LogIndex, digest: u64) {
-        if self.audit.index != Some(index) {
+        if self.audit.index.is_some_and(|current| index < current) {
             return;
         }
-        self.audit.findings.insert(from, digest);
-        if self.state.members.keys().all(|member| self.audit.findings.contains_key(member)) {
+        self.audit.findings.insert(from, (index, digest));
+        let found = |member| {
+            self.audit.findings.get(member).is_some_and(|(at, _)| Some(*at) == self.audit.index)
+        };
+        if self.state.members.keys().all(found) {
             self.judge_findings();
         }
     }
@@ -93,8 +98,13 @@ impl Replica {
     /// Without a majority nobody can say who is; then those are named that differ from the raft leader,
     /// whose state has decided so far.
     fn judge_findings(&mut self) {
-        let findings = std::mem::take(&mut self.audit.findings);
-        let (true, Some(index)) = (self.is_leader(), self.audit.index) else { return };
+        let Some(index) = self.audit.index else { return };
+        let here = self.audit.findings.extract_if(.., |_, (at, _)| *at == index);
+        let findings: BTreeMap<MemberId, u64> =
+            here.map(|(member, (_, digest))| (member, digest)).collect();
+        if !self.is_leader() {
+            return;
+        }
         let Some(own) = findings.get(&self.config.me).copied() else { return };
         if findings.values().all(|digest| *digest == own) {
             return;

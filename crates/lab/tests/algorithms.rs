@@ -51,8 +51,10 @@ fn the_same_seed_tells_the_same_story() {
             let (first, second) = (tell(scenario, 7, form), tell(scenario, 7, form));
             assert!(first.0.len() > 500, "{} tells little", scenario.name);
             assert!(first == second, "{} is told in two ways", scenario.name);
+            if form == Form::Text {
+                assert_ne!(first.1, tell(scenario, 8, form).1, "{}", scenario.name);
+            }
         }
-        assert_ne!(tell(scenario, 1, Form::Text).1, tell(scenario, 2, Form::Text).1);
     }
 }
 

@@ -52,22 +52,22 @@ fn who_believes_is_right_when_nothing_goes_wrong() {
 
 #[test]
 fn who_believes_is_right_whatever_happens_to_programs() {
-    run(&RECIPES_PROGRAMS, 12);
+    run(&RECIPES_PROGRAMS, 8);
 }
 
 #[test]
 fn who_believes_is_right_whatever_happens_to_members() {
-    run(&RECIPES_MEMBERS, 16);
+    run(&RECIPES_MEMBERS, 10);
 }
 
 #[test]
 fn who_believes_is_right_whatever_goes_wrong() {
-    run(&RECIPES, 16);
+    run(&RECIPES, 10);
 }
 
 #[test]
 fn who_believes_is_right_whatever_goes_wrong_with_five() {
-    run(&RECIPES_FIVE, 12);
+    run(&RECIPES_FIVE, 8);
 }
 
 /// Runs a scenario with a planted bug until something is found, which must be this.

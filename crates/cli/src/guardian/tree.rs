@@ -88,15 +88,14 @@ impl Tree {
             if !self.asked.insert(number) {
                 continue;
             }
-            let asked = match child == group {
+            let tell: fn(Pid, Signal) -> _ = match child == group {
                 // The group's leader stands for all of its group.
-                true if is_known => kill_process_group(group, signal),
-                true => kill_process(group, signal),
-                false if is_known => kill_process(child, signal),
-                false => continue,
+                true if is_known => kill_process_group,
+                false if !is_known => continue,
+                _ => kill_process,
             };
-            // A process that stands still hears nothing else.
-            let _ = asked.and_then(|()| kill_process(child, Signal::CONT));
+            // Whoever stands still hears nothing else.
+            let _ = tell(child, signal).and_then(|()| tell(child, Signal::CONT));
         }
     }
 

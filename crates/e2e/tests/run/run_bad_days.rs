@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tenure_e2e::{Cluster, Ctl, Network, Supervised, Trail, eventually_within, lives, send, tools};
 
 /// Long enough that nobody confuses the end of a lease with anything else.
@@ -40,6 +40,21 @@ impl Stage {
         let leader: serde_json::Value = serde_json::from_str(&leader).unwrap();
         leader["session"].as_str().unwrap().to_owned()
     }
+}
+
+/// Somebody stopped the command and all it has started. They must hear that the end is asked for, not only be killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn those_who_stand_still_are_woken_to_hear_of_the_end() {
+    let stage = Stage::set(1).await;
+    let child =
+        "trap 'echo the child has heard; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let leader = stage.run(LONG_TTL, &format!("trap : TERM; ({child}); exit 3"));
+    leader.program.says("ready").await;
+    let [.., command] = leader.chain().await;
+    let group = Pid::from_raw(command as i32).unwrap();
+    kill_process_group(group, Signal::STOP).unwrap();
+    leader.signal(Signal::TERM);
+    leader.program.says("the child has heard").await;
 }
 
 /// etcdctl's bug: the lock changes hands, and the first child runs on.

@@ -4,6 +4,8 @@ use std::process::Command;
 
 use tenure_e2e::{Cluster, Program, tools};
 
+/// One process: a shell takes for itself a signal that comes while it starts another.
+const READY: &str = "echo ready; exec sleep 1000";
 const CTRL_C: &str = "key 03";
 
 /// `tenure run` in a terminal of its own.
@@ -31,7 +33,7 @@ async fn ctrl_c_ends_the_command_as_it_would_without_us() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ctrl_c_ends_a_command_that_does_not_care_about_it_with_130() {
     let cluster = Cluster::start(1).await;
-    let mut terminal = at_a_terminal(&cluster, &["sh", "-c", "echo ready; sleep 1000"]);
+    let mut terminal = at_a_terminal(&cluster, &["sh", "-c", READY]);
     terminal.says("ready").await;
     terminal.tell(CTRL_C);
     terminal.says("[exit 130]").await;
@@ -83,7 +85,7 @@ async fn a_command_that_reads_gets_the_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_cannot_be_suspended() {
     let cluster = Cluster::start(1).await;
-    let mut terminal = at_a_terminal(&cluster, &["sh", "-c", "echo ready; sleep 1000"]);
+    let mut terminal = at_a_terminal(&cluster, &["sh", "-c", READY]);
     terminal.says("ready").await;
     terminal.tell("key 1a");
     terminal.says("cannot be suspended").await;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -135,6 +136,16 @@ impl Trail {
             let steps = self.steps();
             let found = steps.iter().any(|(t, w)| *t == token && w == who);
             if found { Ok(()) } else { Err(format!("{} steps", steps.len())) }
+        })
+        .await;
+    }
+
+    /// Waits until there were steps so long after now, by the machine's own clock.
+    pub async fn works_for(&self, time: Duration) {
+        let (began, before) = (Instant::now(), self.steps().len());
+        eventually("work goes on", async || match self.steps().len() {
+            now if now > before && began.elapsed() > time => Ok(()),
+            now => Err(format!("{now} steps after {before}")),
         })
         .await;
     }

@@ -1,7 +1,9 @@
 //! Programs that are not ours. One that is missing fails the test and says how to get it.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -75,6 +77,20 @@ pub fn libfaketime() -> &'static str {
     places.into_iter().find(|path| Path::new(path).exists()).expect(
         "libfaketime is missing: install the package faketime (scripts/setup-tests does, as root)",
     )
+}
+
+/// The environment of a process whose wall clock shows what this file says (`+5h`), whenever it changes. The wall clock jumps; a
+/// monotonic one does not, that is its meaning.
+pub fn wall_clock(file: &Path) -> Vec<(OsString, OsString)> {
+    fs::write(file, "+0").expect("a file of ours");
+    let settings = [
+        ("LD_PRELOAD", libfaketime().into()),
+        ("FAKETIME_TIMESTAMP_FILE", file.into()),
+        ("FAKETIME_NO_CACHE", "1".into()),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".into()),
+        ("DONT_FAKE_MONOTONIC", "1".into()),
+    ];
+    settings.map(|(name, value)| (name.into(), value)).to_vec()
 }
 
 /// Whether this is root.

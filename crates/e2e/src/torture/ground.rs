@@ -91,20 +91,10 @@ impl Ground {
 
     /// Says how the member in this place is started: where, and under which clock.
     fn dress(&mut self, at: usize) {
-        let clock = self.clock(at);
-        fs::write(&clock, "+0").expect("a file of ours");
+        let clock = tools::wall_clock(&self.clock(at));
         let member = &mut self.cluster.members[at];
         self.wiring.place(at, member);
-        member.spawn.env = [
-            ("LD_PRELOAD", tools::libfaketime()),
-            ("FAKETIME_TIMESTAMP_FILE", &clock.to_string_lossy()),
-            ("FAKETIME_NO_CACHE", "1"),
-            // The wall clock jumps; a monotonic clock does not, that is its meaning.
-            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-            ("DONT_FAKE_MONOTONIC", "1"),
-        ]
-        .map(|(name, value)| (name.into(), value.into()))
-        .to_vec();
+        member.spawn.env = clock;
     }
 
     /// The file that says what a member's wall clock shows.

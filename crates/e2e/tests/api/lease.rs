@@ -237,21 +237,10 @@ async fn it_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_does_not_care_what_the_wall_clock_says() {
-    let library = tools::libfaketime();
     let home = tempfile::tempdir().unwrap();
     let clock = home.path().join("clock");
-    std::fs::write(&clock, "+0").unwrap();
     let mut plan = Plan::default();
-    plan.spawn.env = [
-        ("LD_PRELOAD", library),
-        ("FAKETIME_TIMESTAMP_FILE", clock.to_str().unwrap()),
-        ("FAKETIME_NO_CACHE", "1"),
-        // The wall clock jumps; a monotonic clock does not, that is its meaning.
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-        ("DONT_FAKE_MONOTONIC", "1"),
-    ]
-    .map(|(name, value)| (name.into(), value.into()))
-    .to_vec();
+    plan.spawn.env = tools::wall_clock(&clock);
     let cluster = Cluster::with(3, plan).await;
     let client = cluster.client();
     let mut watcher = watch(&client, "dead").await;

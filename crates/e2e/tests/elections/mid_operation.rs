@@ -13,6 +13,7 @@ type Operator = tenure::grpc::stubs::LinesClient<tonic::transport::Channel>;
 const NAME: &str = "jobs";
 /// Longer than any of these stories.
 const TTL_MS: u64 = 30_000;
+const HOUR_MS: u64 = 3_600_000;
 
 /// Three members; everybody talks to one that does not lead them.
 struct Stage {
@@ -58,13 +59,28 @@ impl Stage {
 
     /// Who holds by now, as all who are left agree.
     async fn holders(&self) -> Vec<String> {
-        let line = self
-            .rules("who holds is known", async |mut operator| {
-                operator.candidates(pb::CandidatesRequest { name: NAME.into() }).await
-            })
-            .await;
-        let holders = line.candidates.into_iter().filter(|candidate| candidate.holds);
+        let holders = self.candidates().await.into_iter().filter(|candidate| candidate.holds);
         holders.map(|candidate| candidate.identity).collect()
+    }
+
+    /// Everybody who holds or waits.
+    async fn in_line(&self) -> Vec<String> {
+        self.candidates().await.into_iter().map(|candidate| candidate.identity).collect()
+    }
+
+    async fn candidates(&self) -> Vec<pb::Candidate> {
+        let ask = async |mut operator: Operator| {
+            operator.candidates(pb::CandidatesRequest { name: NAME.into() }).await
+        };
+        self.rules("the line is known", ask).await.candidates
+    }
+
+    /// Who has led, oldest first.
+    async fn tenures(&self) -> Vec<pb::Tenure> {
+        let ask = async |mut operator: Operator| {
+            operator.history(pb::HistoryRequest { name: NAME.into() }).await
+        };
+        self.rules("who led is known", ask).await.tenures
     }
 
     /// Asks as an operator would, again if there is no raft leader yet.
@@ -240,4 +256,102 @@ async fn several_at_once_are_held_together() {
     assert_eq!(holder.leave(NAME, token).await.refusal, None);
     is_granted(&mut both, token).await;
     both.granted("tools").await;
+}
+
+/// The process dies, and nobody who could end its session leads: whoever leads next does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_dies_is_followed_long_before_its_time_is_over() {
+    let mut stage = Stage::new().await;
+    let address = stage.cluster.members[stage.at].client;
+    let doomed = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let holding = doomed.spawn(async move {
+        let mut holder = SessionStream::open(connect(address).await, "holder", HOUR_MS, true).await;
+        let token = holder.join(NAME).await.places[0].token;
+        (holder, token)
+    });
+    let (holder, token) = holding.await.unwrap();
+    let mut next = stage.session("next").await;
+    next.join_as(one()).await;
+    stage.kill_the_raft_leader().await;
+    doomed.shutdown_background();
+    drop(holder);
+    is_granted(&mut next, token).await;
+    let [ended, lasts] = &stage.tenures().await[..] else { panic!("two have led") };
+    assert_eq!((&*ended.identity, ended.reason()), ("holder", pb::TenureEnd::ConnectionLost));
+    assert_eq!((&*lasts.identity, lasts.until_revision), ("next", 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_tenure_is_remembered_once() {
+    let mut stage = Stage::new().await;
+    let ((mut holder, token), mut next) = stage.two(&one()).await;
+    stage.kill_the_raft_leader().await;
+    assert_eq!(holder.leave(NAME, token).await.refusal, None);
+    is_granted(&mut next, token).await;
+    let [ended, lasts] = &stage.tenures().await[..] else { panic!("two have led") };
+    assert_eq!(
+        (&*ended.identity, ended.token, ended.reason()),
+        ("holder", token, pb::TenureEnd::Resigned)
+    );
+    assert!(
+        ended.until_revision > ended.from_revision && ended.until_revision <= lasts.from_revision
+    );
+    assert_eq!((&*lasts.identity, lasts.reason()), ("next", pb::TenureEnd::TenureLasts));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_only_tries_is_told_and_does_not_wait() {
+    let mut stage = Stage::new().await;
+    let ((mut holder, token), mut next) = stage.two(&one()).await;
+    stage.kill_the_raft_leader().await;
+    let mut hasty = stage.session("hasty").await;
+    let tried = hasty.join_as(pb::Join { try_only: true, ..one() }).await;
+    assert_eq!(tried.refusal.unwrap().kind(), pb::RefusalKind::Taken);
+    assert_eq!(holder.leave(NAME, token).await.refusal, None);
+    is_granted(&mut next, token).await;
+    assert_eq!(stage.in_line().await, ["next"]);
+}
+
+/// What a lock with a time limit does when the time is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_gives_up_waiting_is_not_granted_it_later() {
+    let mut stage = Stage::new().await;
+    let ((mut holder, token), mut impatient) = stage.two(&one()).await;
+    let mut next = stage.session("next of all").await;
+    next.join_as(one()).await;
+    stage.kill_the_raft_leader().await;
+    assert_eq!(impatient.leave(NAME, 0).await.refusal, None);
+    assert_eq!(holder.leave(NAME, token).await.refusal, None);
+    is_granted(&mut next, token).await;
+    assert_eq!(stage.in_line().await, ["next of all"]);
+    assert!(!impatient.has_heard(|says| matches!(says, pb::session_response::Says::Granted(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_that_is_not_well_is_passed_over() {
+    let mut stage = Stage::new().await;
+    let ((mut holder, token), mut sick) = stage.two(&pb::Join { unhealthy: true, ..one() }).await;
+    let mut well = stage.session("well").await;
+    well.join_as(one()).await;
+    stage.kill_the_raft_leader().await;
+    assert_eq!(holder.leave(NAME, token).await.refusal, None);
+    is_granted(&mut well, token).await;
+    // It keeps its place, and is next as soon as it is well.
+    let health = pb::ReportHealth { name: NAME.into(), unhealthy: false };
+    assert_eq!(sick.ask(pb::session_request::Does::Health(health)).await.refusal, None);
+    assert_eq!(stage.holders().await, ["well"]);
+    assert_eq!(stage.in_line().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_more_priority_waits_for_the_leader_and_for_nobody_else() {
+    let mut stage = Stage::new().await;
+    let ((mut holder, token), _next) = stage.two(&one()).await;
+    let mut important = stage.session("important").await;
+    important.join_as(pb::Join { priority: 5, ..one() }).await;
+    stage.kill_the_raft_leader().await;
+    assert_eq!(stage.holders().await, ["holder"], "it does not pre-empt");
+    assert_eq!(holder.leave(NAME, token).await.refusal, None);
+    is_granted(&mut important, token).await;
+    assert_eq!(stage.holders().await, ["important"]);
 }

@@ -143,6 +143,40 @@ async fn a_command_that_is_cut_off_is_gone_before_its_lease_can_end() {
     trail.never_two();
 }
 
+/// Whoever counted by the wall clock would give up when it goes ahead, and believe for hours when it goes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_does_not_care_what_its_wall_clock_says() {
+    let network = Network::new(2);
+    let cluster = network.cluster_of(1, &[]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let (trail, clock) = (Trail::new(dir.path()), dir.path().join("clock"));
+    let work = trail.polite();
+    let words = ["run", "--election", "job", "--ttl", SHORT_TTL, "--", "sh", "-c", &work];
+    let mut before = network.inside(1);
+    before.push("env".into());
+    before.extend(tools::wall_clock(&clock).into_iter().map(|(mut setting, value)| {
+        setting.push("=");
+        setting.push(value);
+        setting
+    }));
+    let first = Supervised::start_behind(&before, &cluster.endpoints(), &words);
+    let token = trail.token_after(0).await;
+    let second = Supervised::start(&cluster.endpoints(), &words);
+    second.program.says("waiting for job").await;
+    for jump in ["+5h", "-3h", "+700d", "+0"] {
+        std::fs::write(&clock, jump).unwrap();
+        trail.works_for(Duration::from_secs(1)).await;
+    }
+    assert_eq!(trail.steps().last().map(|(last, _)| *last), Some(token), "it has led all the time");
+    assert!(!first.program.lines().iter().any(|line| line.contains("not confirmed")));
+
+    std::fs::write(&clock, "-3h").unwrap();
+    network.cut(0, 1);
+    first.program.says("not confirmed in time").await;
+    trail.token_after(token).await;
+    trail.never_two();
+}
+
 /// A process that is stopped cannot kill.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_supervisor_does_not_keep_its_command() {

@@ -88,8 +88,8 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd `mvcc/watchable_store.go`",
         shown: Both {
             test: "a_contended_lock_costs_no_more_than_a_few_free_ones",
-            etcd: "more than ten free ones",
-            tenure: "no more than ten free ones",
+            etcd: "more than five free ones",
+            tenure: "no more than five free ones",
         },
     },
     Fault {

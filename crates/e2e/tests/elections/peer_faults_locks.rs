@@ -207,9 +207,10 @@ async fn compaction_does_not_break_a_waiter() {
     .await;
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+/// The slower ones tell of the machine: etcd's free locks are ten times as slow on one that is busy.
+fn usual(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
-    times[times.len() / 2]
+    times[times.len() / 4]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,9 +235,9 @@ async fn a_contended_lock_costs_no_more_than_a_few_free_ones() {
             caller.unlock(held.key, 0).await.unwrap();
             caller.revoke(lease).await;
         }
-        match median(contended) > 10 * median(free) {
-            true => "more than ten free ones".to_owned(),
-            false => "no more than ten free ones".to_owned(),
+        match usual(contended) > 5 * usual(free) {
+            true => "more than five free ones".to_owned(),
+            false => "no more than five free ones".to_owned(),
         }
     })
     .await;

@@ -149,8 +149,9 @@ fn delete(folder: &std::path::Path, segments: Vec<PathBuf>) {
             }
         }
     }
-    if let Err(error) = sync_directory(folder) {
-        tracing::warn!(%error, "deleted log segments may come back");
+    // One that comes back under its old name must be whole.
+    match sync_directory(folder) {
+        Ok(()) => remove_beside(retired),
+        Err(error) => tracing::warn!(%error, "deleted log segments may come back"),
     }
-    remove_beside(retired);
 }

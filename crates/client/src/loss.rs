@@ -42,6 +42,16 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// Whether our own time was over when this was noticed, so that somebody else may have begun since.
+    pub(crate) fn comes_late(self) -> bool {
+        matches!(self, Loss::Unconfirmed | Loss::Expired | Loss::ConnectionLost | Loss::NotFound)
+    }
+
+    /// Whether the server has said that nothing of the session is left there.
+    pub(crate) fn leaves_nothing(self) -> bool {
+        matches!(self, Loss::Expired | Loss::Revoked | Loss::NotFound)
+    }
+
     /// Whether the session is over, too, and not only this place of it.
     pub(crate) fn ends_session(self) -> bool {
         match self {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::host::Host;
 use crate::session::default_identity;
 use crate::tenancy::{TTL_MIN, margin};
-use crate::{BadName, LineName};
+use crate::{BadName, Candidacy, Election, LineName};
 
 /// client-go's defaults.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -14,6 +14,8 @@ const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY_PERIOD: Duration = Duration::from_secs(2);
 const JITTER_FACTOR: f64 = 1.2;
 const STOP_GRACE: Duration = Duration::from_secs(1);
+/// As long as a leader that cannot renew may take.
+const STEP_DOWN_GRACE: Duration = RENEW_DEADLINE;
 
 /// What to do with work that has not ended when it must.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +32,10 @@ pub enum OnLost {
 /// What to do when leadership is not confirmed in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDoubt {
-    /// Stop the work while it is still ours: at most one works.
+    /// Stop the work while it is still ours: at most one works. If leadership is taken away without a warning (an
+    /// operator evicts the leader, revokes its session or freezes the name), the next one may begin within the
+    /// [`stop_grace`](ElectorConfig::stop_grace) of the old one's work, unless it wants
+    /// [`no_overlap`](ElectorConfig::no_overlap).
     #[default]
     Stop,
     /// Go on until it is known that another one leads: at least one works. **Duplicates are possible.**
@@ -58,8 +63,19 @@ pub struct ElectorConfig {
     pub on_lost: OnLost,
     /// What to do when leadership is not confirmed in time.
     pub on_doubt: OnDoubt,
-    /// How long work may take to end when leadership is lost without a warning.
+    /// How long work may take to end when leadership is taken away without a warning. There is no such time for
+    /// work whose own time is over, as that of a process that slept through it.
     pub stop_grace: Duration,
+    /// How long work may take to end when this process says that it is not fit to lead
+    /// ([`LeaderElector::report_health`](super::LeaderElector::report_health)). Then
+    /// [`on_lost`](Self::on_lost) is done with it, and leadership given up.
+    pub step_down_grace: Duration,
+    /// Lead only when the leader before has surely stopped; for engines that can tell. Others refuse to stand in line.
+    pub no_overlap: bool,
+    /// Be elected before candidates of lower priority, from 0 to 1000; for engines that can.
+    pub priority: u32,
+    /// Take over from a leader of lower priority; for engines that can.
+    pub preempts: bool,
     /// What everything runs on: this, if it is given; otherwise sessions have threads of their own, and the
     /// rest is done on the runtime that the elector is run on. For simulators.
     pub host: Option<Arc<dyn Host>>,
@@ -84,6 +100,10 @@ impl ElectorConfig {
             on_lost: OnLost::default(),
             on_doubt: OnDoubt::default(),
             stop_grace: STOP_GRACE,
+            step_down_grace: STEP_DOWN_GRACE,
+            no_overlap: false,
+            priority: 0,
+            preempts: false,
             host: None,
         })
     }
@@ -118,7 +138,22 @@ impl ElectorConfig {
         if broken.is_empty() { Ok(()) } else { Err(ConfigError { broken }) }
     }
 
-    pub(super) fn value(&self) -> Vec<u8> {
+    /// One wish to lead, as these settings have it.
+    pub(super) fn candidacy(&self, election: &Election) -> Candidacy {
+        let mut candidacy = election.candidate(self.value());
+        if self.priority > 0 {
+            candidacy = candidacy.priority(self.priority);
+        }
+        if self.preempts {
+            candidacy = candidacy.preempting();
+        }
+        if self.no_overlap {
+            candidacy = candidacy.without_overlap();
+        }
+        candidacy
+    }
+
+    fn value(&self) -> Vec<u8> {
         self.value.clone().unwrap_or_else(|| self.identity.clone().into_bytes())
     }
 }

@@ -137,7 +137,8 @@ impl LeaderElector {
         Arc::get_mut(&mut self.inner).expect("hooks are set before the elector is cloned")
     }
 
-    /// Ends [`LeaderElector::run`]: the work is cancelled, and when it has ended leadership is given up.
+    /// Ends [`LeaderElector::run`]: the work is cancelled, and when it has ended, however long that takes, leadership
+    /// is given up.
     pub fn stop(&self) {
         self.inner.stop.send_replace(true);
     }
@@ -167,7 +168,9 @@ impl LeaderElector {
 
     /// Says whether this process is fit to lead; it is taken to be until it says otherwise. If it is not, the work
     /// is cancelled ([`Cancelled::Unhealthy`]), leadership is given up when it has ended, and others pass it in
-    /// line until it is. On engines that cannot let others pass it leaves the line, and stands in it
+    /// line until it is. Work that has not ended after [`ElectorConfig::step_down_grace`] is dealt with as
+    /// [`ElectorConfig::on_lost`] says; with [`OnLost::Cancel`], work that blocks its thread keeps the leadership, because
+    /// it may still be writing. On engines that cannot let others pass it leaves the line, and stands in it
     /// again when it is well.
     pub fn report_health(&self, healthy: bool) {
         self.inner.well.send_replace(healthy);

@@ -8,9 +8,8 @@ use std::time::Duration;
 use tenure_api::LeaseId;
 use tokio::sync::watch;
 
-use super::config::OnDoubt;
-use super::guard::{Orders, Phase, enforce, watch_over};
-use super::scope::{Cancelled, Scope};
+use super::guard::{Guard, Phase};
+use super::scope::Scope;
 use super::{ElectorState, LeaderElector};
 use crate::backend::Sight;
 use crate::chance::Chance;
@@ -49,7 +48,7 @@ impl LeaderElector {
             loop {
                 if let Some((leadership, with)) = self.become_leader(session.take()).await {
                     let done = self.lead(leadership, &mut work).await;
-                    session = Some(with);
+                    session = self.unless_over(with);
                     if let ControlFlow::Break(result) = done {
                         return Ended::Done(result);
                     }
@@ -88,8 +87,7 @@ impl LeaderElector {
     /// Stands in line until it leads. Nothing, if that failed and is to be tried again.
     async fn become_leader(&self, session: Option<Session>) -> Option<(Leadership, Session)> {
         let config = &self.inner.config;
-        let usable = session.filter(|session| session.state() == SessionState::Held);
-        let session = match usable {
+        let session = match session.and_then(|session| self.unless_over(session)) {
             Some(session) => session,
             None => self.open_session().await?,
         };
@@ -98,12 +96,22 @@ impl LeaderElector {
         Some((won?, session))
     }
 
+    /// A session to stand in line with again. One that is over, or in doubt, is closed: its work has ended, and
+    /// whoever wants no overlap waits to hear that.
+    fn unless_over(&self, session: Session) -> Option<Session> {
+        if session.state() == SessionState::Held {
+            return Some(session);
+        }
+        self.host().spawn(Box::pin(session.close()));
+        None
+    }
+
     /// Waits for its turn, and tells meanwhile whether it is well.
     async fn campaign(&self, session: &Session, election: &Election) -> Option<Leadership> {
         let name = &self.inner.config.name;
         let mut well = self.inner.well.subscribe();
         let mut is_well = *well.borrow_and_update();
-        let candidacy = election.candidate(self.inner.config.value());
+        let candidacy = self.inner.config.candidacy(election);
         let candidacy = if is_well { candidacy } else { candidacy.unhealthy() };
         let mut campaign = pin!(candidacy.campaign());
         let refused = loop {
@@ -162,7 +170,7 @@ impl LeaderElector {
         let scope = Scope::new(leadership);
         let phase = watch::Sender::new(Phase::Running);
         let ended = EndOnDrop(&phase);
-        self.guard(&scope, &phase);
+        Guard::post(self, &scope, &phase);
         let done = self.work(&scope, &phase, work).await;
         drop(ended);
         if let Some(hook) = &self.inner.stopped_leading {
@@ -180,7 +188,7 @@ impl LeaderElector {
         done
     }
 
-    /// Runs the work to its end, or to where it is dropped.
+    /// Runs the work to its end, or to where it is dropped. The guard tells it when it has to end.
     async fn work<T, W, F>(
         &self,
         scope: &Scope,
@@ -192,72 +200,13 @@ impl LeaderElector {
         F: Future<Output = ControlFlow<T>>,
     {
         let mut phases = phase.subscribe();
-        let mut stop = self.inner.stop.subscribe();
-        let mut well = self.inner.well.subscribe();
-        let mut working = pin!(work(scope.clone()));
-        let mut accompany = pin!(self.accompany(scope, phase));
-        let (mut asked_to_stop, mut was_well) = (false, true);
-        loop {
-            tokio::select! {
-                biased;
-                _ = phases.wait_for(|phase| *phase == Phase::Over) => {
-                    tracing::error!(name = %self.inner.config.name, "the work did not end in time: dropped");
-                    return ControlFlow::Continue(());
-                }
-                done = &mut working => return done,
-                _ = stop.wait_for(|stop| *stop), if !asked_to_stop => {
-                    asked_to_stop = true;
-                    scope.cancel(Cancelled::Stopped);
-                }
-                _ = well.wait_for(|well| !*well), if was_well => {
-                    was_well = false;
-                    scope.cancel(Cancelled::Unhealthy);
-                }
-                never = &mut accompany => match never {},
+        tokio::select! {
+            biased;
+            _ = phases.wait_for(|phase| *phase == Phase::Over) => {
+                tracing::error!(name = %self.inner.config.name, "the work did not end in time: dropped");
+                ControlFlow::Continue(())
             }
-        }
-    }
-
-    /// Follows the leadership while the work is done: tells its state, and in doubt gets it back if the
-    /// work is to go on.
-    async fn accompany(
-        &self,
-        scope: &Scope,
-        phase: &watch::Sender<Phase>,
-    ) -> std::convert::Infallible {
-        loop {
-            let watched = scope.leadership().as_ref().map(|leadership| leadership.hold().watched());
-            let Some(watched) = watched else { return std::future::pending().await };
-            let mut state = SessionState::Held;
-            let loss = loop {
-                tokio::select! {
-                    biased;
-                    loss = watched.lost() => break loss,
-                    changed = watched.changed(state) => state = changed,
-                }
-                self.inner.state.send_replace(match state {
-                    SessionState::Held => ElectorState::Held(scope.token()),
-                    SessionState::Suspect => ElectorState::Suspect(scope.token()),
-                    SessionState::Lost(loss) => ElectorState::Lost(loss),
-                });
-            };
-            self.inner.state.send_replace(ElectorState::Lost(loss));
-            if loss != Loss::Unconfirmed || self.inner.config.on_doubt == OnDoubt::Stop {
-                return std::future::pending().await;
-            }
-            match self.regain(watched.session()).await {
-                Ok(leadership) => {
-                    self.inner.state.send_replace(ElectorState::Held(leadership.token()));
-                    drop(scope.replace(leadership));
-                    self.guard(scope, phase);
-                }
-                Err(loss) => {
-                    scope.cancel(Cancelled::Lost(loss));
-                    self.host().pause(self.inner.config.stop_grace).await;
-                    enforce(self.inner.config.on_lost, phase);
-                    return std::future::pending().await;
-                }
-            }
+            done = work(scope.clone()) => done,
         }
     }
 
@@ -266,7 +215,7 @@ impl LeaderElector {
     ///
     /// # Errors
     /// Somebody else leads.
-    async fn regain(&self, old: LeaseId) -> Result<Leadership, Loss> {
+    pub(super) async fn regain(&self, old: LeaseId) -> Result<Leadership, Loss> {
         let mut chance = self.host().chance();
         loop {
             if let Some(session) = self.open_session().await {
@@ -276,7 +225,7 @@ impl LeaderElector {
                 tokio::select! {
                     biased;
                     () = self.another_leads(&election, ours) => return Err(Loss::Expired),
-                    won = election.candidate(self.inner.config.value()).campaign() => {
+                    won = self.inner.config.candidacy(&election).campaign() => {
                         if let Ok(leadership) = won {
                             return Ok(leadership);
                         }
@@ -295,20 +244,6 @@ impl LeaderElector {
                 return;
             }
             self.host().pause(self.inner.config.retry_period).await;
-        }
-    }
-
-    fn guard(&self, scope: &Scope, phase: &watch::Sender<Phase>) {
-        let config = &self.inner.config;
-        let orders = Orders {
-            on_lost: config.on_lost,
-            on_doubt: config.on_doubt,
-            stop_grace: config.stop_grace,
-        };
-        if let Some(leadership) = &*scope.leadership() {
-            let hold = leadership.hold();
-            let guard = watch_over(hold.watched(), scope.clone(), orders, phase.clone());
-            hold.core().host.spawn(Box::pin(guard));
         }
     }
 

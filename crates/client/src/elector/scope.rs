@@ -125,10 +125,15 @@ impl Scope {
         });
     }
 
-    /// Goes on under another leadership.
-    pub(super) fn replace(&self, leadership: Leadership) -> Option<Leadership> {
-        self.inner.token.send_replace(leadership.token());
-        self.leadership().replace(leadership)
+    /// Goes on under another leadership, and answers the one before. If the tenure is over, answers the new one.
+    pub(super) fn replace(&self, leadership: Leadership) -> Leadership {
+        match &mut *self.leadership() {
+            Some(held) => {
+                self.inner.token.send_replace(leadership.token());
+                std::mem::replace(held, leadership)
+            }
+            None => leadership,
+        }
     }
 
     /// The tenure is over: nobody may act any more.

@@ -323,10 +323,12 @@ async fn leave(core: Arc<Core>, place: Arc<dyn Place>) -> Result<(), Loss> {
         }
     };
     // When the session is over for us, what it still has at the server ends with it there; but it does
-    // no harm to try for another moment.
+    // no harm to try for another moment, unless the server has said that nothing is left.
     let over = async {
         let loss = core.lost().await;
-        core.host.pause(core.ttl() / AFTERLIFE_PER_TTL).await;
+        if !loss.leaves_nothing() {
+            core.host.pause(core.ttl() / AFTERLIFE_PER_TTL).await;
+        }
         loss
     };
     tokio::select! {

@@ -353,3 +353,57 @@ pub async fn an_elector_that_is_not_well_lets_others_lead(ground: &Ground) {
     first.stop();
     second.stop();
 }
+
+/// The commonest leader that is not well is one whose work hangs: it is not waited for without end.
+pub async fn an_elector_whose_work_hangs_steps_down_when_it_is_not_well(ground: &Ground) {
+    let mut config = config("a");
+    config.step_down_grace = Duration::from_millis(300);
+    let first = elector(ground, config);
+    let (led, mut leads) = mpsc::unbounded_channel();
+    tokio::spawn({
+        let elector = first.clone();
+        async move {
+            let work = |scope: Scope| {
+                led.send(scope.token()).unwrap();
+                std::future::pending::<Again>()
+            };
+            elector.run(work).await
+        }
+    });
+    let one = bounded("a leads", leads.recv()).await;
+    let (second, mut second_leads, _cancels) = running(ground, "b");
+    ground.in_line("job", 2).await;
+    first.report_health(false);
+    let two = bounded("b leads", second_leads.recv()).await;
+    assert!(two > one, "tokens grow");
+    first.stop();
+    second.stop();
+}
+
+/// Work that never awaits anything still learns that it has to end, and everybody else how things stand.
+pub async fn work_that_blocks_its_thread_sees_that_it_has_to_end(ground: &Ground) {
+    let elector = elector(ground, config("a"));
+    let (led, mut leads) = mpsc::unbounded_channel();
+    let blocked = elector.clone();
+    let (tell, ended) = oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let run = runtime.block_on(blocked.run(|scope: Scope| {
+            let _ = led.send(scope.token());
+            async move {
+                while !scope.is_cancelled() {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Again::Continue(())
+            }
+        }));
+        let _ = tell.send(run);
+    });
+    let token = bounded("leads", leads.recv()).await.unwrap();
+    ground.pause();
+    bounded("in doubt", elector.changed(ElectorState::Held(token))).await;
+    ground.resume();
+    bounded("leads again", leads.recv()).await.unwrap();
+    elector.stop();
+    assert_eq!(bounded("stopped", ended).await.unwrap(), Ended::Stopped);
+}

@@ -1,6 +1,7 @@
 //! Elections, locks and fences: the library, stock clients, and what others got wrong.
 #![allow(clippy::unwrap_used)]
 
+mod electors_cluster;
 mod examples;
 mod fence_postgres;
 mod fenced_service;
@@ -19,3 +20,4 @@ mod recipes_cluster;
 mod recipes_processes;
 mod session_ends;
 mod sessions;
+mod upkeep;

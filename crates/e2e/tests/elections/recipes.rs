@@ -78,6 +78,8 @@ cases! {
         it_stops_the_work_in_doubt,
         it_goes_on_in_doubt_if_it_is_told_to,
         who_works_on_without_its_lease_is_not_healthy,
+        an_elector_whose_work_hangs_steps_down_when_it_is_not_well,
+        work_that_blocks_its_thread_sees_that_it_has_to_end,
         it_drops_work_that_does_not_end,
         an_elector_that_is_not_well_lets_others_lead,
         a_standby_sees_the_leader;

@@ -10,8 +10,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tenure::elector::{ElectorConfig, LeaderElector, OnLost};
-use tenure::{Engine, Lock, Session, SessionOptions};
+use tenure::elector::{ElectorConfig, LeaderElector, OnDoubt, OnLost};
+use tenure::{Election, Engine, Leadership, Lock, Session, SessionOptions};
 use tenure_e2e::{Cluster, Program, eventually, recipes::bounded};
 
 const ROLE: &str = "TENURE_TEST_ROLE";
@@ -39,13 +39,18 @@ fn say(line: impl std::fmt::Display) {
     std::io::stdout().flush().unwrap();
 }
 
-/// Leads, and blocks.
-async fn blocked(engine: Engine, on_lost: OnLost) {
+/// Short times, in client-go's order.
+fn config(on_lost: OnLost) -> ElectorConfig {
     let mut config = ElectorConfig::new("job").unwrap();
     config.lease_duration = Duration::from_secs(3);
     config.renew_deadline = Duration::from_secs(2);
     config.retry_period = Duration::from_millis(500);
     config.on_lost = on_lost;
+    config
+}
+
+/// Leads, and blocks.
+async fn blocked(engine: Engine, config: ElectorConfig) {
     let elector = LeaderElector::new(engine, config).unwrap();
     elector
         .run(|scope| async move {
@@ -61,7 +66,7 @@ async fn blocked(engine: Engine, on_lost: OnLost) {
 #[tokio::test]
 async fn blocked_work_ends_its_process_at_the_deadline() {
     if let Some(engine) = role() {
-        blocked(engine, OnLost::Exit(7)).await;
+        blocked(engine, config(OnLost::Exit(7))).await;
         return;
     }
     let cluster = Cluster::start(1).await;
@@ -83,7 +88,7 @@ async fn blocked_work_ends_its_process_at_the_deadline() {
 #[tokio::test]
 async fn blocked_work_aborts_its_process_at_the_deadline() {
     if let Some(engine) = role() {
-        blocked(engine, OnLost::Abort).await;
+        blocked(engine, config(OnLost::Abort)).await;
         return;
     }
     let cluster = Cluster::start(1).await;
@@ -96,6 +101,54 @@ async fn blocked_work_aborts_its_process_at_the_deadline() {
     cluster.members[0].resume();
     assert_eq!(status.signal(), Some(Signal::ABORT.as_raw()));
     assert!(took < Duration::from_secs(3), "{took:?} is longer than its lease");
+}
+
+/// Somebody else leads the job while the other process is stopped.
+async fn take_over(other: &Program, cluster: &Cluster) -> Leadership {
+    let first = token(&other.says("leads ").await);
+    other.pause();
+    let engine = Engine::tenure(&cluster.endpoints()).unwrap();
+    let session = Session::open(&engine, Duration::from_secs(10)).await.unwrap();
+    let election = Election::new(&session, "job").unwrap();
+    let leads = bounded("the next leads", election.candidate("next").campaign()).await.unwrap();
+    assert!(leads.token().get() > first);
+    leads
+}
+
+/// SIGSTOP for longer than its lease: there is no time left to end in, however much there is otherwise.
+#[tokio::test]
+async fn blocked_work_that_slept_through_its_deadline_ends_at_once() {
+    if let Some(engine) = role() {
+        let mut config = config(OnLost::Abort);
+        config.stop_grace = Duration::from_secs(600);
+        blocked(engine, config).await;
+        return;
+    }
+    let cluster = Cluster::start(1).await;
+    let mut other = other("blocked_work_that_slept_through_its_deadline_ends_at_once", &cluster);
+    let leads = take_over(&other, &cluster).await;
+    other.resume();
+    let status = bounded("it ends", other.ends()).await;
+    assert_eq!(status.signal(), Some(Signal::ABORT.as_raw()));
+    assert!(leads.may_act(Duration::ZERO).is_ok());
+}
+
+/// Who goes on in doubt ends when another one leads, though its work blocks its runtime.
+#[tokio::test]
+async fn blocked_work_that_went_on_in_doubt_ends_when_another_one_leads() {
+    if let Some(engine) = role() {
+        let mut config = config(OnLost::Exit(7));
+        config.on_doubt = OnDoubt::Continue;
+        blocked(engine, config).await;
+        return;
+    }
+    let cluster = Cluster::start(1).await;
+    let name = "blocked_work_that_went_on_in_doubt_ends_when_another_one_leads";
+    let mut other = other(name, &cluster);
+    let leads = take_over(&other, &cluster).await;
+    other.resume();
+    assert_eq!(bounded("it ends", other.ends()).await.code(), Some(7));
+    assert!(leads.may_act(Duration::ZERO).is_ok());
 }
 
 /// SIGSTOP for longer than its time to live: it knows, as soon as it runs again, that it has lost.

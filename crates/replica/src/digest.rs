@@ -120,7 +120,7 @@ mod tests {
         let mut state = State::new([member(1), member(2), member(3)]);
         assert!(state.admits(&batch(1, 1)));
         let commands = [
-            Command::ClusterVersion(3),
+            Command::ClusterVersion(5),
             put("key", "value", None),
             Command::LeaseGrant { id: LEASE, ttl_secs: 60 },
             put("leased", "value", Some(LEASE)),
@@ -212,6 +212,10 @@ mod tests {
                     state.members.get_mut(&MemberId(3)).expect("it is there").is_learner = true;
                 }),
             ),
+            (
+                "an invitation",
+                Box::new(|state| assert_eq!(state.invited.insert(MemberId(3)), None)),
+            ),
             ("a removal", Box::new(|state| assert_eq!(state.removed.insert(MemberId(4)), None))),
             (
                 "one that departs",
@@ -224,7 +228,7 @@ mod tests {
             ("what a member can apply", after(publish(3, 7))),
             ("another version of it", after(publish(2, 7))),
             ("a data directory", after(publish(3, 8))),
-            ("the cluster version", after(Command::ClusterVersion(4))),
+            ("the cluster version", after(Command::ClusterVersion(6))),
             ("the number of a batch", Box::new(|state| assert!(state.admits(&batch(1, 2))))),
             ("the life it came from", Box::new(|state| assert!(state.admits(&batch(2, 1))))),
         ]
@@ -247,6 +251,7 @@ mod tests {
             cluster_version: _,
             origins: _,
             alarms: _,
+            invited: _,
         } = whole();
         let mut seen = BTreeMap::new();
         for (what, change) in differences() {

@@ -53,9 +53,21 @@ impl State {
                     return Err(Failure::MemberExists);
                 }
                 self.check_urls(*id, peer_urls)?;
-                let learners = self.members.values().filter(|member| member.is_learner).count();
+                let is_learner_for_good =
+                    |member: &&Member| member.is_learner && !self.invited.contains(&member.id);
+                let learners = self.members.values().filter(is_learner_for_good).count();
                 if *is_learner && learners >= LEARNERS_MAX {
                     return Err(Failure::TooManyLearners);
+                }
+            }
+            MemberChange::Invite { id, peer_urls } => {
+                if known.is_some() || self.removed.contains(id) {
+                    return Err(Failure::MemberExists);
+                }
+                self.check_urls(*id, peer_urls)?;
+                // One after the other: each has to be there before the next one can count on it.
+                if !self.invited.is_empty() {
+                    return Err(Failure::NotEnoughStarted);
                 }
             }
             MemberChange::Promote(_) => {
@@ -88,16 +100,14 @@ impl State {
         self.check_change(change)?;
         match change {
             MemberChange::Add { id, peer_urls, is_learner } => {
-                let member = Member {
-                    id: *id,
-                    name: String::new(),
-                    peer_urls: peer_urls.clone(),
-                    client_urls: vec![],
-                    is_learner: *is_learner,
-                };
-                self.members.insert(*id, member);
+                self.members.insert(*id, newcomer(*id, peer_urls, *is_learner));
+            }
+            MemberChange::Invite { id, peer_urls } => {
+                self.members.insert(*id, newcomer(*id, peer_urls, true));
+                self.invited.insert(*id);
             }
             MemberChange::Promote(id) => {
+                self.invited.remove(id);
                 if let Some(member) = self.members.get_mut(id) {
                     member.is_learner = false;
                 }
@@ -119,6 +129,7 @@ impl State {
             self.directories.remove(id);
             self.origins.remove(id);
             self.alarms = self.alarms.iter().filter(|alarm| alarm.member != *id).copied().collect();
+            self.invited.remove(id);
             self.removed.insert(*id);
         }
         Some(done)
@@ -131,6 +142,12 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// A member that has said nothing of itself yet.
+fn newcomer(id: MemberId, peer_urls: &[String], is_learner: bool) -> Member {
+    let (name, client_urls) = (String::new(), vec![]);
+    Member { id, name, peer_urls: peer_urls.to_vec(), client_urls, is_learner }
 }
 
 impl Codec for Member {

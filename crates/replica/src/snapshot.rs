@@ -12,7 +12,7 @@ use tenure_api::{Alarm, Member, MemberId};
 
 use crate::{
     codec::{Codec, DecodeError, Reader, put_option, put_u64},
-    command::{LINES_SINCE, MemberChange},
+    command::{INVITES_SINCE, LINES_SINCE, MemberChange},
     log::SnapshotMark,
     mvcc,
     queue::Queues,
@@ -38,6 +38,8 @@ const QUEUES: u8 = 4;
 const ROLL_FORMAT_1: u64 = 1;
 /// From cluster version 2 on: what follows tells of changes of the members, and the alarms.
 const ROLL_FORMAT_2: u64 = 2;
+/// From cluster version 5 on: and then who is invited.
+const ROLL_FORMAT_3: u64 = 3;
 const CHUNK_BYTES: usize = 256 << 10;
 /// The longest list of a lease's keys that is written at all.
 const LISTED_BYTES_MAX: usize = 16 << 20;
@@ -99,7 +101,11 @@ impl Thaw {
 /// Members, versions, origins, alarms: all that is neither key nor lease.
 pub(crate) fn roll(state: &State) -> Vec<u8> {
     let mut out = vec![ROLL];
-    let format = if state.cluster_version >= 2 { ROLL_FORMAT_2 } else { ROLL_FORMAT_1 };
+    let format = match state.cluster_version {
+        INVITES_SINCE.. => ROLL_FORMAT_3,
+        2.. => ROLL_FORMAT_2,
+        _ => ROLL_FORMAT_1,
+    };
     put_u64(&mut out, format);
     put_u64(&mut out, u64::from(state.cluster_version));
     put_u64(&mut out, state.members.len() as u64);
@@ -124,6 +130,12 @@ pub(crate) fn roll(state: &State) -> Vec<u8> {
     }
     if format >= ROLL_FORMAT_2 {
         put_changes(&mut out, state);
+    }
+    if format >= ROLL_FORMAT_3 {
+        put_u64(&mut out, state.invited.len() as u64);
+        for member in &state.invited {
+            put_u64(&mut out, member.0);
+        }
     }
     out
 }
@@ -161,7 +173,7 @@ fn read_changes(input: &mut Reader<'_>, state: &mut State) -> Result<(), DecodeE
 
 fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
     let format = input.u64()?;
-    if !(ROLL_FORMAT_1..=ROLL_FORMAT_2).contains(&format) {
+    if !(ROLL_FORMAT_1..=ROLL_FORMAT_3).contains(&format) {
         return Err(DecodeError::UnknownTag { what: "snapshot format", tag: format as u8 });
     }
     let version =
@@ -183,6 +195,11 @@ fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
     }
     if format >= ROLL_FORMAT_2 {
         read_changes(input, &mut state)?;
+    }
+    if format >= ROLL_FORMAT_3 {
+        for _ in 0..input.count()? {
+            state.invited.insert(MemberId(input.u64()?));
+        }
     }
     Ok(state)
 }

@@ -61,7 +61,7 @@ pub(crate) async fn run(command: Command, settings: Settings) -> anyhow::Result<
                 return Err(usage("a member's name must not be empty, nor contain , or ="));
             }
             let request = pb::MemberAddRequest { peer_ur_ls: peer_urls, is_learner: learner };
-            output.member_added(&name, &cluster.member_add(request).await?)?;
+            output.member_added(&name, learner, &cluster.member_add(request).await?)?;
         }
         Command::Promote { id } => {
             let promoted = cluster.member_promote(pb::MemberPromoteRequest { id }).await?;

@@ -87,6 +87,7 @@ impl<W: Write> Output<W> {
     pub(crate) fn member_added(
         &mut self,
         name: &str,
+        as_learner: bool,
         added: &pb::MemberAddResponse,
     ) -> anyhow::Result<()> {
         let member = added.member.clone().unwrap_or_default();
@@ -118,6 +119,9 @@ impl<W: Write> Output<W> {
             "\ntenure serve --name {name} --initial-cluster-state existing --initial-cluster {initial} \
              --initial-advertise-peer-urls {urls} --listen-peer-urls {urls}"
         )?;
+        if member.is_learner && !as_learner {
+            writeln!(self.out, "\nIt gets its vote by itself when it has started and caught up.")?;
+        }
         Ok(())
     }
 
@@ -217,7 +221,7 @@ mod tests {
             members: vec![member(17, "a"), member(18, "")],
         };
         assert_eq!(
-            written(Format::Simple, |o| o.member_added("b", &added)),
+            written(Format::Simple, |o| o.member_added("b", false, &added)),
             "\
 Member               12 added to cluster                7
 
@@ -230,5 +234,17 @@ tenure serve --name b --initial-cluster-state existing --initial-cluster a=http:
 --initial-advertise-peer-urls http://h18:2380 --listen-peer-urls http://h18:2380
 "
         );
+    }
+
+    #[test]
+    fn whoever_votes_later_than_was_asked_for_is_told() {
+        let added = |as_learner| {
+            let member = Some(pb::Member { is_learner: true, ..member(18, "") });
+            let added = pb::MemberAddResponse { header: header(3), member, members: vec![] };
+            written(Format::Simple, |o| o.member_added("b", as_learner, &added))
+        };
+        let word = "\nIt gets its vote by itself when it has started and caught up.\n";
+        assert!(added(false).ends_with(word));
+        assert!(!added(true).contains("vote"));
     }
 }

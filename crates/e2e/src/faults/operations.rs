@@ -49,12 +49,12 @@ pub(super) const FAULTS: &[Fault] = &[
                 &[
                     "a_member_that_nobody_can_reach_does_no_harm",
                     "a_change_that_would_cost_the_majority_is_refused",
-                    "two_changes_at_once_are_one_too_many",
+                    "a_second_member_that_never_starts_does_no_harm",
                 ],
             )],
             says: "a change that would leave no majority of those that are there is refused, and \
-                   there is one learner at most; not so, as in etcd, for a second voter beside a \
-                   single one, for which [OPERATIONS.md](OPERATIONS.md) has the way out",
+                   there is one learner at most; a second voter beside a single one gets its vote when \
+                   it is there and has caught up",
         },
     },
 ];

@@ -34,9 +34,11 @@ impl Voters {
             | Some(MemberChange::Add { id: new, is_learner: false, .. }) => {
                 (Some(without(*new)), all)
             }
-            Some(MemberChange::Add { .. } | MemberChange::Update { .. }) => {
-                (Some(all.clone()), all)
-            }
+            Some(
+                MemberChange::Add { .. }
+                | MemberChange::Invite { .. }
+                | MemberChange::Update { .. },
+            ) => (Some(all.clone()), all),
         };
         Voters { after, before }
     }

@@ -270,6 +270,37 @@ fn a_store_beyond_its_quota_is_told_to_everybody_though_nobody_asks() {
     world.run_until(ms(1000), raised).expect("everybody is told");
 }
 
+/// While quotas are being raised one after the other, the smallest counts, whoever leads.
+#[test]
+fn a_larger_quota_does_not_lower_what_a_smaller_one_raised() {
+    for seed in seeds(3) {
+        let _replay = Replay::of_test(seed);
+        let mut world = World::with(seed, 3, |config| {
+            config.quota_bytes = if config.me == id(2) { 100_000 } else { 1_000_000 };
+        });
+        world.start_all();
+        world.must_lead_within(ms(1500));
+        let newest = |world: &mut World| world.truth.state().cluster_version >= 2;
+        world.run_until(ms(1000), newest).expect("alarms are known");
+        let mut key = 0;
+        while !world.truth.state().is_full() {
+            if write(&mut world, 1, key, None).is_err() {
+                break;
+            }
+            key += 1;
+        }
+        let raised = |world: &mut World| world.truth.state().is_full();
+        world.run_until(ms(2000), raised).expect("the smallest is full");
+        let lowered = |world: &mut World| !world.truth.state().is_full();
+        assert!(world.run_until(ms(5000), lowered).is_none(), "nothing has become less");
+
+        // Whoever raised it and went away does not keep the others from writing.
+        world.crash(2);
+        world.run_until(ms(5000), lowered).expect("the others have room");
+        world.must_serve_within(ms(1500));
+    }
+}
+
 #[test]
 fn history_older_than_its_retention_is_compacted() {
     let _replay = Replay::of_test(1);

@@ -1,6 +1,6 @@
 //! Members come and go.
 
-use tenure_api::{Failure, MemberId};
+use tenure_api::{Alarm, AlarmKind, Failure, MemberId};
 use tenure_replica::{
     Outcome, Reply, Request,
     command::{Command, MemberChange},
@@ -78,8 +78,9 @@ fn a_cluster_of_one_grows_to_five_and_shrinks_again() {
             let members = change(&mut world, 1, add(number, false)).expect("it grows");
             assert_eq!(members.len() as u64, number);
             let joined = |world: &mut World| {
-                world.truth.state().has_started(MemberId(number))
-                    && world.truth.state().change.is_none()
+                let state = world.truth.state();
+                let votes = state.voters().count() as u64 == number && state.change.is_none();
+                votes && state.has_started(MemberId(number))
             };
             world.run_until(ms(5000), joined).expect("it joins");
         }
@@ -94,6 +95,45 @@ fn a_cluster_of_one_grows_to_five_and_shrinks_again() {
         }
         let last = change(&mut world, 4, MemberChange::Remove(id(4)));
         assert_eq!(last, Err(Failure::NotEnoughStarted));
+        world.come_to_rest();
+    }
+}
+
+/// A wrong address must not cost a single member its majority: it could not even take it back.
+#[test]
+fn a_second_member_that_never_comes_does_no_harm() {
+    for seed in seeds(4) {
+        let (mut world, _, _replay) = started(seed, 1);
+        let absent = world.candidate();
+        world.members.get_mut(&absent).expect("it is known").standing = Standing::Gone;
+        let never = id(absent);
+        let voter = |id, url: &str| MemberChange::Add {
+            id,
+            peer_urls: vec![url.to_owned()],
+            is_learner: false,
+        };
+        change(&mut world, 1, voter(never, "http://nowhere:1")).expect("it is invited");
+        assert_eq!(world.truth.state().voters().count(), 1, "it has no vote yet");
+        world.must_serve_within(ms(1000));
+        let third = change(&mut world, 1, voter(MemberId(99), "http://nowhere:2"));
+        assert_eq!(third, Err(Failure::NotEnoughStarted));
+        // The invitation outlives the one who made it.
+        world.crash(1);
+        world.run(ms(100));
+        world.start(1);
+        world.must_serve_within(ms(3000));
+        assert!(world.truth.state().invited.contains(&never));
+        change(&mut world, 1, MemberChange::Remove(never)).expect("it is taken back");
+        assert!(world.truth.state().invited.is_empty());
+
+        let new = world.candidate();
+        change(&mut world, 1, add(new, false)).expect("another one is invited");
+        let votes = |world: &mut World| {
+            let state = world.truth.state();
+            state.voters().count() == 2 && state.change.is_none() && state.invited.is_empty()
+        };
+        world.run_until(ms(5000), votes).expect("it votes by itself");
+        world.must_serve_within(ms(1000));
         world.come_to_rest();
     }
 }
@@ -159,6 +199,13 @@ fn a_learner_is_promoted_only_when_it_is_in_sync() {
     world.run_until(ms(3000), caught_up).expect("it catches up");
     // What it has counts when its disk has it and the leader knows.
     world.run(ms(100));
+    let alarm = Alarm { member: id(new), kind: AlarmKind::Corrupt };
+    let raised = world.probe(leader, Request::Write(Command::RaiseAlarm(alarm)));
+    raised.expect("somebody finds that it differs");
+    let corrupt = change(&mut world, leader, MemberChange::Promote(id(new)));
+    assert_eq!(corrupt, Err(Failure::LearnerNotReady), "what it has is not right");
+    let lowered = world.probe(leader, Request::Write(Command::LowerAlarm(alarm)));
+    lowered.expect("somebody says that it does not");
     change(&mut world, leader, MemberChange::Promote(id(new))).expect("it is in sync");
     world.come_to_rest();
 }

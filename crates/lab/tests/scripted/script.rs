@@ -403,6 +403,7 @@ fn show_change(change: &MemberChange) -> String {
         MemberChange::Add { id, is_learner: true, .. } => format!("m{id} learns"),
         MemberChange::Add { id, .. } | MemberChange::Promote(id) => format!("m{id} votes"),
         MemberChange::Update { id, .. } => format!("m{id} moved"),
+        MemberChange::Invite { id, .. } => format!("m{id} is invited"),
         MemberChange::Remove(id) => format!("m{id} is removed"),
     }
 }

@@ -106,7 +106,7 @@ impl Codec for Command {
                 directory: input.u64()?,
             },
             10 => Command::ClusterVersion(version(input)?),
-            tag @ 20..=23 => Command::Members(MemberChange::decode(tag, input)?),
+            tag @ (20..=23 | 26) => Command::Members(MemberChange::decode(tag, input)?),
             24 => Command::MembersRefused(ChangeRefusal::decode(input)?),
             25 => Command::LetGo(MemberId(input.u64()?)),
             30 => Command::RaiseAlarm(Alarm::decode(input)?),

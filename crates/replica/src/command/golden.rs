@@ -106,6 +106,7 @@ fn members() -> Vec<(String, Command)> {
         ("21 promote", MemberChange::Promote(member)),
         ("22 update", MemberChange::Update { id: member, peer_urls: urls() }),
         ("23 remove", MemberChange::Remove(member)),
+        ("26 invite", MemberChange::Invite { id: member, peer_urls: urls() }),
     ]
     .into_iter()
     .map(|(name, change)| (name.to_owned(), Command::Members(change)))

@@ -16,6 +16,14 @@ pub enum MemberChange {
         /// It follows the log without a vote.
         is_learner: bool,
     },
+    /// Somebody new that follows the log, and gets a vote by itself when it has caught up. What becomes of a voter that
+    /// is added to a single one: with a vote from the beginning it would be needed before it is there.
+    Invite {
+        /// Its id.
+        id: MemberId,
+        /// Where other members will reach it.
+        peer_urls: Vec<String>,
+    },
     /// A learner gets a vote.
     Promote(MemberId),
     /// A member is reached elsewhere.
@@ -33,7 +41,9 @@ impl MemberChange {
     /// The member it is about.
     pub fn member(&self) -> MemberId {
         match self {
-            MemberChange::Add { id, .. } | MemberChange::Update { id, .. } => *id,
+            MemberChange::Add { id, .. }
+            | MemberChange::Invite { id, .. }
+            | MemberChange::Update { id, .. } => *id,
             MemberChange::Promote(id) | MemberChange::Remove(id) => *id,
         }
     }
@@ -44,7 +54,7 @@ impl MemberChange {
         !matches!(self, MemberChange::Update { .. })
     }
 
-    /// Tags 20 to 23 of the commands.
+    /// Tags 20 to 23 and 26 of the commands.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             MemberChange::Add { id, peer_urls, is_learner } => {
@@ -52,6 +62,11 @@ impl MemberChange {
                 put_u64(out, id.0);
                 put_urls(out, peer_urls);
                 put_bool(out, *is_learner);
+            }
+            MemberChange::Invite { id, peer_urls } => {
+                out.push(26);
+                put_u64(out, id.0);
+                put_urls(out, peer_urls);
             }
             MemberChange::Promote(id) => {
                 out.push(21);
@@ -80,6 +95,7 @@ impl MemberChange {
             21 => MemberChange::Promote(id),
             22 => MemberChange::Update { id, peer_urls: urls(input)? },
             23 => MemberChange::Remove(id),
+            26 => MemberChange::Invite { id, peer_urls: urls(input)? },
             tag => return Err(DecodeError::UnknownTag { what: "change of members", tag }),
         })
     }

@@ -29,12 +29,14 @@ pub(crate) use self::{
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 4;
+pub const COMMAND_VERSION: u32 = 5;
 /// The version that brought elections and locks. Lines are kept from it on.
 pub const LINES_SINCE: u32 = 3;
 /// The version from which on the raft leader vouches for its own disk. It brings no command: every member must know that a
 /// read may have to wait for more than what the raft leader knows to be committed.
 pub(crate) const VOUCHES_SINCE: u32 = 4;
+/// The version from which on members can be invited.
+pub(crate) const INVITES_SINCE: u32 = 5;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +124,7 @@ impl Command {
             | Command::LeaseExpire(..)
             | Command::Publish { .. }
             | Command::ClusterVersion(_) => 1,
+            Command::Members(MemberChange::Invite { .. }) => INVITES_SINCE,
             Command::Members(_)
             | Command::MembersRefused(_)
             | Command::LetGo(_)

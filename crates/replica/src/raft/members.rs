@@ -76,7 +76,7 @@ impl Consensus {
             .expect("the list of members allows only what raft can do");
         let tail = self.node.raft.mut_store();
         tail.set_conf_state(conf);
-        if matches!(change, MemberChange::Add { .. }) {
+        if matches!(change, MemberChange::Add { .. } | MemberChange::Invite { .. }) {
             tail.member_added();
         }
         self.set_timeout();

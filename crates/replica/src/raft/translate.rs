@@ -41,7 +41,9 @@ pub(super) fn entry_in(entry: Entry) -> RaftEntry {
 /// The first half of a change: both majorities count from here on, until told otherwise.
 pub(super) fn joint_change(change: &MemberChange) -> ConfChangeV2 {
     let kind = match change {
-        MemberChange::Add { is_learner: true, .. } => ConfChangeType::AddLearnerNode,
+        MemberChange::Add { is_learner: true, .. } | MemberChange::Invite { .. } => {
+            ConfChangeType::AddLearnerNode
+        }
         MemberChange::Add { .. } | MemberChange::Promote(_) => ConfChangeType::AddNode,
         MemberChange::Remove(_) => ConfChangeType::RemoveNode,
         MemberChange::Update { .. } => unreachable!("a new address does not concern raft"),

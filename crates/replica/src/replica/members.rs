@@ -6,9 +6,13 @@
 //! raft leader proposes the second; if it is itself the one to go, it hands over first and its
 //! successor does. `membership.rs` says why a removal has a third.
 //!
-//! The client is answered when the change is done. There is one exception: a second voter beside a
-//! first one. From the first half on its vote is needed, so the change cannot end before that member
-//! is started, and nobody would start it who was not told that it may be.
+//! The client is answered when the change is done.
+//!
+//! A second voter beside a first one would be needed from the first half on: a wrong address, and nothing could be
+//! written any more, not even its removal. So the raft leader makes an *invitation* of it: the new member follows the log
+//! without a vote, and when it is there and has caught up, the raft leader promotes it. While the cluster version does not know
+//! invitations it gets its vote at once, and the client is answered after the first half: the second needs a member that
+//! nobody would start who was not told that it may be.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,7 +21,7 @@ use tenure_api::{Failure, MemberId};
 use super::Replica;
 use crate::{
     codec::Codec,
-    command::{Batch, ChangeRefusal, Command, MemberChange, encode_entry},
+    command::{Batch, ChangeRefusal, Command, INVITES_SINCE, MemberChange, encode_entry},
     input::{Fatal, Notice, Reply, RequestId},
     moment::Moment,
     state::Outcome,
@@ -28,6 +32,8 @@ const LEARNER_READY_PERCENT: u64 = 90;
 
 /// How often the raft leader says again that a member can go.
 const LET_GO_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it tries again to promote a member that was invited.
+const WELCOME_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Changes on their way, as far as this member has a part in them.
 #[derive(Debug, Default)]
@@ -36,6 +42,8 @@ pub(super) struct Changes {
     waiting: BTreeMap<RequestId, (MemberChange, Moment)>,
     /// When this member, as the raft leader, last said that a member can go.
     let_go_at: Option<Moment>,
+    /// When it last said that a member that was invited may vote.
+    welcomed_at: Option<Moment>,
 }
 
 impl Replica {
@@ -44,6 +52,13 @@ impl Replica {
         let Some(bytes) = self.proposals.next_change(now) else { return };
         let Some((batch, change)) = read_change(&bytes) else {
             return self.proposals.change_refused(bytes);
+        };
+        let (bytes, change) = match self.invitation_instead(&change) {
+            Some(change) => {
+                let commands = vec![Command::Members(change.clone())];
+                (Batch { commands, ..batch.clone() }.to_bytes().into(), change)
+            }
+            None => (bytes, change),
         };
         // A new raft leader does not know whether its log holds a change that is not applied yet.
         // It soon will.
@@ -64,6 +79,19 @@ impl Replica {
         }
     }
 
+    /// What a voter is added as, if it is to be the second.
+    fn invitation_instead(&self, change: &MemberChange) -> Option<MemberChange> {
+        match change {
+            MemberChange::Add { id, peer_urls, is_learner: false }
+                if self.state.voters().count() == 1
+                    && self.state.cluster_version >= INVITES_SINCE =>
+            {
+                Some(MemberChange::Invite { id: *id, peer_urls: peer_urls.clone() })
+            }
+            _ => None,
+        }
+    }
+
     /// What the list of members allows, and whether enough members are there for it: strict, because
     /// a majority that is lost by a change cannot be brought back by another one.
     fn judge_change(&self, change: &MemberChange) -> Result<(), Failure> {
@@ -73,9 +101,11 @@ impl Replica {
             members.iter().filter(|member| self.state.has_started(**member)).count()
         };
         match change {
-            MemberChange::Add { is_learner: true, .. } | MemberChange::Update { .. } => Ok(()),
+            MemberChange::Add { is_learner: true, .. }
+            | MemberChange::Invite { .. }
+            | MemberChange::Update { .. } => Ok(()),
             MemberChange::Add { .. } => {
-                // One beside one is a majority of two only when it has started. There is no other
+                // One beside one is a majority of two only when it has started. Without invitations there is no other
                 // way for a cluster of one to grow by voters.
                 if voters.len() > 1 && started(&voters) < majority(voters.len() + 1) {
                     return Err(Failure::NotEnoughStarted);
@@ -83,8 +113,7 @@ impl Replica {
                 self.unless(voters.iter().any(|voter| !self.is_there(*voter)))
             }
             MemberChange::Promote(id) => {
-                let has = self.raft.matched_by(*id) * 100;
-                if has < self.raft.last_index() * LEARNER_READY_PERCENT || !self.is_there(*id) {
+                if !self.is_ready(*id) {
                     return Err(Failure::LearnerNotReady);
                 }
                 if started(&voters) + 1 < majority(voters.len() + 1) {
@@ -107,11 +136,19 @@ impl Replica {
         }
     }
 
+    /// Whether a learner can be given a vote: it is there, has nearly all of the log, and what it has is right.
+    fn is_ready(&self, learner: MemberId) -> bool {
+        let has = self.raft.matched_by(learner) * 100;
+        has >= self.raft.last_index() * LEARNER_READY_PERCENT
+            && self.is_there(learner)
+            && !self.state.is_corrupt(learner)
+    }
+
     fn unless(&self, unhealthy: bool) -> Result<(), Failure> {
         if unhealthy { Err(Failure::UnhealthyCluster) } else { Ok(()) }
     }
 
-    fn is_there(&self, member: MemberId) -> bool {
+    pub(super) fn is_there(&self, member: MemberId) -> bool {
         member == self.config.me || self.connected.contains(&member)
     }
 
@@ -145,13 +182,14 @@ impl Replica {
     /// there is one.
     pub(super) fn end_change_if_led(&mut self, now: Moment) {
         if !self.is_leader() {
-            self.changes.let_go_at = None;
+            (self.changes.let_go_at, self.changes.welcomed_at) = (None, None);
             return;
         }
         if !self.raft.will_vote(self.config.me) {
             return self.hand_over_before_removal();
         }
         self.let_go(now);
+        self.welcome(now);
         if self.raft.is_joint() && !self.raft.may_be_changing() {
             // If raft does not take it now, it is tried again with the next call.
             self.raft.propose_end_of_change();
@@ -167,6 +205,24 @@ impl Replica {
         if self.changes.let_go_at.is_none_or(due) {
             self.changes.let_go_at = Some(now);
             let _ = self.writes.push(now, None, &Command::LetGo(member));
+        }
+    }
+
+    /// Gives whoever was invited its vote, when it can use it.
+    fn welcome(&mut self, now: Moment) {
+        let due = |at: Moment| now.since(at) >= WELCOME_INTERVAL;
+        if self.state.change.is_some() || !self.changes.welcomed_at.is_none_or(due) {
+            return;
+        }
+        let has_started = |member: &MemberId| self.state.has_started(*member);
+        let Some(invited) = self.state.invited.iter().find(|member| has_started(member)).copied()
+        else {
+            return;
+        };
+        if self.is_ready(invited) {
+            self.changes.welcomed_at = Some(now);
+            let promotion = Command::Members(MemberChange::Promote(invited));
+            let _ = self.writes.push(now, None, &promotion);
         }
     }
 

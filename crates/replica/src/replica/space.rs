@@ -117,7 +117,7 @@ impl Replica {
         }
     }
 
-    /// Warns in time; the raft leader lowers the alarm when there is room again.
+    /// Warns in time; lowers the alarm when there is room again.
     pub(super) fn watch_space(&mut self, now: Moment) {
         let quota = self.config.quota_bytes;
         let used = self.state.store.size_bytes();
@@ -129,11 +129,21 @@ impl Replica {
         self.tell_alarms();
         self.raise_if_full(now);
         let room_again = used < quota / 100 * ROOM_PERCENT;
-        if !(room_again && self.state.is_full() && self.is_leader() && self.space.may_ask(now)) {
+        if !(room_again && self.state.is_full()) {
             return;
         }
-        let over = self.state.alarms.iter().filter(|alarm| alarm.kind == AlarmKind::NoSpace);
-        for alarm in over.copied().collect::<Vec<_>>() {
+        // Everybody its own, by its own quota: quotas may differ, at least while they are being raised one after the other, and a
+        // larger one would lower what a smaller one raises again. For those that are away the raft leader does it.
+        let me = self.config.me;
+        let away = |member| self.is_leader() && !self.is_there(member);
+        let is_over = |alarm: &&Alarm| {
+            alarm.kind == AlarmKind::NoSpace && (alarm.member == me || away(alarm.member))
+        };
+        let over: Vec<Alarm> = self.state.alarms.iter().filter(is_over).copied().collect();
+        if over.is_empty() || !self.space.may_ask(now) {
+            return;
+        }
+        for alarm in over {
             let _ = self.writes.push(now, None, &Command::LowerAlarm(alarm));
         }
     }

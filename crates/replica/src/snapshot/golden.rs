@@ -5,7 +5,7 @@ use tenure_damage::Golden;
 
 use super::*;
 use crate::{
-    command::{Command, LINES_SINCE},
+    command::{Command, INVITES_SINCE, LINES_SINCE},
     state::{At, Traces},
 };
 
@@ -69,6 +69,9 @@ fn state(cluster_version: u32) -> State {
         state.change = Some(MemberChange::Promote(MemberId(2)));
         state.alarms.insert(Alarm { member: MemberId(1), kind: AlarmKind::NoSpace });
     }
+    if cluster_version >= INVITES_SINCE {
+        state.invited.insert(MemberId(2));
+    }
     state
 }
 
@@ -86,7 +89,7 @@ fn thaw<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<State, DecodeE
 
 #[test]
 fn chunks_are_the_bytes_that_they_always_were() {
-    // The last version that changed a layout.
+    // The last version that changed any layout but the roll's.
     let state = state(LINES_SINCE);
     let made = chunks(&state);
     assert_eq!(made.len(), NAMES.len(), "something of everything");
@@ -94,11 +97,17 @@ fn chunks_are_the_bytes_that_they_always_were() {
     let of_first = chunks(&self::state(1));
     made.push(("1 roll of cluster version 1".to_owned(), of_first[0].clone()));
     made.push(("2 leases of cluster version 1".to_owned(), of_first[1].clone()));
+    let with_invited = self::state(INVITES_SINCE);
+    made.push(("1 roll of cluster version 5".to_owned(), roll(&with_invited)));
     let golden = Golden::read(FILE);
     golden.is_what_is_made(&made);
 
     let back = thaw(NAMES.map(|name| golden.bytes(name))).expect("it can be read");
     assert_eq!(chunks(&back), chunks(&state));
+    let mut newest = NAMES.map(|name| golden.bytes(name));
+    newest[0] = golden.bytes("1 roll of cluster version 5");
+    let newest = thaw(newest).expect("it can be read");
+    assert_eq!((&newest.invited, newest.digest()), (&with_invited.invited, with_invited.digest()));
     assert_eq!(back.digest(), state.digest());
     assert_eq!((&back.members, &back.removed), (&state.members, &state.removed));
     assert_eq!((&back.departing, &back.change), (&state.departing, &state.change));

@@ -40,6 +40,8 @@ pub struct State {
     /// The members. Who votes and who learns follows from this list: raft's own configuration is
     /// changed by the same entries (`membership.rs`).
     pub members: OrdMap<MemberId, Member>,
+    /// Learners that get a vote by themselves when they have caught up.
+    pub invited: OrdSet<MemberId>,
     /// Those that were members once. None of them comes back, and no id is given twice.
     pub removed: OrdSet<MemberId>,
     /// Those of them that may still be needed, and must not be told yet.

@@ -53,6 +53,7 @@ pub(super) fn log(notice: &Notice) {
 fn begun(change: &MemberChange) -> &'static str {
     match change {
         MemberChange::Add { .. } => "adding a member",
+        MemberChange::Invite { .. } => "adding a member, which votes when it has caught up",
         MemberChange::Promote(_) => "promoting a learner",
         MemberChange::Update { .. } => "moving a member",
         MemberChange::Remove(_) => "removing a member",
@@ -63,6 +64,7 @@ fn done(change: &MemberChange) -> &'static str {
     match change {
         MemberChange::Add { is_learner: true, .. } => "a learner was added",
         MemberChange::Add { .. } => "a member was added",
+        MemberChange::Invite { .. } => "a member was added, and votes when it has caught up",
         MemberChange::Promote(_) => "a learner was promoted",
         MemberChange::Update { .. } => "a member was moved",
         MemberChange::Remove(_) => "a member was removed",

@@ -79,7 +79,7 @@ impl Client for Operator {
                 assert_eq!(there, !gone, "{change:?} was answered with {members:?}");
                 world.counts.count(match change {
                     MemberChange::Add { is_learner: true, .. } => "learner_added",
-                    MemberChange::Add { .. } => "voter_added",
+                    MemberChange::Add { .. } | MemberChange::Invite { .. } => "voter_added",
                     MemberChange::Promote(_) => "promoted",
                     MemberChange::Update { .. } => "updated",
                     MemberChange::Remove(_) => "removed",

@@ -51,8 +51,6 @@ pub enum Shown {
         /// What becomes of it here, and what does not.
         says: &'static str,
     },
-    /// No test shows it, for this reason.
-    Elsewhere(&'static str),
 }
 
 /// Tests of one file: its path below `crates`, and their names. Of a file in `e2e/src/recipes` they are the

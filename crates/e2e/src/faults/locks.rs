@@ -269,6 +269,15 @@ pub(super) const FAULTS: &[Fault] = &[
         },
     },
     Fault {
+        what: "a command goes on after its lock was lost, beside the next one's",
+        source: "`etcdctl lock`",
+        shown: Both {
+            test: "a_command_under_a_lock_has_ended_when_the_next_begins",
+            etcd: "the first command still ran",
+            tenure: "the first command had ended",
+        },
+    },
+    Fault {
         what: "the command that runs under a lock outlives it",
         source: "`etcdctl lock`, consul#2022, #873, #9788",
         shown: Ours {

@@ -2,7 +2,7 @@
 
 use super::{
     Fault,
-    Shown::{Both, Elsewhere, Ours},
+    Shown::{Both, Ours},
     places::{
         CASES_SESSIONS, CRASH, EXCHANGE, LAB_CANARIES, LAB_LEASES, LEASE, QUEUE_SCRIPTS,
         RECIPES_CLUSTER, RECIPES_PROCESSES, RETRY, RUN, SESSIONS,
@@ -85,7 +85,13 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "the upkeep of the store stalls renewals",
         source: "etcd-backup-restore#1052, etcd#9222",
-        shown: Elsewhere("there is no defragmentation"),
+        shown: Ours {
+            tests: &[(
+                "e2e/tests/elections/upkeep.rs",
+                &["sessions_of_a_second_outlive_everything_that_an_operator_may_do"],
+            )],
+            says: "there is no defragmentation, and compaction, hashes and backups are done beside the loop",
+        },
     },
     Fault {
         what: "sessions end when the servers are overloaded",

@@ -36,7 +36,7 @@ fn every_story_is_told_by_a_test_and_every_test_is_in_the_list() {
     let listed: Vec<&str> = faults()
         .filter_map(|fault| match fault.shown {
             Shown::Both { test, .. } => Some(test),
-            Shown::Ours { .. } | Shown::Elsewhere(_) => None,
+            Shown::Ours { .. } => None,
         })
         .collect();
     assert_eq!(listed.len(), listed.iter().collect::<BTreeSet<_>>().len(), "one line for each");
@@ -86,9 +86,7 @@ fn files(text: &str) -> Vec<PathBuf> {
 #[test]
 fn every_file_that_is_named_is_there() {
     for fault in faults() {
-        let (Shown::Ours { says: text, .. } | Shown::Elsewhere(text)) = fault.shown else {
-            continue;
-        };
+        let Shown::Ours { says: text, .. } = fault.shown else { continue };
         for file in files(text) {
             assert!(file.exists(), "{}: there is no {}", fault.what, file.display());
         }
@@ -123,7 +121,6 @@ fn table() -> String {
                 let shown = links.collect::<Vec<_>>().join(", ");
                 writeln!(table, "| {what} | {source} | | {says} | {shown} |")
             }
-            Shown::Elsewhere(why) => writeln!(table, "| {what} | {source} | | {why} | |"),
         }
         .unwrap();
     }

@@ -4,7 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use tenure_e2e::{Caller, Side, Waiting, eventually, faults::on_both, lockpb::LockResponse, pb};
+use tenure_e2e::{
+    Caller, Program, Side, Waiting, eventually, faults::on_both, lives, lockpb::LockResponse, pb,
+    send, tools,
+};
 use tonic::codegen::Bytes;
 
 /// Longer than the news that a session ended takes to arrive, many times over.
@@ -379,6 +382,36 @@ async fn unlocking_ends_the_lease_that_locking_made() {
             0 => "no lease is left".to_owned(),
             _ => "the lease is left behind".to_owned(),
         }
+    })
+    .await;
+}
+
+/// The lease of a lock is revoked while a command runs under it: by `etcdctl lock` on etcd, by `tenure lock` on us.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_under_a_lock_has_ended_when_the_next_begins() {
+    on_both("a_command_under_a_lock_has_ended_when_the_next_begins", async |side: &mut Side| {
+        let program = match side {
+            Side::Etcd(_) => tools::installed("etcdctl"),
+            Side::Tenure(_) => tools::tenure(),
+        };
+        let ctl = side.ctl().with_program(program);
+        let runs = |name: &str, command: &str| {
+            Program::start(name, &mut ctl.command(&["lock", "door", "--", "sh", "-c", command]))
+        };
+        let first = runs("first", "echo runs as $$; exec sleep 600");
+        let pid = first.says("runs as ").await;
+        let pid: u32 = pid.rsplit(' ').next().unwrap().parse().unwrap();
+        let second = runs("second", "echo begins");
+        let caller = side.caller();
+        let holder = caller.in_line("door", 2).await[0].lease;
+        caller.revoke(holder).await;
+        second.says("begins").await;
+        if lives(pid) {
+            // It is not the supervisor's, which has forgotten it.
+            send(pid, rustix::process::Signal::KILL);
+            return "the first command still ran".to_owned();
+        }
+        "the first command had ended".to_owned()
     })
     .await;
 }

@@ -22,8 +22,11 @@ use tokio::{
 
 use super::{Note, PAGE_BYTES};
 use crate::{
-    disk::snapshot::{Cutter, Frame},
-    node::files::{REST_MAX, beside},
+    disk::{
+        Breather,
+        snapshot::{Cutter, Frame},
+    },
+    node::files::beside,
 };
 
 /// A piece of a backup. Small: whoever serves clients copies one in well under a millisecond.
@@ -127,14 +130,11 @@ impl Outlet {
     fn send(mut self, frozen: &Frozen, note: Note) -> Result<(), End> {
         let (mut frame, header) = Frame::begin(&frozen.mark);
         self.put(&header)?;
-        let mut began = Instant::now();
+        let mut breather = Breather::new();
         for chunk in frozen.chunks() {
             self.put(&frame.chunk(&chunk))?;
             self.put(&chunk)?;
-            // It rests for as long as it worked: there may be one core for everybody.
-            let worked = began.elapsed().saturating_sub(std::mem::take(&mut self.waited));
-            std::thread::sleep(worked.min(REST_MAX));
-            began = Instant::now();
+            breather.rest_but(std::mem::take(&mut self.waited));
         }
         self.put(&frame.end())?;
         self.put(&note.to_bytes())?;

@@ -26,6 +26,7 @@
 //! This module never retries a failed flush: after one, nobody knows what is on the disk.
 
 mod batch;
+mod breather;
 mod bulk;
 mod directory;
 pub(crate) mod durable;
@@ -44,6 +45,8 @@ mod tests;
 mod wal;
 mod writer;
 
+pub use breather::Breather;
+pub(crate) use breather::REST_MAX;
 pub use bulk::BulkFile;
 pub(crate) use directory::lock;
 pub use directory::{DataDir, DiskConfig, Recovered, Torn};

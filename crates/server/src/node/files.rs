@@ -4,7 +4,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use tenure_replica::{Frozen, LogIndex, State};
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::core::CoreEvent;
 use crate::{
-    disk::{DiskError, SavedSnapshot, SnapshotWriter},
+    disk::{Breather, DiskError, SavedSnapshot, SnapshotWriter},
     metrics::Metrics,
 };
 
@@ -91,20 +91,16 @@ fn start(name: &'static str, work: Work) -> io::Result<()> {
 fn write(folder: &Path, frozen: &Frozen, metrics: &Metrics) -> Result<SavedSnapshot, DiskError> {
     let started = Instant::now();
     let mut writer = SnapshotWriter::create(folder, frozen.mark.clone())?;
-    let mut began = Instant::now();
+    let mut breather = Breather::new();
     for chunk in frozen.chunks() {
         writer.chunk(&chunk)?;
-        std::thread::sleep(began.elapsed().min(REST_MAX));
-        began = Instant::now();
+        breather.rest();
     }
     let flushing = Instant::now();
     let saved = writer.finish()?;
     metrics.disk.snapshot_saved(started.elapsed(), flushing.elapsed());
     Ok(saved)
 }
-
-/// The longest rest after one chunk.
-pub(crate) const REST_MAX: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {

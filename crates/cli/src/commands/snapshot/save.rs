@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tenure_server::backup::{Backup, BackupError, HashCheck};
-use tenure_server::disk::BulkFile;
+use tenure_server::disk::{Breather, BulkFile};
 use tokio::signal::ctrl_c;
 
 use crate::args::Settings;
@@ -36,11 +36,17 @@ pub(super) async fn run(file: &Path, settings: Settings) -> anyhow::Result<Exit>
         saved = receive(&part, &settings) => saved?,
         _ = ctrl_c() => return Ok(Exit::Interrupted),
     }
-    let mut progress = Progress::new("checking");
+    let (mut progress, mut breather) = (Progress::new("checking"), Breather::new());
     let summary = match Backup::open(&part.path, HashCheck::Required, &mut |done, total| {
         progress.at(done, Some(total));
+        breather.rest();
     }) {
-        Ok(backup) => Some(backup.summary()),
+        Ok(backup) => {
+            let summary = backup.summary();
+            // To free a million keys one by one takes a core for a while, and this process is at its end.
+            std::mem::forget(backup);
+            Some(summary)
+        }
         // A stock etcd was asked. Its file has the right checksum, and its own tools restore it.
         Err(BackupError::Foreign { .. }) => None,
         Err(error) => return Err(error).context("what the member sent is of no use"),

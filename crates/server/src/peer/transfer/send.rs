@@ -12,8 +12,11 @@ use tracing::{info, warn};
 
 use super::{PIECE_BYTES, PIECES_MAX, Progress, TransferError, step};
 use crate::{
-    disk::snapshot::{Cutter, Frame},
-    node::files::{REST_MAX, beside},
+    disk::{
+        REST_MAX,
+        snapshot::{Cutter, Frame},
+    },
+    node::files::beside,
     peer::{
         frame::{FRAME_HEADER_BYTES, FrameError, FrameKind, read_frame, seal, write_frame},
         handshake::Purpose,

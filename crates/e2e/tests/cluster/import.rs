@@ -5,7 +5,7 @@ use std::{path::Path, process::Command, time::Duration};
 
 use tempfile::TempDir;
 use tenure::grpc::{Client, Endpoint, Options};
-use tenure_e2e::{Cluster, Ctl, Plan, Said, mvccpb, pb, tools};
+use tenure_e2e::{Cluster, Ctl, Member, Plan, Said, eventually, mvccpb, pb, tools};
 
 /// How long the next event may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -122,24 +122,26 @@ fn import(args: &[&str]) -> Said {
     Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
+fn import_for(member: &Member, file: &Path) {
+    let said = import(&[
+        "--from",
+        file.to_str().unwrap(),
+        "--data-dir",
+        member.data_dir.to_str().unwrap(),
+        "--name",
+        &member.name,
+        "--initial-cluster",
+        member.initial_cluster(),
+    ]);
+    assert!(said.out.contains("tenure serve --name"), "{said:?}");
+    assert_eq!(said.code, Some(0), "{said:?}");
+}
+
 /// A cluster whose members all begin with the file.
 async fn imported(count: usize, file: &Path) -> Cluster {
     let mut cluster = Cluster::prepare(count, Plan::default());
-    for member in &cluster.members {
-        let said = import(&[
-            "--from",
-            file.to_str().unwrap(),
-            "--data-dir",
-            member.data_dir.to_str().unwrap(),
-            "--name",
-            &member.name,
-            "--initial-cluster",
-            member.initial_cluster(),
-        ]);
-        assert!(said.out.contains("tenure serve --name"), "{said:?}");
-        assert_eq!(said.code, Some(0), "{said:?}");
-    }
-    cluster.members.iter_mut().for_each(tenure_e2e::Member::start);
+    cluster.members.iter().for_each(|member| import_for(member, file));
+    cluster.members.iter_mut().for_each(Member::start);
     cluster.ready().await;
     cluster
 }
@@ -314,4 +316,75 @@ async fn protected_keys_are_not_opened_to_everybody_unasked() {
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("say --without-auth"), "{said:?}");
     assert_eq!(import(&[&args[..], &["--without-auth"]].concat()).code, Some(0));
+}
+
+/// What a member has, whether it finds the others or not.
+async fn has(member: &Member) -> Vec<String> {
+    let all = pb::RangeRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        serializable: true,
+        ..Default::default()
+    };
+    let found = eventually("it answers", async || {
+        member.client().kv().range(all.clone()).await.map_err(|error| error.to_string())
+    });
+    let text = |kv: mvccpb::KeyValue| String::from_utf8(kv.key.to_vec()).unwrap();
+    found.await.kvs.into_iter().map(text).collect()
+}
+
+/// One snapshot per etcd member instead of the same for all, or a member that was forgotten: all of them begin at the
+/// same place of the log, and must not take each other's states for their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_did_not_import_the_same_do_not_mix() {
+    let home = TempDir::new().unwrap();
+    let (file, other) = (home.path().join("etcd.db"), home.path().join("other.db"));
+    let etcd = Ctl::with_real_etcd().await;
+    etcd.run(&["put", "early", "1"]).ok();
+    save(&etcd, &other);
+    etcd.run(&["put", "late", "1"]).ok();
+    save(&etcd, &file);
+    let (all, file, other) = (["early", "late"], Some(&file), Some(&other));
+    for begins in [[file, file, other], [file, file, None], [file, None, None]] {
+        let mut cluster = Cluster::prepare(3, Plan::default());
+        for (member, begins) in cluster.members.iter_mut().zip(begins) {
+            begins.into_iter().for_each(|file| import_for(member, file));
+            member.start();
+        }
+        for member in &cluster.members {
+            member.logs("all of them were made of the same file").await;
+        }
+        // Those that are two of three go on; the third has what it had, and waits.
+        let majority = if begins[1] == file { [0, 1] } else { [1, 2] };
+        cluster.leader_among(&majority).await;
+        let client = cluster.members[majority[1]].client();
+        let put = pb::PutRequest { key: "new".into(), ..Default::default() };
+        client.kv().put(put).await.unwrap();
+        let alone = if begins[1] == file { 2 } else { 0 };
+        for at in 0..3 {
+            let expected: &[&str] = match begins[at] {
+                begun if begun == file => &all,
+                Some(_) => &all[..1],
+                None => &[],
+            };
+            let mut found = has(&cluster.members[at]).await;
+            found.retain(|key| key != "new" || at == alone);
+            assert_eq!(found, expected, "member {at} of {begins:?}");
+        }
+        assert_eq!(cluster.status(alone).await.unwrap().leader, 0);
+
+        // Put right, it is one cluster, and nothing of what was imported is lost.
+        for (member, begun) in cluster.members.iter_mut().zip(begins) {
+            if begun != file {
+                member.kill();
+                std::fs::remove_dir_all(&member.data_dir).unwrap();
+                import_for(member, file.unwrap());
+                member.start();
+            }
+        }
+        cluster.ready().await;
+        cluster.same_everywhere().await;
+        let found = has(&cluster.members[2]).await;
+        assert!(all.iter().all(|key| found.iter().any(|one| one == key)), "{found:?}");
+    }
 }

@@ -17,7 +17,7 @@ use crate::disk::{DataDir, DiskError, Identity, Refounded, SnapshotWriter, durab
 pub(super) fn write_data_dir(
     path: &Path,
     identity: Identity,
-    refounded: Option<Refounded>,
+    refounded: Refounded,
     frozen: &Frozen,
 ) -> Result<(), ImportError> {
     refuse_occupied(path)?;
@@ -59,7 +59,7 @@ pub(super) fn refuse_occupied(path: &Path) -> Result<(), ImportError> {
 fn fill(
     folder: &Path,
     identity: Identity,
-    refounded: Option<Refounded>,
+    refounded: Refounded,
     frozen: &Frozen,
 ) -> Result<(), DiskError> {
     let (mut dir, _) = DataDir::open(folder, None)?;
@@ -68,9 +68,7 @@ fn fill(
         snapshot.chunk(&chunk)?;
     }
     snapshot.finish()?;
-    if let Some(refounded) = refounded {
-        dir.mark_refounded(refounded)?;
-    }
+    dir.mark_refounded(refounded)?;
     dir.claim(identity)
 }
 

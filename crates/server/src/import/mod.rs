@@ -3,7 +3,8 @@
 //! Keys with all their revisions since the last compaction, the revision itself, and the leases with
 //! their keys come out as they went in, so a client that knew a revision or a fencing token goes on
 //! from there. Members are those of the new cluster. Every member imports the same file for itself and
-//! comes to the same state, which all of them take for a snapshot at the first place of the log.
+//! comes to the same state, which all of them take for a snapshot at the first place of the log. What
+//! they came to is part of the cluster's id: one that imported something else, or nothing, is a stranger.
 //!
 //! `bbolt` reads the database, `file` is what etcdctl puts around it, `etcd` knows what is in it,
 //! `data_dir` writes the result.
@@ -20,6 +21,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+use sha2::{Digest, Sha256};
 use tenure_api::{ClusterId, LeaseId, Revision, Term};
 use tenure_replica::{Frozen, LogIndex, SnapshotMark, State};
 
@@ -103,26 +105,31 @@ pub fn import(
         outgoing: vec![],
     };
     let state = State { store: content.store, leases: content.leases, ..State::new(members) };
-    let cluster_id = cluster_id(config, source.bump_revision, summary.revision);
+    let frozen = Frozen { mark, state };
+    let cluster_id = cluster_id(config, &frozen);
     let identity = Identity { cluster_id, member_id: config.member_id(), joined: false };
     // A note that this id is meant, though the settings give another.
-    let refounded =
-        (cluster_id != config.cluster_id()).then_some(Refounded { before: None, cluster_id });
-    data_dir::write_data_dir(&config.data_dir, identity, refounded, &Frozen { mark, state })?;
+    let refounded = Refounded { before: None, cluster_id };
+    data_dir::write_data_dir(&config.data_dir, identity, refounded, &frozen)?;
     Ok(Summary { cluster_id, ..summary })
 }
 
-/// Of members that were told different jumps none must find another: each would give out tokens that
-/// the other has given.
-fn cluster_id(config: &Config, jump: i64, first: Revision) -> ClusterId {
-    if jump == 0 {
-        return config.cluster_id();
+/// Follows from the members, the token and all that was imported: the same on all members that were given
+/// the same, and on no other. All of them begin at the same place of the log, where raft takes their states for
+/// one and the same; only the id keeps those apart that imported another file, were told another
+/// jump, or never imported anything.
+fn cluster_id(config: &Config, frozen: &Frozen) -> ClusterId {
+    let mut sum = Sha256::new();
+    for chunk in frozen.chunks() {
+        sum.update((chunk.len() as u64).to_le_bytes());
+        sum.update(&chunk);
     }
-    let members = config.members();
-    let mut parts: Vec<String> = members.iter().map(|member| member.id.to_string()).collect();
+    let mut parts: Vec<String> =
+        config.members().iter().map(|member| member.id.to_string()).collect();
     parts.push(config.initial_cluster_token.clone());
-    parts.push(format!("imported {}", first.0));
-    ClusterId(hash(parts.iter().map(String::as_str)))
+    parts.push(format!("imported {:x} {}", sum.finalize(), frozen.state.store.revision().0));
+    let id = ClusterId(hash(parts.iter().map(String::as_str)));
+    if id == config.cluster_id() { ClusterId(id.0 ^ 1) } else { id }
 }
 
 impl etcd::Content {

@@ -108,6 +108,25 @@ fn revisions_jump_if_that_is_asked_for_and_what_was_before_counts_as_compacted()
     assert_ne!(import_with_jump(1_000_001).unwrap().0.cluster_id, cluster_id);
 }
 
+/// They begin at the same place of the log with the same members: nothing but the id tells them apart.
+#[test]
+fn members_are_strangers_unless_they_imported_the_same() {
+    let (summary, home) = import_bytes(SNAPSHOT, false).unwrap();
+    let config = config(home.path());
+    let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
+    assert_eq!(recovered.identity.unwrap().cluster_id, summary.cluster_id);
+    assert_eq!(recovered.refounded.unwrap().cluster_id, summary.cluster_id);
+    assert_ne!(summary.cluster_id, config.cluster_id(), "one that imported nothing");
+    let again = import_bytes(SNAPSHOT, false).unwrap().0;
+    assert_eq!(again.cluster_id, summary.cluster_id);
+    let raw = import_bytes(&SNAPSHOT[..SNAPSHOT.len() - 32], true).unwrap().0;
+    assert_eq!(raw.cluster_id, summary.cluster_id, "it is the content that counts");
+    let value = SNAPSHOT.windows(4).position(|window| window == b"zzzz").unwrap();
+    let other = import_bytes(&damaged_at(value, 1), true).unwrap().0;
+    assert_eq!(Summary { cluster_id: summary.cluster_id, ..other }, summary);
+    assert_ne!(other.cluster_id, summary.cluster_id, "one letter of one value differs");
+}
+
 #[test]
 fn revisions_do_not_jump_to_where_they_cannot_be_told_apart() {
     for jump in [1 << 53, i64::MAX] {

@@ -122,8 +122,8 @@ fn import(args: &[&str]) -> Said {
     Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-fn import_for(member: &Member, file: &Path) {
-    let said = import(&[
+fn import_for(member: &Member, file: &Path, flags: &[&str]) -> Said {
+    let args = [
         "--from",
         file.to_str().unwrap(),
         "--data-dir",
@@ -132,16 +132,20 @@ fn import_for(member: &Member, file: &Path) {
         &member.name,
         "--initial-cluster",
         member.initial_cluster(),
-    ]);
+    ];
+    let said = import(&[&args, flags].concat());
     assert!(said.out.contains("tenure serve --name"), "{said:?}");
     assert_eq!(said.code, Some(0), "{said:?}");
+    said
 }
 
 /// A cluster whose members all begin with the file.
-async fn imported(count: usize, file: &Path) -> Cluster {
+async fn imported(count: usize, file: &Path, flags: &[&str]) -> Cluster {
     let mut cluster = Cluster::prepare(count, Plan::default());
-    cluster.members.iter().for_each(|member| import_for(member, file));
-    cluster.members.iter_mut().for_each(Member::start);
+    for member in &mut cluster.members {
+        import_for(member, file, flags);
+        member.start();
+    }
     cluster.ready().await;
     cluster
 }
@@ -155,7 +159,7 @@ async fn keys_revisions_and_leases_are_as_they_were() {
     save(&etcd, &file);
     let before = View::of(&client_of(&etcd), compacted).await;
     for count in [1, 3] {
-        let mut cluster = imported(count, &file).await;
+        let mut cluster = imported(count, &file, &[]).await;
         cluster.same_everywhere().await;
         for member in &cluster.members {
             let after = View::of(&member.client(), compacted).await;
@@ -210,7 +214,7 @@ async fn the_revision_does_not_fall_behind_a_compaction() {
     etcd.run(&["del", "a"]).ok();
     etcd.run(&["compaction", "11", "--physical"]).ok();
     save(&etcd, &file);
-    let cluster = imported(1, &file).await;
+    let cluster = imported(1, &file, &[]).await;
     let now = range(&cluster.client(), 0).await.unwrap();
     assert_eq!((now.header.unwrap().revision, now.kvs.len()), (11, 0));
 }
@@ -286,7 +290,7 @@ async fn what_cannot_be_imported_is_refused_with_a_reason() {
     assert!(again.err.contains("is not empty"), "{again:?}");
 
     // Our own files, given by mistake.
-    let cluster = imported(1, Path::new(&path("sound"))).await;
+    let cluster = imported(1, Path::new(&path("sound")), &[]).await;
     let member = &cluster.members[0];
     for (file, reason) in [
         (member.files("snap")[0].clone(), "it is a snapshot of a tenure server"),
@@ -316,6 +320,67 @@ async fn protected_keys_are_not_opened_to_everybody_unasked() {
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("say --without-auth"), "{said:?}");
     assert_eq!(import(&[&args[..], &["--without-auth"]].concat()).code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_can_have_a_place_of_its_own() {
+    let home = TempDir::new().unwrap();
+    let (file, log) = (home.path().join("etcd.db"), home.path().join("log"));
+    let etcd = Ctl::with_real_etcd().await;
+    etcd.run(&["put", "key", "1"]).ok();
+    save(&etcd, &file);
+    let mut cluster = Cluster::prepare(1, Plan::default());
+    let member = &mut cluster.members[0];
+    let flags = ["--wal-dir", log.to_str().unwrap()];
+    let said = import_for(member, &file, &flags);
+    assert!(said.out.contains(&flags.join(" ")), "it must be started with it: {said:?}");
+    assert!(log.is_dir() && !member.data_dir.join("wal").exists());
+    let over = home.path().join("over");
+    let again = ["--from", file.to_str().unwrap(), "--data-dir", over.to_str().unwrap()];
+    let again = import(&[&again, &flags[..]].concat());
+    assert!(again.err.contains("log is not empty"), "{again:?}");
+    assert!(!over.exists());
+    member.spawn.flags = flags.map(str::to_owned).to_vec();
+    member.start();
+    member.ready().await;
+    assert_eq!(has(member).await, ["key"]);
+}
+
+/// A nightly backup, and etcd went on after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_larger_than_any_that_etcd_gave_out_after_the_file() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    let etcd = Ctl::with_real_etcd().await;
+    etcd.run(&["put", "kept", "1"]).ok();
+    let granted = etcd.run(&["lease", "grant", "3000"]).ok();
+    let lease = granted.split_whitespace().nth(1).unwrap();
+    etcd.run(&["put", "leased", "1", "--lease", lease]).ok();
+    save(&etcd, &file);
+    let saved = range(&client_of(&etcd), 0).await.unwrap();
+    for n in 0..20 {
+        etcd.run(&["put", &format!("lost/{n}"), "1"]).ok();
+    }
+    let newest = range(&client_of(&etcd), 0).await.unwrap().header.unwrap().revision;
+    let mut cluster = imported(3, &file, &["--bump-revision", "1000"]).await;
+    let client = cluster.client();
+    let before = range(&client, 0).await.unwrap();
+    let last = saved.header.unwrap().revision;
+    assert_eq!((before.header.unwrap().revision, before.kvs), (last + 1000, saved.kvs));
+    let put = pb::PutRequest { key: "token".into(), ..Default::default() };
+    let token = client.kv().put(put).await.unwrap().header.unwrap().revision;
+    assert!(token == last + 1001 && token > newest, "{token}");
+    // Nobody knows what happened between; who had come further is told so.
+    for past in [last, newest] {
+        let told = range(&client, past).await.unwrap_err();
+        assert_eq!(told, "etcdserver: mvcc: required revision has been compacted");
+    }
+    assert_eq!(leases(&client).await.len(), 1);
+    cluster.members.iter_mut().for_each(Member::kill);
+    cluster.members.iter_mut().for_each(Member::start);
+    cluster.ready().await;
+    cluster.same_everywhere().await;
+    assert_eq!(range(&cluster.client(), 0).await.unwrap().header.unwrap().revision, token);
 }
 
 /// What a member has, whether it finds the others or not.
@@ -348,7 +413,7 @@ async fn members_that_did_not_import_the_same_do_not_mix() {
     for begins in [[file, file, other], [file, file, None], [file, None, None]] {
         let mut cluster = Cluster::prepare(3, Plan::default());
         for (member, begins) in cluster.members.iter_mut().zip(begins) {
-            begins.into_iter().for_each(|file| import_for(member, file));
+            begins.into_iter().for_each(|file| drop(import_for(member, file, &[])));
             member.start();
         }
         for member in &cluster.members {
@@ -378,7 +443,7 @@ async fn members_that_did_not_import_the_same_do_not_mix() {
             if begun != file {
                 member.kill();
                 std::fs::remove_dir_all(&member.data_dir).unwrap();
-                import_for(member, file.unwrap());
+                import_for(member, file.unwrap(), &[]);
                 member.start();
             }
         }

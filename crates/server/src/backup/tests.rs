@@ -18,7 +18,7 @@ use super::*;
 use crate::{
     Config,
     disk::{
-        DataDir,
+        DataDir, DiskError,
         snapshot::{self, Frame},
     },
 };
@@ -264,7 +264,7 @@ fn nothing_is_restored_over_what_is_there() {
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("precious"), "data").unwrap();
         let refused = restore(&backup, &plan, &mut |_| {}).unwrap_err();
-        assert!(matches!(refused, BackupError::NotEmpty { .. }), "{refused}");
+        assert!(matches!(refused, BackupError::Disk(DiskError::NotEmpty { .. })), "{refused}");
         assert_eq!(fs::read_to_string(dir.join("precious")).unwrap(), "data");
         fs::remove_file(dir.join("precious")).unwrap();
     }

@@ -21,7 +21,7 @@
 //!
 //! Reading order: `batch` (the frame), `record` (what is in it), `segment` (the files),
 //! `replay` and `history` (reading them back), `wal` (appending), `writer` (the thread),
-//! `snapshot`, and `directory`, which puts them together. `docs/FORMATS.md` has every byte.
+//! `snapshot`, and `directory`, which puts them together; `fresh` makes a directory of a state. `docs/FORMATS.md` has every byte.
 //!
 //! This module never retries a failed flush: after one, nobody knows what is on the disk.
 
@@ -30,6 +30,7 @@ mod bulk;
 mod directory;
 pub(crate) mod durable;
 mod error;
+mod fresh;
 mod history;
 mod label;
 mod pages;
@@ -45,9 +46,9 @@ mod wal;
 mod writer;
 
 pub use bulk::BulkFile;
-pub(crate) use directory::lock;
 pub use directory::{DataDir, DiskConfig, Recovered, Torn};
 pub use error::DiskError;
+pub(crate) use fresh::Fresh;
 pub use label::{Identity, Refounded};
 pub use snapshot::{SavedSnapshot, SnapshotReader, SnapshotWriter};
 pub use writer::{Writer, WriterEvent};

@@ -10,10 +10,10 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tenure_api::Revision;
 
-use super::{ImportError, Source, Summary, import};
+use super::{Doing, ImportError, Source, Summary, import};
 use crate::{
     Config,
-    disk::{DataDir, snapshot},
+    disk::{DataDir, DiskError, snapshot},
 };
 
 pub(super) const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
@@ -24,7 +24,7 @@ fn import_bytes(bytes: &[u8], skip_hash_check: bool) -> Result<(Summary, TempDir
     let file = home.path().join("etcd.db");
     fs::write(&file, bytes).unwrap();
     let source = Source { file, skip_hash_check, without_auth: false, bump_revision: 0 };
-    let summary = import(&source, &config(home.path()), &mut |_, _| {});
+    let summary = import(&source, &config(home.path()), &mut |_, _, _| {});
     if summary.is_err() {
         let left: Vec<_> = fs::read_dir(home.path()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "an import that failed must leave nothing behind: {left:?}");
@@ -41,8 +41,8 @@ pub(super) fn read(bytes: &[u8], skip_hash_check: bool) -> Result<Vec<Vec<u8>>, 
     let home = TempDir::new().unwrap();
     let path = home.path().join("etcd.db");
     fs::write(&path, bytes).unwrap();
-    let file = super::SnapshotFile::open(&path, skip_hash_check)?;
-    let content = super::etcd::read(&file, 0, &mut |_| {})?;
+    let file = super::SnapshotFile::open(&path, skip_hash_check, &mut |_, _| {})?;
+    let content = super::etcd::read(&file, 0, &mut |_, _| {})?;
     let state = tenure_replica::State {
         store: content.store,
         leases: content.leases,
@@ -83,7 +83,7 @@ fn import_with_jump(bump_revision: i64) -> Result<(Summary, TempDir), ImportErro
     let file = home.path().join("etcd.db");
     fs::write(&file, SNAPSHOT).unwrap();
     let source = Source { file, skip_hash_check: false, without_auth: false, bump_revision };
-    Ok((import(&source, &config(home.path()), &mut |_, _| {})?, home))
+    Ok((import(&source, &config(home.path()), &mut |_, _, _| {})?, home))
 }
 
 /// etcd may have gone on after an old file was saved: no token of that time may come again, and who watched
@@ -144,8 +144,8 @@ fn what_is_there_already_is_left_alone() {
         without_auth: false,
         bump_revision: 0,
     };
-    let again = import(&source, &config(home.path()), &mut |_, _| {});
-    assert!(matches!(again, Err(ImportError::NotEmpty(_))), "{again:?}");
+    let again = import(&source, &config(home.path()), &mut |_, _, _| {});
+    assert!(matches!(again, Err(ImportError::Disk(DiskError::NotEmpty { .. }))), "{again:?}");
 }
 
 #[test]
@@ -226,15 +226,51 @@ fn a_branch_that_leads_back_to_itself_is_noticed() {
 }
 
 #[test]
-fn what_an_interrupted_import_left_is_named() {
+fn what_an_interrupted_import_left_is_in_nobodys_way() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     fs::write(&file, SNAPSHOT).unwrap();
-    fs::create_dir_all(home.path().join("new/member.importing")).unwrap();
+    let left = home.path().join("new/member.importing");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("boot"), "half").unwrap();
     let source = Source { file, skip_hash_check: false, without_auth: false, bump_revision: 0 };
-    let error = import(&source, &config(home.path()), &mut |_, _| {}).unwrap_err();
-    assert!(matches!(&error, ImportError::LeftOver(_)), "{error}");
-    assert!(!home.path().join("new/member").exists());
+    import(&source, &config(home.path()), &mut |_, _, _| {}).unwrap();
+    assert!(!left.exists());
+    DataDir::open(&home.path().join("new/member"), None).unwrap();
+}
+
+#[test]
+fn the_log_goes_where_it_is_told_to() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    fs::write(&file, SNAPSHOT).unwrap();
+    let source = Source { file, skip_hash_check: false, without_auth: false, bump_revision: 0 };
+    let log = home.path().join("log");
+    let config = Config { wal_dir: Some(log.clone()), ..config(home.path()) };
+    import(&source, &config, &mut |_, _, _| {}).unwrap();
+    assert!(!config.data_dir.join("wal").exists());
+    let (_, recovered) = DataDir::open(&config.data_dir, Some(&log)).unwrap();
+    assert!(recovered.identity.is_some() && recovered.snapshot.is_some());
+}
+
+#[test]
+fn progress_is_told_of_reading_and_writing_to_their_ends() {
+    for skip_hash_check in [false, true] {
+        let home = TempDir::new().unwrap();
+        let file = home.path().join("etcd.db");
+        fs::write(&file, SNAPSHOT).unwrap();
+        let source = Source { file, skip_hash_check, without_auth: false, bump_revision: 0 };
+        let mut told = Vec::new();
+        let progress = &mut |doing, done, of| told.push((doing, done, of));
+        import(&source, &config(home.path()), progress).unwrap();
+        for what in [Doing::Reading, Doing::Writing] {
+            let told: Vec<_> = told.iter().filter(|(doing, ..)| *doing == what).collect();
+            let (_, last, of) = told[told.len() - 1];
+            assert!(last == of && *of > 0, "{what:?}: {last} of {of}");
+            assert!(told.is_sorted_by_key(|(_, done, _)| done), "{what:?}: it never goes back");
+            assert!(told.iter().all(|(_, done, all)| done <= all && all == of), "{what:?}");
+        }
+    }
 }
 
 proptest! {

@@ -30,7 +30,12 @@ impl Config {
 
     /// The cluster's id: a hash of its first members and its token.
     pub fn cluster_id(&self) -> ClusterId {
-        let ids: Vec<String> = self.members().iter().map(|member| member.id.to_string()).collect();
+        self.cluster_id_of(&self.members())
+    }
+
+    /// The id of the cluster that these members found, in order of their ids, with this token.
+    pub(crate) fn cluster_id_of(&self, founders: &[Member]) -> ClusterId {
+        let ids: Vec<String> = founders.iter().map(|member| member.id.to_string()).collect();
         ClusterId(hash(ids.iter().map(String::as_str).chain([&self.initial_cluster_token[..]])))
     }
 }

@@ -6,6 +6,7 @@
 //! lock        held for as long as the member runs
 //! boot        the directory's own number and how often it was opened
 //! identity    which member of which cluster this is, once it is known
+//! founders    the members that the cluster began with, if this one was among them
 //! refounded   whose data the cluster began with, if it was another's
 //! forced      that was done by --force-new-cluster, and the flag is still given
 //! wal/        the log, in segments
@@ -30,6 +31,7 @@ mod bulk;
 mod directory;
 pub(crate) mod durable;
 mod error;
+mod founders;
 mod fresh;
 mod history;
 mod label;

@@ -141,7 +141,7 @@ impl Server {
         }
         let seat = Seat::find(&config, &recovered).await?;
         let (me, cluster) = (seat.me(), seat.cluster());
-        claim(&mut disk, recovered.torn.as_ref(), seat.identity)?;
+        claim(&mut disk, recovered.torn.as_ref(), &seat)?;
         let clock = Instant::now();
         let boot = recovered.boot;
         let directory = recovered.directory;
@@ -282,14 +282,17 @@ impl Server {
 }
 
 /// Makes the directory this member's.
-fn claim(disk: &mut DataDir, torn: Option<&Torn>, identity: Identity) -> Result<(), StartError> {
+fn claim(disk: &mut DataDir, torn: Option<&Torn>, seat: &Seat) -> Result<(), StartError> {
     if let Some(torn) = torn {
         warn!(
             file = %torn.file.display(), offset = torn.offset, bytes = torn.bytes,
             "cut a torn end off the log: it was being written when the machine or process stopped"
         );
     }
-    Ok(disk.claim(identity)?)
+    if !seat.first_members.is_empty() {
+        disk.keep_founders(&seat.first_members)?;
+    }
+    Ok(disk.claim(seat.identity)?)
 }
 
 /// A member without others needs no peer port before it is to have some. If it cannot have one, it

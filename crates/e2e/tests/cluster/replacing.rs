@@ -1,8 +1,37 @@
-//! Machines that come back with settings that were rewritten meanwhile.
+//! Machines that come back: with settings that were rewritten meanwhile, or without their disk at their old address.
 
-use tenure_e2e::{Cluster, Ctl, Member, pb};
+use std::fs;
 
-use crate::membership::{capable, members, put, started};
+use tenure_e2e::{Cluster, Ctl, Member, Network, Plan, eventually, pb};
+
+use crate::membership::{capable, members, promote, put, started};
+
+const EXISTING: [&str; 2] = ["--initial-cluster-state", "existing"];
+
+fn with_state_existing(member: &mut Member) {
+    member.spawn.flags.extend(EXISTING.map(str::to_owned));
+}
+
+/// Its machine is made anew: the same name and addresses, nothing on its disk.
+fn wiped(member: &mut Member) {
+    member.kill();
+    fs::remove_dir_all(&member.data_dir).unwrap();
+    with_state_existing(member);
+}
+
+/// Removes a member and adds another one with the same address; answers the ids of both.
+async fn replaced(tool: &Ctl, member: &Member, old: u64, flags: &[&str]) -> u64 {
+    let old = format!("{old:x}");
+    eventually("the dead one is removed", async || {
+        let said = tool.run(&["member", "remove", &old]);
+        if said.code == Some(0) { Ok(()) } else { Err(said.err) }
+    })
+    .await;
+    let urls = format!("--peer-urls={}", member.peer.url());
+    let said = tool.run(&[&["member", "add", &member.name, &urls], flags].concat()).ok();
+    let id = said.split_whitespace().nth(1).unwrap_or_else(|| panic!("{said}"));
+    u64::from_str_radix(id, 16).unwrap_or_else(|_| panic!("{said}"))
+}
 
 /// kubespray, Ansible and Helm write down who belongs to the cluster now; etcd reads that at the first start only.
 #[tokio::test(flavor = "multi_thread")]
@@ -51,4 +80,92 @@ async fn founders_start_again_with_a_list_that_was_rewritten() {
     cluster.members[second].start();
     assert!(!cluster.members[second].wait_for_end().await.success());
     cluster.members[second].logs("use the settings it was made with, or another --data-dir").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_member_is_replaced_at_its_old_address() {
+    let mut cluster = Cluster::start(3).await;
+    capable(&cluster).await;
+    let leader = cluster.leader().await;
+    let dead = cluster.other_than(leader);
+    let old = cluster.id(dead).await;
+    cluster.members[leader].client().kv().put(put("before")).await.unwrap();
+    wiped(&mut cluster.members[dead]);
+
+    // It is not the one it was: that one's votes are lost with its disk.
+    cluster.members[dead].start();
+    assert!(!cluster.members[dead].wait_for_end().await.success());
+    let log = cluster.members[dead].logs("has run before with another data directory").await;
+    assert!(log.contains(&format!("tenure member remove {old:x}")), "{log}");
+
+    let tool = Ctl::ours(&cluster.members[leader]);
+    let new = replaced(&tool, &cluster.members[dead], old, &[]).await;
+    assert_ne!(new, old);
+    started(&mut cluster, dead).await;
+    cluster.ready().await;
+    assert_eq!(cluster.id(dead).await, new);
+    cluster.same_everywhere().await;
+    // It counts: one of the others is not needed.
+    let third = (0..3).find(|at| ![leader, dead].contains(at)).unwrap();
+    cluster.members[third].kill();
+    cluster.members[dead].client().kv().put(put("after")).await.unwrap();
+}
+
+/// One that was cut off still names the member that was removed; one that stands still says nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_lags_behind_makes_nobody_the_one_that_was_removed() {
+    let network = Network::new(5);
+    let mut cluster = network.cluster(&[]).await;
+    capable(&cluster).await;
+    cluster.lead(0).await;
+    let (lags, dead) = (3, 4);
+    let old = cluster.id(dead).await;
+    let everybody = cluster.members[0].initial_cluster().to_owned();
+    eventually("all have told where their clients come", async || {
+        let known = members(&cluster.members[lags].client()).await;
+        let told = known.iter().all(|member| !member.client_ur_ls.is_empty());
+        if told { Ok(()) } else { Err(format!("{known:?}")) }
+    })
+    .await;
+    for other in 0..3 {
+        network.cut(lags, other);
+    }
+    wiped(&mut cluster.members[dead]);
+    let tool = Ctl::ours(&cluster.members[0]);
+    let new = replaced(&tool, &cluster.members[dead], old, &["--learner"]).await;
+
+    let only = |at: usize| {
+        let named = |at: usize| everybody.split(',').nth(at).unwrap();
+        format!("{},{}", named(at), named(dead))
+    };
+    cluster.members[dead].set_initial_cluster(&only(lags));
+    cluster.members[dead].start();
+    assert_eq!(cluster.members[dead].wait_for_end().await.code(), Some(1));
+    cluster.members[dead].logs("has run before with another data directory").await;
+
+    // The others know, whoever else stands still.
+    network.heal();
+    cluster.members[lags].pause();
+    cluster.members[dead].set_initial_cluster(&everybody);
+    started(&mut cluster, dead).await;
+    assert_eq!(cluster.id(dead).await, new);
+    promote(&tool, new).await;
+    cluster.members[lags].resume();
+    cluster.ready().await;
+    cluster.same_everywhere().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_url_with_a_slash_at_its_end_is_the_same_address() {
+    let mut cluster = Cluster::prepare(2, Plan::default());
+    let alone = format!("n1={}", cluster.members[0].peer.url());
+    cluster.members[0].set_initial_cluster(&alone);
+    cluster.members[0].start();
+    cluster.members[0].ready().await;
+    capable(&cluster).await;
+    let tool = Ctl::ours(&cluster.members[0]);
+    let urls = format!("--peer-urls={}/", cluster.members[1].peer.url());
+    tool.run(&["member", "add", "n2", "--learner", &urls]).ok();
+    with_state_existing(&mut cluster.members[1]);
+    started(&mut cluster, 1).await;
 }

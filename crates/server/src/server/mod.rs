@@ -71,6 +71,25 @@ pub enum StartError {
         /// Which cluster.
         cluster: ClusterId,
     },
+    /// The cluster expects the data of a member that has run, not a new one.
+    #[error(
+        "member {member} of cluster {cluster}, at {urls}, has run before with another data directory than {}: start \
+         it with that one. If it is lost, replace the member: tenure member remove {member}, then \
+         tenure member add {name} --peer-urls={urls}",
+        dir.display()
+    )]
+    RanBefore {
+        /// This directory.
+        dir: std::path::PathBuf,
+        /// This member's name.
+        name: String,
+        /// Where it is reached.
+        urls: String,
+        /// Who is known there.
+        member: MemberId,
+        /// Of which cluster.
+        cluster: ClusterId,
+    },
     /// The cluster uses commands that this release does not know.
     #[error(
         "the cluster uses commands of version {cluster}, this release knows them up to {}: install a newer one",

@@ -12,16 +12,45 @@ use crate::{
 /// How often we say that we still wait.
 const SAY_EVERY: u32 = 10;
 
-/// Who is at this address, as each of those says that knows anybody there. One that lags may still name a
-/// member that was removed from it: whoever came back as that one would be told to stop, for ever.
+/// Whoever is at this address.
+fn at_address<'a>(roster: &'a Roster, mine: &[String]) -> Option<&'a Member> {
+    let places = |urls: &[String]| -> Vec<_> { urls.iter().map(|url| address(url)).collect() };
+    let mine = places(mine);
+    roster.members.iter().find(|member| places(&member.peer_urls) == mine)
+}
+
+/// Whether a member has run: it says at once where its clients shall come.
+fn has_run(member: &Member) -> bool {
+    !member.client_urls.is_empty()
+}
+
+/// Who we are, as each of those says that knows anybody at this address who has never run. One that has run has a
+/// data directory, and ours is empty: it was removed, and this roster lags behind. Whoever came back as
+/// that one would be told to stop, for ever. (One that was removed before it ever ran cannot be told from its
+/// successor; what most say decides then.)
 pub(super) fn named<'a>(rosters: &'a [Roster], mine: &[String]) -> Vec<(&'a Roster, MemberId)> {
-    let is_me = |member: &&Member| {
-        let mut urls = member.peer_urls.clone();
-        urls.sort_unstable();
-        urls == mine
+    let name = |roster: &'a Roster| {
+        let me = at_address(roster, mine).filter(|member| !has_run(member))?;
+        Some((roster, me.id))
     };
-    let names = |roster: &'a Roster| Some((roster, roster.members.iter().find(is_me)?.id));
-    rosters.iter().filter_map(names).collect()
+    rosters.iter().filter_map(name).collect()
+}
+
+/// Nobody expects us. Why not, as far as these know.
+pub(super) fn unknown(config: &Config, rosters: &[Roster]) -> StartError {
+    let mine = &config.initial_advertise_peer_urls;
+    let (name, urls) = (config.name.clone(), mine.join(","));
+    let ran = rosters.iter().find_map(|roster| Some((roster, at_address(roster, mine)?)));
+    match ran {
+        Some((roster, member)) => StartError::RanBefore {
+            dir: config.data_dir.clone(),
+            name,
+            urls,
+            member: member.id,
+            cluster: roster.cluster_id,
+        },
+        None => StartError::NotAdded { name, urls, cluster: rosters[0].cluster_id },
+    }
 }
 
 /// What most of them say.

@@ -11,7 +11,7 @@ use tenure_api::{ClusterId, Member, MemberId};
 use tenure_replica::command::COMMAND_VERSION;
 use tracing::{info, warn};
 
-use self::joining::{Asking, agreed, named};
+use self::joining::{Asking, agreed, named, unknown};
 use super::StartError;
 use crate::{
     config::{ClusterState, Config, address},
@@ -93,13 +93,12 @@ impl Seat {
     /// Asks the members that the settings name who belongs to the cluster, and finds itself by its
     /// address.
     async fn join(config: &Config) -> Result<Seat, StartError> {
-        let mut mine = config.initial_advertise_peer_urls.clone();
-        mine.sort_unstable();
+        let mine = &config.initial_advertise_peer_urls;
         let mut unknown_rounds = 0;
         let mut asking = Asking::new(config)?;
         loop {
             let rosters = asking.round().await;
-            let names = named(&rosters, &mine);
+            let names = named(&rosters, mine);
             if let Some((roster, me)) = agreed(&names) {
                 return Seat::taken(roster, me);
             }
@@ -108,11 +107,7 @@ impl Seat {
             } else if !rosters.is_empty() {
                 unknown_rounds += 1;
                 if unknown_rounds >= UNKNOWN_ROUNDS_MAX {
-                    return Err(StartError::NotAdded {
-                        name: config.name.clone(),
-                        urls: mine.join(","),
-                        cluster: rosters[0].cluster_id,
-                    });
+                    return Err(unknown(config, &rosters));
                 }
             }
             tokio::time::sleep(ASK_PAUSE).await;

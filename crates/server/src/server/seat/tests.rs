@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::{
-    joining::{agreed, named},
+    joining::{agreed, named, unknown},
     *,
 };
 
@@ -20,6 +20,13 @@ fn roster(members: &[(u64, &str)]) -> Roster {
     Roster { members, ..Roster::default() }
 }
 
+fn started(mut roster: Roster) -> Roster {
+    for member in &mut roster.members {
+        member.client_urls = vec!["http://clients:1".into()];
+    }
+    roster
+}
+
 #[test]
 fn one_that_lags_does_not_make_a_new_member_the_one_that_was_removed() {
     let mine = ["http://new:1".to_owned()];
@@ -31,6 +38,22 @@ fn one_that_lags_does_not_make_a_new_member_the_one_that_was_removed() {
     assert_eq!(who(&[lags, knows.clone()]), None, "it asks again");
     assert_eq!(who(&[not_yet.clone(), knows]), Some(8));
     assert_eq!(who(&[not_yet]), None);
+}
+
+/// The one that lags may be the only one that answers.
+#[test]
+fn nobody_becomes_a_member_that_has_run() {
+    let mine = ["http://new:1".to_owned()];
+    let lags = started(roster(&[(1, "http://a:1"), (7, "http://new:1/")]));
+    let knows = roster(&[(1, "http://a:1"), (8, "http://new:1/")]);
+    let who = |rosters: &[Roster]| agreed(&named(rosters, &mine)).map(|(_, me)| me.0);
+    assert_eq!(who(std::slice::from_ref(&lags)), None);
+    assert_eq!(who(&[lags.clone(), lags.clone(), knows]), Some(8));
+    let config = Config { initial_advertise_peer_urls: mine.to_vec(), ..Config::default() };
+    let said = unknown(&config, &[lags]).to_string();
+    assert!(said.contains("has run before"), "{said}");
+    let said = unknown(&config, &[roster(&[(1, "http://a:1")])]).to_string();
+    assert!(said.contains("add it first"), "{said}");
 }
 
 fn config(cluster: &str, state: ClusterState) -> Config {

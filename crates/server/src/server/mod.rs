@@ -158,6 +158,7 @@ impl Server {
         if !config.force_new_cluster {
             disk.forget_forced()?;
         }
+        let peers = or_alone(peers, seat::is_alone(&config, &recovered))?;
         let seat = Seat::find(&config, &recovered).await?;
         let (me, cluster) = (seat.me(), seat.cluster());
         claim(&mut disk, recovered.torn.as_ref(), &seat)?;
@@ -314,13 +315,24 @@ fn claim(disk: &mut DataDir, torn: Option<&Torn>, seat: &Seat) -> Result<(), Sta
     Ok(disk.claim(seat.identity)?)
 }
 
-/// A member without others needs no peer port before it is to have some. If it cannot have one, it
-/// serves all the same; it just cannot grow.
-async fn listen_to_peers(config: &Config) -> Result<Option<TcpListener>, StartError> {
-    let alone = config.members().len() == 1;
+/// The port for other members, or why there is none. With others in its settings a member does not go on
+/// without it; whether there are others in its data is seen later, by [`or_alone`].
+async fn listen_to_peers(config: &Config) -> Result<Result<TcpListener, ListenError>, StartError> {
     match listen::one(&config.listen_peer_urls, "listen-peer-urls").await {
+        Err(error) if config.members().len() > 1 => Err(error.into()),
+        listened => Ok(listened),
+    }
+}
+
+/// A member without others needs no peer port before it is to have some. If it cannot have one, it
+/// serves all the same; it just cannot grow. With others it would be a voter whom nobody reaches.
+fn or_alone(
+    listened: Result<TcpListener, ListenError>,
+    is_alone: bool,
+) -> Result<Option<TcpListener>, StartError> {
+    match listened {
         Ok(listener) => Ok(Some(listener)),
-        Err(error) if alone => {
+        Err(error) if is_alone => {
             warn!(%error, "this member serves alone: no other can be added to it");
             Ok(None)
         }

@@ -157,15 +157,22 @@ async fn a_member_that_lags_behind_makes_nobody_the_one_that_was_removed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peer_url_with_a_slash_at_its_end_is_the_same_address() {
-    let mut cluster = Cluster::prepare(2, Plan::default());
-    let alone = format!("n1={}", cluster.members[0].peer.url());
-    cluster.members[0].set_initial_cluster(&alone);
-    cluster.members[0].start();
-    cluster.members[0].ready().await;
+    // One founder writes it so, the other not.
+    let mut cluster = Cluster::prepare(3, Plan::default());
+    let two: Vec<_> = cluster.members[..2].iter().map(|one| one.peer.url()).collect();
+    for (at, slash) in [(0, ""), (1, "/")] {
+        let founders = format!("n1={}{slash},n2={}{slash}", two[0], two[1]);
+        cluster.members[at].set_initial_cluster(&founders);
+        cluster.members[at].start();
+    }
+    cluster.ready().await;
     capable(&cluster).await;
     let tool = Ctl::ours(&cluster.members[0]);
-    let urls = format!("--peer-urls={}/", cluster.members[1].peer.url());
-    tool.run(&["member", "add", "n2", "--learner", &urls]).ok();
-    with_state_existing(&mut cluster.members[1]);
-    started(&mut cluster, 1).await;
+    let urls = format!("--peer-urls={}/", cluster.members[2].peer.url());
+    tool.run(&["member", "add", "n3", "--learner", &urls]).ok();
+    with_state_existing(&mut cluster.members[2]);
+    started(&mut cluster, 2).await;
+    cluster.members[..2].iter_mut().for_each(Member::kill);
+    cluster.members[..2].iter_mut().for_each(Member::start);
+    cluster.ready().await;
 }

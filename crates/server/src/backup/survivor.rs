@@ -116,11 +116,10 @@ fn replayed(
         None => None,
     };
     // Without a snapshot the log begins with the members that founded the cluster.
+    let told = config.members_as_known_by(identity.member_id);
     let founders = match recovered.founders {
         Some(founders) => founders,
-        None if snapshot.is_some() || config.cluster_id() == identity.cluster_id => {
-            config.members()
-        }
+        None if snapshot.is_some() || config.cluster_id_of(&told) == identity.cluster_id => told,
         None => return Err(BackupError::UnknownPast { dir: dir() }),
     };
     let start = snapshot.as_ref().map_or(0, |(mark, _)| mark.index);

@@ -37,9 +37,13 @@ pub(super) struct Seat {
 impl Seat {
     /// Finds it. May wait for members that are not reachable yet.
     pub(super) async fn find(config: &Config, recovered: &Recovered) -> Result<Seat, StartError> {
+        let told = match recovered.identity {
+            Some(found) => config.members_as_known_by(found.member_id),
+            None => config.members(),
+        };
         let founded = Identity {
-            cluster_id: config.cluster_id(),
-            member_id: config.member_id(),
+            cluster_id: config.cluster_id_of(&told),
+            member_id: config.member_id_in(&told),
             joined: false,
         };
         let foreign = |found: Identity| StartError::ForeignData {
@@ -53,8 +57,8 @@ impl Seat {
         }
         let existing = config.initial_cluster_state == ClusterState::Existing;
         if let Some((found, founders)) = founding(config, recovered) {
-            return if is_founder(config, found.member_id, founders) {
-                tell_what_counts(config, founders);
+            return if is_founder(config, founded.member_id, found.member_id, founders) {
+                tell_what_counts(&told, founders);
                 Ok(Seat::of_founder(founders.to_vec(), found))
             } else {
                 Err(foreign(found))
@@ -72,8 +76,8 @@ impl Seat {
                 Ok(Seat { identity: found, first_members: vec![], others: vec![] })
             }
             None if existing => Seat::join(config).await,
-            None => Ok(Seat::of_founder(config.members(), founded)),
-            Some(found) if found == founded => Ok(Seat::of_founder(config.members(), founded)),
+            None => Ok(Seat::of_founder(told, founded)),
+            Some(found) if found == founded => Ok(Seat::of_founder(told, founded)),
             Some(found) if !existing => Err(foreign(found)),
             // The settings tell who is there now, the directory who this is.
             Some(found) if recovered.snapshot.is_some() => {
@@ -159,10 +163,9 @@ fn founding<'a>(config: &Config, recovered: &'a Recovered) -> Option<(Identity, 
     (config.cluster_id_of(founders) == found.cluster_id).then_some((found, founders))
 }
 
-/// Whether the settings are those of this founder. Its address and the token make its id. If it has moved since,
-/// and its settings were rewritten to that, its name is all there is to know it by.
-fn is_founder(config: &Config, me: MemberId, founders: &[Member]) -> bool {
-    let told = config.member_id();
+/// Whether the settings, which make this member `told`, are those of this founder. Its address and the token make
+/// its id. If it has moved since, and its settings were rewritten to that, its name is all there is to know it by.
+fn is_founder(config: &Config, told: MemberId, me: MemberId, founders: &[Member]) -> bool {
     let is_named = || founders.iter().any(|one| one.id == me && one.name == config.name);
     let is_another = || founders.iter().any(|one| one.id == told);
     let moved = config.initial_cluster_state == ClusterState::Existing && !is_another();
@@ -171,8 +174,8 @@ fn is_founder(config: &Config, me: MemberId, founders: &[Member]) -> bool {
 
 /// As in etcd, what is called initial counts at the first start. People should hear that once it is not what
 /// they have written.
-fn tell_what_counts(config: &Config, founders: &[Member]) {
-    if config.members().iter().map(|member| member.id).ne(founders.iter().map(|one| one.id)) {
+fn tell_what_counts(told: &[Member], founders: &[Member]) {
+    if told.iter().map(|member| member.id).ne(founders.iter().map(|one| one.id)) {
         let names: Vec<_> = founders.iter().map(|member| &member.name[..]).collect();
         info!(
             founded_by = names.join(","),

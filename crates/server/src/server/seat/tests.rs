@@ -127,6 +127,24 @@ async fn a_founder_is_known_by_its_directory_whatever_the_settings_say_of_others
     assert!(matches!(refused, Err(StartError::ForeignData { .. })));
 }
 
+/// Earlier releases made another id of an address with a slash.
+#[tokio::test]
+async fn a_founder_with_a_slash_in_its_address_is_known_by_it() {
+    let slash = config("a=http://h:1/,b=http://h:2", ClusterState::New);
+    let mut members = slash.members();
+    let me = members.iter_mut().find(|member| member.name == "a").unwrap();
+    me.peer_urls = vec!["http://h:1/".into()];
+    me.id = MemberId(crate::config::hash(["http://h:1/", "tenure-cluster"].into_iter()));
+    let member_id = me.id;
+    members.sort_by_key(|member| member.id);
+    let cluster_id = slash.cluster_id_of(&members);
+    let identity = Identity { cluster_id, member_id, joined: false };
+    for founders in [None, Some(members)] {
+        let recovered = Recovered { identity: Some(identity), founders, ..directory(&slash) };
+        assert_eq!(Seat::find(&slash, &recovered).await.unwrap().identity, identity);
+    }
+}
+
 #[tokio::test]
 async fn a_founder_without_a_list_is_known_by_its_settings_as_ever() {
     let founded = config("a=http://h:1,b=http://h:2", ClusterState::New);

@@ -1,6 +1,6 @@
-//! Against a file that etcd 3.5.1 wrote, whole and damaged.
+//! Against files that etcd wrote, whole and damaged.
 //!
-//! `testdata/etcd-3.5.1.db` was saved with `etcdctl snapshot save` after: 60 keys `key1` … `key60`; `large` with
+//! `testdata/etcd-3.5.1.db`, and `etcd-3.4.23.db` by the etcd and etcdctl of Debian 12, were saved with `etcdctl snapshot save` after: 60 keys `key1` … `key60`; `large` with
 //! 9,000 bytes; a transaction that puts `t/b`, then `t/a`, and deletes `key1`; `del key2 key3` (a range of 11);
 //! a lease of 1000 s with `leased/1` and `leased/2`; a lease of 7 s; `compaction 40`; `put after compaction`.
 
@@ -17,6 +17,7 @@ use crate::{
 };
 
 pub(super) const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
+const SNAPSHOT_3_4: &[u8] = include_bytes!("testdata/etcd-3.4.23.db");
 pub(super) const PAGE_BYTES: usize = 4096;
 
 fn import_bytes(bytes: &[u8], skip_hash_check: bool) -> Result<(Summary, TempDir), ImportError> {
@@ -59,23 +60,29 @@ fn damaged_at(at: usize, mask: u8) -> Vec<u8> {
 
 #[test]
 fn a_snapshot_of_etcd_becomes_a_data_directory() {
-    let (summary, home) = import_bytes(SNAPSHOT, false).unwrap();
-    assert_eq!((summary.keys, summary.versions), (54, 78));
-    assert_eq!((summary.revision, summary.compacted), (Revision(67), Revision(40)));
-    assert_eq!((summary.leases, summary.leased_keys), (2, 2));
+    for snapshot in [SNAPSHOT, SNAPSHOT_3_4] {
+        let (summary, home) = import_bytes(snapshot, false).unwrap();
+        assert_eq!((summary.keys, summary.versions), (54, 78));
+        assert_eq!((summary.revision, summary.compacted), (Revision(67), Revision(40)));
+        assert_eq!((summary.leases, summary.leased_keys), (2, 2));
 
-    let config = config(home.path());
-    let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
-    assert_eq!(recovered.identity.unwrap().member_id, config.member_id());
-    let (mark, state) = snapshot::load(&recovered.snapshot.unwrap().path).unwrap();
-    assert_eq!(mark.voters, [config.member_id()]);
-    assert_eq!(state.store.get(b"large").unwrap().value.len(), 9_000);
-    let kv = state.store.get(b"leased/2").unwrap();
-    let lease = state.leases.get(kv.lease.unwrap()).unwrap();
-    assert_eq!((lease.ttl_secs, lease.keys.len()), (1_000, 2));
-    let changes: Vec<_> = state.store.changes_since(Revision(63)).take(1).collect();
-    let keys: Vec<_> = changes[0].events.iter().map(|event| &event.kv.key[..]).collect();
-    assert_eq!(keys, [&b"t/b"[..], b"t/a", b"key1"], "events of a transaction keep their order");
+        let config = config(home.path());
+        let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
+        assert_eq!(recovered.identity.unwrap().member_id, config.member_id());
+        let (mark, state) = snapshot::load(&recovered.snapshot.unwrap().path).unwrap();
+        assert_eq!(mark.voters, [config.member_id()]);
+        assert_eq!(state.store.get(b"large").unwrap().value.len(), 9_000);
+        let kv = state.store.get(b"leased/2").unwrap();
+        let lease = state.leases.get(kv.lease.unwrap()).unwrap();
+        assert_eq!((lease.ttl_secs, lease.keys.len()), (1_000, 2));
+        let changes: Vec<_> = state.store.changes_since(Revision(63)).take(1).collect();
+        let keys: Vec<_> = changes[0].events.iter().map(|event| &event.kv.key[..]).collect();
+        assert_eq!(
+            keys,
+            [&b"t/b"[..], b"t/a", b"key1"],
+            "events of a transaction keep their order"
+        );
+    }
 }
 
 fn import_with_jump(bump_revision: i64) -> Result<(Summary, TempDir), ImportError> {

@@ -110,8 +110,8 @@ pub enum StartError {
     #[error(
         "{} belongs to member {} of cluster {}, but the settings make this member {me} of cluster {cluster}: \
          use the settings it was made with, or another --data-dir (if the member joined a running cluster, \
-         --initial-cluster-state must be existing)",
-        dir.display(), found.member_id, found.cluster_id
+         --initial-cluster-state must be existing){}",
+        dir.display(), found.member_id, found.cluster_id, once_more(*found, *me)
     )]
     ForeignData {
         /// Which directory.
@@ -123,6 +123,15 @@ pub enum StartError {
         /// Of which cluster.
         cluster: ClusterId,
     },
+}
+
+/// For a founder whose list was rewritten before its directory knew it.
+fn once_more(found: Identity, me: MemberId) -> &'static str {
+    if found.member_id == me && !found.joined {
+        "; it remembers the --initial-cluster it was made with once it was started with it by this release"
+    } else {
+        ""
+    }
 }
 
 fn list(problems: &[Problem]) -> String {

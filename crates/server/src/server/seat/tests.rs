@@ -157,6 +157,16 @@ async fn a_founder_without_a_list_is_known_by_its_settings_as_ever() {
     }
 }
 
+/// Its cluster's id followed from the settings alone, and nothing said that it was imported.
+#[tokio::test]
+async fn a_directory_that_an_earlier_release_imported_is_known_by_its_settings() {
+    let imported = config("a=http://h:1,b=http://h:2", ClusterState::New);
+    let mark = SnapshotMark { index: 1, term: Term(1), ..SnapshotMark::default() };
+    let snapshot = Some(SavedSnapshot { mark, path: "snapshot".into() });
+    let recovered = Recovered { founders: None, snapshot, ..directory(&imported) };
+    assert_eq!(Seat::find(&imported, &recovered).await.unwrap().others.len(), 1);
+}
+
 /// Before its snapshot is there, it is no cluster yet.
 #[tokio::test]
 async fn a_founder_half_way_to_a_forced_cluster_is_refused() {

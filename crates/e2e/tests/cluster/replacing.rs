@@ -134,24 +134,25 @@ async fn a_member_that_lags_behind_makes_nobody_the_one_that_was_removed() {
     let tool = Ctl::ours(&cluster.members[0]);
     let new = replaced(&tool, &cluster.members[dead], old, &["--learner"]).await;
 
-    let only = |at: usize| {
-        let named = |at: usize| everybody.split(',').nth(at).unwrap();
-        format!("{},{}", named(at), named(dead))
-    };
-    cluster.members[dead].set_initial_cluster(&only(lags));
+    let named = |at: usize| everybody.split(',').nth(at).unwrap().to_owned();
+    cluster.members[dead].set_initial_cluster(&[named(lags), named(dead)].join(","));
     cluster.members[dead].start();
     assert_eq!(cluster.members[dead].wait_for_end().await.code(), Some(1));
     cluster.members[dead].logs("has run before with another data directory").await;
 
-    // The others know, whoever else stands still.
-    network.heal();
-    cluster.members[lags].pause();
-    cluster.members[dead].set_initial_cluster(&everybody);
-    started(&mut cluster, dead).await;
+    // Another one could tell, and stands still.
+    let knows = 1;
+    cluster.members[knows].pause();
+    let both = [named(lags), named(knows), named(dead)].join(",");
+    cluster.members[dead].set_initial_cluster(&both);
+    cluster.members[dead].start();
+    cluster.members[dead].logs("those that have not answered may know better").await;
+    cluster.members[knows].resume();
+    cluster.members[dead].ready().await;
     assert_eq!(cluster.id(dead).await, new);
-    promote(&tool, new).await;
-    cluster.members[lags].resume();
+    network.heal();
     cluster.ready().await;
+    promote(&tool, new).await;
     cluster.same_everywhere().await;
 }
 

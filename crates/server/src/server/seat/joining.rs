@@ -93,11 +93,25 @@ impl Asking {
                 Err(AskError::NoAnswer(cause)) => causes.push(format!("{at}: {cause}")),
             }
         }
-        if rosters.is_empty() && self.rounds.is_multiple_of(SAY_EVERY) {
-            let asked = causes.join("; ");
-            warn!(%asked, "waiting for a member of the cluster to say who belongs to it");
-        }
         self.rounds += 1;
+        if rosters.is_empty() {
+            let asked = causes.join("; ");
+            self.say(
+                || warn!(%asked, "waiting for a member of the cluster to say who belongs to it"),
+            );
+        }
         rosters
+    }
+
+    /// Whether everybody has answered in the last round.
+    pub(super) fn is_whole(&self, rosters: &[Roster]) -> bool {
+        rosters.len() == self.addresses.len()
+    }
+
+    /// Says something at the first round, and again now and then.
+    pub(super) fn say(&self, say: impl FnOnce()) {
+        if self.rounds % SAY_EVERY == 1 {
+            say();
+        }
     }
 }

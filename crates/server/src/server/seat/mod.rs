@@ -109,9 +109,17 @@ impl Seat {
             if !names.is_empty() {
                 warn!("the members do not agree on who this one is, some lag behind: asking again");
             } else if !rosters.is_empty() {
-                unknown_rounds += 1;
-                if unknown_rounds >= UNKNOWN_ROUNDS_MAX {
-                    return Err(unknown(config, &rosters));
+                let why = unknown(config, &rosters);
+                // Whoever has not answered may know that the member was replaced, and by this one.
+                if matches!(why, StartError::RanBefore { .. }) && !asking.is_whole(&rosters) {
+                    asking.say(
+                        || warn!(%why, "asking on: those that have not answered may know better"),
+                    );
+                } else {
+                    unknown_rounds += 1;
+                    if unknown_rounds >= UNKNOWN_ROUNDS_MAX {
+                        return Err(why);
+                    }
                 }
             }
             tokio::time::sleep(ASK_PAUSE).await;

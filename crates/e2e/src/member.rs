@@ -71,6 +71,11 @@ impl Member {
         &self.initial_cluster
     }
 
+    /// Says something else in `--initial-cluster` from the next start on.
+    pub fn set_initial_cluster(&mut self, members: &str) {
+        self.initial_cluster = members.to_owned();
+    }
+
     /// Starts the process. Does not wait for anything.
     pub fn start(&mut self) {
         assert!(self.process.is_none(), "{} runs already", self.name);

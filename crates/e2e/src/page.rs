@@ -1,4 +1,5 @@
-//! A page of documentation as a play: what is typed into which terminal, and what must be seen there.
+//! A page of documentation as a play: what is typed into which terminal, and what must be seen there
+//! ([`steps`]); or as one [`script`] for a shell.
 //!
 //! A block that begins with ` ```sh terminal=1 ` is typed into that terminal, line by line. A ` ```text `
 //! block says what is then seen in the same terminal, or in the one it names (` ```text terminal=2 `).
@@ -88,6 +89,52 @@ pub fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
+/// One part of a page: from its heading of the second level to the next.
+pub fn section<'a>(page: &'a str, title: &str) -> &'a str {
+    let heading = format!("\n## {title}\n");
+    let (_, rest) = page.split_once(&heading).unwrap_or_else(|| panic!("no {heading:?}"));
+    rest.split("\n## ").next().unwrap_or(rest)
+}
+
+/// The shell blocks of a page as one script, also those in lists. A comment `<!-- runbook: kill n3 -->` does what
+/// the text takes for granted, to the process whose id is in `$pid_n3`; any other command after `runbook:` is run as it stands.
+pub fn script(page: &str) -> String {
+    let mut script =
+        String::from("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
+    let mut inside: Option<usize> = None;
+    for line in page.lines() {
+        let plain = line.trim_start();
+        match (plain, inside) {
+            ("```sh", _) => inside = Some(line.len() - plain.len()),
+            ("```", _) => inside = None,
+            (_, Some(indent)) => {
+                let line = line.get(indent..).unwrap_or_default();
+                // What a failing command was is seen in its line before.
+                if !line.starts_with(' ') {
+                    script.push_str(&format!("echo {} >&2\n", quoted(line)));
+                }
+                script.push_str(line);
+                script.push('\n');
+            }
+            (note, None) => {
+                let note = note.strip_prefix("<!-- runbook: ");
+                match note.and_then(|note| note.strip_suffix(" -->")) {
+                    Some(note) if note.starts_with("kill ") => {
+                        script.push_str(&format!("kill -9 $pid_{}\n", &note["kill ".len()..]));
+                    }
+                    Some(command) => script.push_str(&format!("{command}\n")),
+                    None => {}
+                }
+            }
+        }
+    }
+    script
+}
+
+fn quoted(line: &str) -> String {
+    format!("'+ {}'", line.replace('\'', r"'\''"))
+}
+
 /// Whether what is seen is what the page says. Spaces and tabs are all the same.
 pub fn fits(wanted: &[String], seen: &[String]) -> bool {
     match wanted.split_first() {
@@ -139,6 +186,15 @@ mod tests {
         assert_eq!((found[2].terminal, &found[2].act), (1, &Act::Tell("l".into())));
         assert_eq!(found[3].act, Act::Interrupt);
         assert_eq!(found[1].line, 6);
+    }
+
+    #[test]
+    fn the_blocks_of_a_part_become_a_script() {
+        let page = "# Page\n## One\n```sh\nno\n```\n## Two\n1. list\n\n   ```sh\n   a \\\n     b\n   ```\n\
+                    \n   ```text\n   c\n   ```\n   <!-- runbook: kill n3 -->\n<!-- runbook: d -->\n## Three\n";
+        let found = script(section(page, "Two"));
+        let lines: Vec<_> = found.lines().skip(2).collect();
+        assert_eq!(lines, [r"echo '+ a \' >&2", r"a \", "  b", "kill -9 $pid_n3", "d"]);
     }
 
     #[test]

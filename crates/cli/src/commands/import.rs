@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tenure_server::Config;
-use tenure_server::import::{Source, Summary, import};
+use tenure_server::import::{Doing, Source, Summary, import};
 
 use crate::commands::progress::Progress;
 use crate::exit::{Exit, usage};
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Where the member will keep its data; must not exist yet, or be empty
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
+    /// Where the member will keep its log, if not there; must not exist yet, or be empty
+    #[arg(long, value_name = "DIR")]
+    wal_dir: Option<PathBuf>,
     /// The member's name
     #[arg(long, default_value = "default")]
     name: String,
@@ -51,8 +54,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<Exit> {
         without_auth: args.without_auth,
     };
     let config = args.config();
-    let mut progress = Progress::new("reading");
-    let summary = import(&source, &config, &mut |done, of| progress.at(done, Some(of)));
+    let (mut at, mut progress) = (Doing::Reading, Progress::new("reading"));
+    let summary = import(&source, &config, &mut |doing, done, of| {
+        if at != doing {
+            (at, progress) = (doing, Progress::new("writing"));
+        }
+        progress.at(done, Some(of));
+    });
     drop(progress);
     let summary = summary?;
     println!("{}", told(&summary));
@@ -83,6 +91,7 @@ impl Args {
         Config {
             name: self.name,
             data_dir: self.data_dir,
+            wal_dir: self.wal_dir,
             initial_cluster,
             initial_cluster_token: self
                 .initial_cluster_token
@@ -108,6 +117,9 @@ fn start_command(config: &Config) -> String {
     let url = &config.initial_advertise_peer_urls[0];
     let mut words = vec!["tenure serve".to_owned(), format!("--name {}", config.name)];
     words.push(format!("--data-dir {}", config.data_dir.display()));
+    if let Some(wal_dir) = &config.wal_dir {
+        words.push(format!("--wal-dir {}", wal_dir.display()));
+    }
     words.push(format!("--initial-cluster {}", config.initial_cluster));
     if config.initial_cluster_token != Config::default().initial_cluster_token {
         words.push(format!("--initial-cluster-token {}", config.initial_cluster_token));

@@ -8,7 +8,7 @@ use rustix::termios::tcgetwinsize;
 
 use crate::output::size;
 
-/// How often the line is drawn, at most.
+/// How often the line is drawn, at most; once more when all is done.
 const DRAW_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A line that is drawn again and again.
@@ -31,7 +31,8 @@ impl Progress {
     /// So many bytes are done, of so many if that is known.
     pub(crate) fn at(&mut self, done: u64, total: Option<u64>) {
         let now = Instant::now();
-        let is_due = self.drawn.is_none_or(|drawn| now - drawn >= DRAW_INTERVAL);
+        let is_due = self.drawn.is_none_or(|drawn| now - drawn >= DRAW_INTERVAL)
+            || total.is_some_and(|total| done >= total);
         if self.is_watched && is_due {
             self.drawn = Some(now);
             let mut line = line(self.what, done, total, self.started.elapsed());

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tenure::grpc::Client;
 use tenure_e2e::{
-    Cluster, Ctl, Gateway, Load, Member, Plan, eventually, mvccpb::KeyValue, pb, tools,
+    Cluster, Ctl, Gateway, Load, Member, Plan, Volume, eventually, mvccpb::KeyValue, pb, tools,
 };
 
 /// Revisions jump at least so far (the design's promise; ours is larger).
@@ -277,6 +277,39 @@ async fn nothing_is_restored_over_a_members_data() {
     cluster.members[0].start();
     cluster.ready().await;
     assert_eq!(everything(&cluster.client(), 0).await.unwrap().len(), 1);
+}
+
+/// The log is in its place already when the data finds a volume in the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_did_not_get_to_its_place_can_be_tried_again() {
+    let home = TempDir::new().unwrap();
+    let (file, log) = (home.path().join("backup.db"), home.path().join("log"));
+    let cluster = Cluster::start(1).await;
+    put(&cluster.client(), "kept", 0).await;
+    save(&cluster.members[0], &file);
+    let volume = Volume::new("size=64m");
+    let mut target = Cluster::prepare(1, Plan::default());
+    let member = &mut target.members[0];
+    let flags = ["--wal-dir".to_owned(), log.to_str().unwrap().to_owned()];
+    let restore = |member: &Member| {
+        let mut command = snapshot("none:1", &["restore", "--name", &member.name]);
+        command.arg(&file).args(["--initial-cluster", member.initial_cluster()]);
+        command.args(["--initial-advertise-peer-urls", &member.peer.url()]);
+        command.arg("--data-dir").arg(&member.data_dir).args(&flags).output().unwrap()
+    };
+    member.data_dir = volume.path().to_owned();
+    let refused = restore(member);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("a directory inside it"), "{said}");
+    assert!(!log.exists(), "a log without its data is in the way of the next attempt");
+
+    member.data_dir = volume.path().join("inside");
+    done(&restore(member));
+    member.spawn.flags = flags.to_vec();
+    member.start();
+    member.ready().await;
+    assert_eq!(everything(&member.client(), 0).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

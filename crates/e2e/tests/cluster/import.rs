@@ -5,7 +5,7 @@ use std::{path::Path, process::Command, time::Duration};
 
 use tempfile::TempDir;
 use tenure::grpc::{Client, Endpoint, Options};
-use tenure_e2e::{Cluster, Ctl, Plan, Said, mvccpb, pb, tools};
+use tenure_e2e::{Cluster, Ctl, Member, Plan, Said, eventually, mvccpb, pb, tools};
 
 /// How long the next event may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -122,24 +122,30 @@ fn import(args: &[&str]) -> Said {
     Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
+fn import_for(member: &Member, file: &Path, flags: &[&str]) -> Said {
+    let args = [
+        "--from",
+        file.to_str().unwrap(),
+        "--data-dir",
+        member.data_dir.to_str().unwrap(),
+        "--name",
+        &member.name,
+        "--initial-cluster",
+        member.initial_cluster(),
+    ];
+    let said = import(&[&args, flags].concat());
+    assert!(said.out.contains("tenure serve --name"), "{said:?}");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    said
+}
+
 /// A cluster whose members all begin with the file.
-async fn imported(count: usize, file: &Path) -> Cluster {
+async fn imported(count: usize, file: &Path, flags: &[&str]) -> Cluster {
     let mut cluster = Cluster::prepare(count, Plan::default());
-    for member in &cluster.members {
-        let said = import(&[
-            "--from",
-            file.to_str().unwrap(),
-            "--data-dir",
-            member.data_dir.to_str().unwrap(),
-            "--name",
-            &member.name,
-            "--initial-cluster",
-            member.initial_cluster(),
-        ]);
-        assert!(said.out.contains("tenure serve --name"), "{said:?}");
-        assert_eq!(said.code, Some(0), "{said:?}");
+    for member in &mut cluster.members {
+        import_for(member, file, flags);
+        member.start();
     }
-    cluster.members.iter_mut().for_each(tenure_e2e::Member::start);
     cluster.ready().await;
     cluster
 }
@@ -153,7 +159,7 @@ async fn keys_revisions_and_leases_are_as_they_were() {
     save(&etcd, &file);
     let before = View::of(&client_of(&etcd), compacted).await;
     for count in [1, 3] {
-        let mut cluster = imported(count, &file).await;
+        let mut cluster = imported(count, &file, &[]).await;
         cluster.same_everywhere().await;
         for member in &cluster.members {
             let after = View::of(&member.client(), compacted).await;
@@ -208,7 +214,7 @@ async fn the_revision_does_not_fall_behind_a_compaction() {
     etcd.run(&["del", "a"]).ok();
     etcd.run(&["compaction", "11", "--physical"]).ok();
     save(&etcd, &file);
-    let cluster = imported(1, &file).await;
+    let cluster = imported(1, &file, &[]).await;
     let now = range(&cluster.client(), 0).await.unwrap();
     assert_eq!((now.header.unwrap().revision, now.kvs.len()), (11, 0));
 }
@@ -284,7 +290,7 @@ async fn what_cannot_be_imported_is_refused_with_a_reason() {
     assert!(again.err.contains("is not empty"), "{again:?}");
 
     // Our own files, given by mistake.
-    let cluster = imported(1, Path::new(&path("sound"))).await;
+    let cluster = imported(1, Path::new(&path("sound")), &[]).await;
     let member = &cluster.members[0];
     for (file, reason) in [
         (member.files("snap")[0].clone(), "it is a snapshot of a tenure server"),
@@ -314,4 +320,136 @@ async fn protected_keys_are_not_opened_to_everybody_unasked() {
     assert_eq!(said.code, Some(1));
     assert!(said.err.contains("say --without-auth"), "{said:?}");
     assert_eq!(import(&[&args[..], &["--without-auth"]].concat()).code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_can_have_a_place_of_its_own() {
+    let home = TempDir::new().unwrap();
+    let (file, log) = (home.path().join("etcd.db"), home.path().join("log"));
+    let etcd = Ctl::with_real_etcd().await;
+    etcd.run(&["put", "key", "1"]).ok();
+    save(&etcd, &file);
+    let mut cluster = Cluster::prepare(1, Plan::default());
+    let member = &mut cluster.members[0];
+    let flags = ["--wal-dir", log.to_str().unwrap()];
+    let said = import_for(member, &file, &flags);
+    assert!(said.out.contains(&flags.join(" ")), "it must be started with it: {said:?}");
+    assert!(log.is_dir() && !member.data_dir.join("wal").exists());
+    let over = home.path().join("over");
+    let again = ["--from", file.to_str().unwrap(), "--data-dir", over.to_str().unwrap()];
+    let again = import(&[&again, &flags[..]].concat());
+    assert!(again.err.contains("log is not empty"), "{again:?}");
+    assert!(!over.exists());
+    member.spawn.flags = flags.map(str::to_owned).to_vec();
+    member.start();
+    member.ready().await;
+    assert_eq!(has(member).await, ["key"]);
+}
+
+/// A nightly backup, and etcd went on after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_are_larger_than_any_that_etcd_gave_out_after_the_file() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    let etcd = Ctl::with_real_etcd().await;
+    etcd.run(&["put", "kept", "1"]).ok();
+    let granted = etcd.run(&["lease", "grant", "3000"]).ok();
+    let lease = granted.split_whitespace().nth(1).unwrap();
+    etcd.run(&["put", "leased", "1", "--lease", lease]).ok();
+    save(&etcd, &file);
+    let saved = range(&client_of(&etcd), 0).await.unwrap();
+    for n in 0..20 {
+        etcd.run(&["put", &format!("lost/{n}"), "1"]).ok();
+    }
+    let newest = range(&client_of(&etcd), 0).await.unwrap().header.unwrap().revision;
+    let mut cluster = imported(3, &file, &["--bump-revision", "1000"]).await;
+    let client = cluster.client();
+    let before = range(&client, 0).await.unwrap();
+    let last = saved.header.unwrap().revision;
+    assert_eq!((before.header.unwrap().revision, before.kvs), (last + 1000, saved.kvs));
+    let put = pb::PutRequest { key: "token".into(), ..Default::default() };
+    let token = client.kv().put(put).await.unwrap().header.unwrap().revision;
+    assert!(token == last + 1001 && token > newest, "{token}");
+    // Nobody knows what happened between; who had come further is told so.
+    for past in [last, newest] {
+        let told = range(&client, past).await.unwrap_err();
+        assert_eq!(told, "etcdserver: mvcc: required revision has been compacted");
+    }
+    assert_eq!(leases(&client).await.len(), 1);
+    cluster.members.iter_mut().for_each(Member::kill);
+    cluster.members.iter_mut().for_each(Member::start);
+    cluster.ready().await;
+    cluster.same_everywhere().await;
+    assert_eq!(range(&cluster.client(), 0).await.unwrap().header.unwrap().revision, token);
+}
+
+/// What a member has, whether it finds the others or not.
+async fn has(member: &Member) -> Vec<String> {
+    let all = pb::RangeRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        serializable: true,
+        ..Default::default()
+    };
+    let found = eventually("it answers", async || {
+        member.client().kv().range(all.clone()).await.map_err(|error| error.to_string())
+    });
+    let text = |kv: mvccpb::KeyValue| String::from_utf8(kv.key.to_vec()).unwrap();
+    found.await.kvs.into_iter().map(text).collect()
+}
+
+/// One snapshot per etcd member instead of the same for all, or a member that was forgotten: all of them begin at the
+/// same place of the log, and must not take each other's states for their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_did_not_import_the_same_do_not_mix() {
+    let home = TempDir::new().unwrap();
+    let (file, other) = (home.path().join("etcd.db"), home.path().join("other.db"));
+    let etcd = Ctl::with_real_etcd().await;
+    etcd.run(&["put", "early", "1"]).ok();
+    save(&etcd, &other);
+    etcd.run(&["put", "late", "1"]).ok();
+    save(&etcd, &file);
+    let (all, file, other) = (["early", "late"], Some(&file), Some(&other));
+    for begins in [[file, file, other], [file, file, None], [file, None, None]] {
+        let mut cluster = Cluster::prepare(3, Plan::default());
+        for (member, begins) in cluster.members.iter_mut().zip(begins) {
+            begins.into_iter().for_each(|file| drop(import_for(member, file, &[])));
+            member.start();
+        }
+        for member in &cluster.members {
+            member.logs("all of them were made of the same file").await;
+        }
+        // Those that are two of three go on; the third has what it had, and waits.
+        let majority = if begins[1] == file { [0, 1] } else { [1, 2] };
+        cluster.leader_among(&majority).await;
+        let client = cluster.members[majority[1]].client();
+        let put = pb::PutRequest { key: "new".into(), ..Default::default() };
+        client.kv().put(put).await.unwrap();
+        let alone = if begins[1] == file { 2 } else { 0 };
+        for at in 0..3 {
+            let expected: &[&str] = match begins[at] {
+                begun if begun == file => &all,
+                Some(_) => &all[..1],
+                None => &[],
+            };
+            let mut found = has(&cluster.members[at]).await;
+            found.retain(|key| key != "new" || at == alone);
+            assert_eq!(found, expected, "member {at} of {begins:?}");
+        }
+        assert_eq!(cluster.status(alone).await.unwrap().leader, 0);
+
+        // Put right, it is one cluster, and nothing of what was imported is lost.
+        for (member, begun) in cluster.members.iter_mut().zip(begins) {
+            if begun != file {
+                member.kill();
+                std::fs::remove_dir_all(&member.data_dir).unwrap();
+                import_for(member, file.unwrap(), &[]);
+                member.start();
+            }
+        }
+        cluster.ready().await;
+        cluster.same_everywhere().await;
+        let found = has(&cluster.members[2]).await;
+        assert!(all.iter().all(|key| found.iter().any(|one| one == key)), "{found:?}");
+    }
 }

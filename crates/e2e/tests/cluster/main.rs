@@ -13,6 +13,7 @@ mod import;
 mod membership;
 mod partition;
 mod progress;
+mod replacing;
 mod retention;
 mod rolling;
 mod runbook;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure::grpc::{Client, Code, Endpoint, Options, stubs};
 use tenure_e2e::{Cluster, Ctl, Load, Plan, eventually, hash_everywhere, pb, reserve, tools};
 
-async fn members(client: &Client) -> Vec<pb::Member> {
+pub(crate) async fn members(client: &Client) -> Vec<pb::Member> {
     eventually("a list of members", async || {
         let request = pb::MemberListRequest { linearizable: true };
         let list = client.cluster().member_list(request).await.map_err(|e| e.to_string())?;
@@ -20,7 +20,7 @@ async fn id_of(client: &Client, name: &str) -> u64 {
 }
 
 /// Commands of version 2 work as soon as every member has said that it knows them.
-async fn capable(cluster: &Cluster) {
+pub(crate) async fn capable(cluster: &Cluster) {
     eventually("members can be changed", async || {
         let request = pb::MemberRemoveRequest { id: 1 };
         match cluster.members[0].client().cluster().member_remove(request).await {
@@ -31,12 +31,12 @@ async fn capable(cluster: &Cluster) {
     .await;
 }
 
-fn put(key: &str) -> pb::PutRequest {
+pub(crate) fn put(key: &str) -> pb::PutRequest {
     pb::PutRequest { key: key.to_owned().into(), ..Default::default() }
 }
 
 /// Tries until it is done: a learner is in sync a moment after it has caught up.
-async fn promote(tool: &Ctl, id: u64) {
+pub(crate) async fn promote(tool: &Ctl, id: u64) {
     eventually("the learner is promoted", async || {
         let said = tool.run(&["member", "promote", &format!("{id:x}")]);
         if said.code == Some(0) { Ok(()) } else { Err(said.err) }
@@ -52,7 +52,7 @@ async fn all_vote(cluster: &Cluster) {
     .await;
 }
 
-async fn started(cluster: &mut Cluster, at: usize) {
+pub(crate) async fn started(cluster: &mut Cluster, at: usize) {
     cluster.members[at].start();
     cluster.members[at].logs("caught up with the raft leader").await;
 }

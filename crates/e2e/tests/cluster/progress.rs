@@ -177,8 +177,13 @@ async fn an_import_shows_the_same_line_and_only_to_a_terminal() {
     };
     let mut shown = Screen::of(import("shown"), WIDE);
     assert!(shown.ends().await.success(), "{:?}", shown.rows());
-    assert!(times(&shown.written(), "reading [") >= 1, "{:?}", shown.written());
-    assert!(!shown.rows().iter().any(|row| row.contains("reading")), "{:?}", shown.rows());
+    let written = shown.written();
+    for what in ["reading [", "writing ["] {
+        let told: Vec<_> = drawn(&written).into_iter().filter(|l| l.starts_with(what)).collect();
+        assert_eq!(told.last().map(|line| percent(line)), Some(100), "{written:?}");
+    }
+    let left = |row: &&String| row.contains("reading") || row.contains("writing");
+    assert!(!shown.rows().iter().any(|row| left(&row)), "{:?}", shown.rows());
 
     let mut command = import("dumb");
     command.env("TERM", "dumb");

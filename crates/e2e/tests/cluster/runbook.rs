@@ -1,81 +1,120 @@
-//! docs/OPERATIONS.md, run from top to bottom.
+//! docs/OPERATIONS.md and docs/MIGRATING.md, run from top to bottom.
 //!
-//! Its shell blocks run in one shell against three real members, with the addresses of the page
-//! replaced by free ones. A comment `<!-- runbook: kill n3 -->` does what the text takes for granted; any other
-//! command after `runbook:` is run as it stands.
+//! Their shell blocks run in one shell against real members, and a real etcd, with the addresses of the page
+//! replaced by free ones. `tenure_e2e::page` says what else a page may ask for.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
 
-use tenure_e2e::{Cluster, Plan, reserve, tools};
+use tempfile::TempDir;
+use tenure_e2e::{Address, Cluster, Ctl, Etcd, Plan, page, pb, reserve, tools};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OPERATIONS.md");
-/// The machines of the page: 10.0.0.1 and so on.
-const MACHINES: usize = 9;
-/// Longer than this nothing on the page takes.
+/// Longer than this nothing on a page takes.
 const PATIENCE_SECS: &str = "120";
 
-/// The shell blocks of a page, in order, with the page's own notes for this test.
-fn script(page: &str) -> String {
-    let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null' EXIT\n");
-    let mut inside = false;
-    for line in page.lines() {
-        match line {
-            "```sh" => inside = true,
-            "```" => inside = false,
-            line if inside => {
-                // What a failing command was is seen in its line before.
-                if !line.starts_with(' ') {
-                    script.push_str(&format!("echo {} >&2\n", quoted(line)));
-                }
-                script.push_str(line);
-                script.push('\n');
-            }
-            line => {
-                let note = line.strip_prefix("<!-- runbook: ");
-                match note.and_then(|note| note.strip_suffix(" -->")) {
-                    Some(note) if note.starts_with("kill ") => {
-                        script.push_str(&format!("kill -9 $pid_{}\n", &note["kill ".len()..]));
-                    }
-                    Some(command) => script.push_str(&format!("{command}\n")),
-                    None => {}
-                }
-            }
-        }
-    }
-    script
-}
-
-fn quoted(line: &str) -> String {
-    format!("'+ {}'", line.replace('\'', r"'\''"))
-}
-
-#[tokio::test]
-async fn every_command_of_the_operations_page_works() {
-    let free = reserve(2 * MACHINES);
-    let addresses: Vec<_> = free.chunks(2).map(|pair| (pair[0], pair[1])).collect();
-    let mut page = fs::read_to_string(PAGE).unwrap();
-    for (machine, (client, peer)) in addresses.iter().enumerate().rev() {
+/// A page whose machines, 10.0.0.1 and so on, are these.
+fn with_machines(name: &str, machines: &[(Address, Address)]) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+    let mut page = fs::read_to_string(path).unwrap();
+    for (machine, (client, peer)) in machines.iter().enumerate().rev() {
         let machine = machine + 1;
         page = page.replace(&format!("10.0.0.{machine}:2379"), &client.to_string());
         page = page.replace(&format!("10.0.0.{machine}:2380"), &peer.to_string());
     }
-    let plan = Plan { addresses: Some(addresses[..3].to_vec()), ..Plan::default() };
-    let cluster = Cluster::with(3, plan).await;
-    let client = cluster.client();
-    let put = tenure_e2e::pb::PutRequest { key: "old/1".into(), ..Default::default() };
-    client.kv().put(put).await.unwrap();
+    page
+}
 
-    let home = tempfile::TempDir::new().unwrap();
-    let folder = tools::tenure().parent().map(Path::to_owned).unwrap();
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+fn machines(count: usize) -> Vec<(Address, Address)> {
+    reserve(2 * count).chunks(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+/// Runs a script to its end, in a directory of its own. Each process is known as `$pid_` and its name.
+async fn run(script: String, processes: &[(&str, u32)]) -> Output {
+    let home = TempDir::new().unwrap();
+    let folder = |program: &Path| program.parent().unwrap().display().to_string();
+    let rest = std::env::var("PATH").unwrap_or_default();
+    let path = [folder(&tools::tenure()), folder(&tools::installed("etcdctl")), rest].join(":");
     let mut shell = Command::new("timeout");
-    shell.args([PATIENCE_SECS, "bash", "-c", &script(&page)]).current_dir(home.path());
-    shell.env("PATH", path);
-    for member in &cluster.members {
-        shell.env(format!("pid_{}", member.name), member.pid().to_string());
+    shell.args([PATIENCE_SECS, "bash", "-c", &script]).current_dir(home.path());
+    shell.env("PATH", path).env("ETCDCTL_API", "3");
+    for (name, pid) in processes {
+        shell.env(format!("pid_{name}"), pid.to_string());
     }
     let said = tokio::task::spawn_blocking(move || shell.output()).await.unwrap().unwrap();
     let errors = String::from_utf8_lossy(&said.stderr);
     let last: Vec<_> = errors.lines().filter(|line| !line.contains(" INFO ")).collect();
     assert!(said.status.success(), "{}: {}", said.status, last.join("\n"));
+    said
+}
+
+#[tokio::test]
+async fn every_command_of_the_operations_page_works() {
+    let machines = machines(9);
+    let page = with_machines("OPERATIONS.md", &machines);
+    let plan = Plan { addresses: Some(machines[..3].to_vec()), ..Plan::default() };
+    let cluster = Cluster::with(3, plan).await;
+    let put = pb::PutRequest { key: "old/1".into(), ..Default::default() };
+    cluster.client().kv().put(put).await.unwrap();
+    let processes: Vec<_> =
+        cluster.members.iter().map(|member| (&member.name[..], member.pid())).collect();
+    run(page::script(&page), &processes).await;
+}
+
+#[tokio::test]
+async fn every_command_of_the_import_works() {
+    let machines = machines(3);
+    let etcd = Etcd::start(1).await;
+    let page = with_machines("MIGRATING.md", &machines);
+    let page = page.replace("10.0.0.9:2379", &etcd.endpoints());
+    let ctl = Ctl::to(&etcd.endpoints());
+    for n in 0..20 {
+        ctl.run(&["put", &format!("key{n}"), &format!("value {n}")]).ok();
+    }
+    let granted = ctl.run(&["lease", "grant", "3000"]).ok();
+    let lease = granted.split_whitespace().nth(1).unwrap();
+    ctl.run(&["put", "leased", "by a lease", "--lease", lease]).ok();
+    ctl.run(&["compaction", "10"]).ok();
+
+    // What a client sees of it afterwards, at each of the three.
+    let mut script = page::script(page::section(&page, "Import"));
+    for (client, _) in &machines {
+        script.push_str(&format!(
+            "until curl -fs http://{client}/readyz; do sleep 1; done
+             export ETCDCTL_ENDPOINTS={client}
+             etcdctl get key7 --print-value-only
+             etcdctl get key7 --print-value-only --rev 10
+             etcdctl lease timetolive {lease} --keys\n"
+        ));
+    }
+    let said = run(script, &[("etcd", etcd.pid(0).unwrap())]).await;
+    let said = String::from_utf8_lossy(&said.stdout);
+    for told in [
+        "21 keys at revision 22, history from revision 10 on",
+        "1 leases with 1 keys",
+        "is ready to start:",
+    ] {
+        assert!(said.contains(told), "{told} is not in: {said}");
+    }
+    assert_eq!(said.matches("value 7\n").count(), 6, "{said}");
+    assert_eq!(said.matches("granted with TTL(3000s)").count(), 3, "{said}");
+    assert_eq!(said.matches("attached keys([leased])").count(), 3, "{said}");
+}
+
+#[tokio::test]
+async fn every_command_of_writing_to_both_works() {
+    let machines = machines(3);
+    let etcd = Etcd::start(1).await;
+    let page = with_machines("MIGRATING.md", &machines);
+    let page = page.replace("10.0.0.9:2379", &etcd.endpoints());
+    let cluster = Cluster::with(3, Plan { addresses: Some(machines), ..Plan::default() }).await;
+    let (theirs, ours) = (Ctl::to(&etcd.endpoints()), Ctl::of(&cluster));
+    theirs.run(&["put", "only/there", "old"]).ok();
+    theirs.run(&["put", "both", "old"]).ok();
+    ours.run(&["put", "both", "newer"]).ok();
+    run(page::script(page::section(&page, "Writing to both")), &[]).await;
+    assert_eq!(ours.run(&["get", "only/there"]).ok(), "only/there\nold\n");
+    assert_eq!(ours.run(&["get", "both"]).ok(), "both\nnewer\n", "what was put since is newer");
 }

@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, process::Command};
 
-use tenure_e2e::{Cluster, Plan, eventually, pb, reserve, tools};
+use tenure_e2e::{Cluster, Ctl, Plan, eventually, pb, reserve, tools};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_names_the_process_and_the_flag_when_a_port_is_in_use() {
@@ -19,6 +19,33 @@ async fn it_names_the_process_and_the_flag_when_a_port_is_in_use() {
             assert!(log.contains(part), "{part} is not in: {log}");
         }
     }
+}
+
+/// Alone it would serve without the port. With others it would be a voter whom nobody reaches.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_has_grown_does_not_start_without_its_peer_port() {
+    let mut cluster = Cluster::start(1).await;
+    let hold = |cluster: &Cluster| {
+        let peer = cluster.members[0].peer;
+        TcpListener::bind((peer.ip, peer.port)).unwrap()
+    };
+    cluster.members[0].kill();
+    let held = hold(&cluster);
+    cluster.members[0].start();
+    cluster.ready().await;
+    cluster.members[0].logs("this member serves alone").await;
+    cluster.members[0].kill();
+    drop(held);
+
+    cluster.members[0].start();
+    cluster.ready().await;
+    crate::membership::capable(&cluster).await;
+    cluster.add(&Ctl::ours(&cluster.members[0]), &["--learner"]);
+    cluster.members[0].kill();
+    let _held = hold(&cluster);
+    cluster.members[0].start();
+    assert!(!cluster.members[0].wait_for_end().await.success());
+    cluster.members[0].logs(&format!("process {}", std::process::id())).await;
 }
 
 #[test]

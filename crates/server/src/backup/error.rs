@@ -86,26 +86,6 @@ pub enum BackupError {
         /// Ours.
         known: u32,
     },
-    /// There is something in the way.
-    #[error(
-        "{} is not empty; nothing is restored over it. Give a directory that does not exist, or move this \
-         one away", dir.display()
-    )]
-    NotEmpty {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// A directory that cannot be put in its place.
-    #[error(
-        "{} cannot be replaced ({cause}): if a volume is mounted there, restore into a directory \
-         inside it", dir.display()
-    )]
-    InPlace {
-        /// The directory.
-        dir: PathBuf,
-        /// What the system said.
-        cause: io::Error,
-    },
     /// Revisions would grow too large.
     #[error(
         "the backup's revision {last} and a jump of {jump} do not fit below 2^53: clients could not tell \

@@ -5,8 +5,10 @@
 //!
 //! What if the process dies on the way? First the directory gets the new cluster's id: from then on no
 //! member of the old cluster talks to it. Then comes the snapshot that holds everything: the data, one
-//! member, the jump of the revisions. Last come the notes that it is done. Before them, a start
-//! without the flag refuses, and one with it begins again: revisions jump twice, which does no harm.
+//! member, the jump of the revisions. Last come the notes that it is done. Before them, a start with the
+//! flag begins again: revisions jump twice, which does no harm. One without it refuses. (With
+//! `--initial-cluster-state existing` and a snapshot it does not: it is the new cluster if it has the new
+//! one, and finds nobody to agree with if it has an old one.)
 //! After them, the flag does nothing: it may be forgotten in a unit file while the cluster grows
 //! again. A start without it forgets that, so that it can be used another time.
 
@@ -111,15 +113,18 @@ fn replayed(
             LoadError::Disk(error) => BackupError::Disk(error),
             LoadError::Content { path, cause } => BackupError::Content { file: path, cause },
         })?),
-        // The log then begins with the members that the settings name.
-        None if config.cluster_id() != identity.cluster_id => {
-            return Err(BackupError::UnknownPast { dir: dir() });
-        }
         None => None,
+    };
+    // Without a snapshot the log begins with the members that founded the cluster.
+    let told = config.members_as_known_by(identity.member_id);
+    let founders = match recovered.founders {
+        Some(founders) => founders,
+        None if snapshot.is_some() || config.cluster_id_of(&told) == identity.cluster_id => told,
+        None => return Err(BackupError::UnknownPast { dir: dir() }),
     };
     let start = snapshot.as_ref().map_or(0, |(mark, _)| mark.index);
     let last = recovered.entries.last().map_or(start, |entry| entry.index);
-    let settings = tenure_replica::Config::new(identity.member_id, config.members());
+    let settings = tenure_replica::Config::new(identity.member_id, founders);
     let recovered = tenure_replica::Recovered {
         boot: recovered.boot,
         snapshot,

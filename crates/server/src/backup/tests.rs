@@ -18,7 +18,7 @@ use super::*;
 use crate::{
     Config,
     disk::{
-        DataDir,
+        DataDir, DiskError, Identity,
         snapshot::{self, Frame},
     },
 };
@@ -264,7 +264,7 @@ fn nothing_is_restored_over_what_is_there() {
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("precious"), "data").unwrap();
         let refused = restore(&backup, &plan, &mut |_| {}).unwrap_err();
-        assert!(matches!(refused, BackupError::NotEmpty { .. }), "{refused}");
+        assert!(matches!(refused, BackupError::Disk(DiskError::NotEmpty { .. })), "{refused}");
         assert_eq!(fs::read_to_string(dir.join("precious")).unwrap(), "data");
         fs::remove_file(dir.join("precious")).unwrap();
     }
@@ -291,6 +291,24 @@ fn a_member_that_was_removed_does_not_become_a_cluster() {
     assert!(after.removed, "the start that follows says so");
     assert_eq!(after.identity, before.identity);
     assert_eq!(after.snapshot.unwrap().mark, before.snapshot.unwrap().mark);
+}
+
+/// The process died when the directory was the new cluster's already, and nothing else was.
+#[test]
+fn a_cluster_that_was_forced_half_way_is_forced_again() {
+    let home = TempDir::new().unwrap();
+    let config = plan(&home, "n1", 3).config;
+    let (mut disk, _) = DataDir::open(&config.data_dir, None).unwrap();
+    disk.keep_founders(&config.members()).unwrap();
+    let (cluster_id, member_id) = (config.cluster_id(), config.member_id());
+    disk.claim(Identity { cluster_id, member_id, joined: false }).unwrap();
+    disk.move_to(ClusterId(5)).unwrap();
+    drop(disk);
+    // The settings may have been rewritten meanwhile, too.
+    force_new_cluster(&plan(&home, "n1", 4).config).unwrap();
+    let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
+    assert_eq!(recovered.snapshot.unwrap().mark.voters, [member_id]);
+    assert_eq!(recovered.refounded.unwrap().before, Some(ClusterId(5)));
 }
 
 /// What the first release wrote: a roll of format 1, which knew no alarms.

@@ -7,10 +7,22 @@ use super::Config;
 impl Config {
     /// The members the cluster starts with, in order of their ids. Only for settings without problems.
     pub fn members(&self) -> Vec<Member> {
+        self.members_spelled(|url| url.trim_end_matches('/'))
+    }
+
+    /// The members as a directory knows them that belongs to this one. Earlier releases took a slash at the
+    /// end of an address for a part of it, and made another id of it.
+    pub(crate) fn members_as_known_by(&self, me: MemberId) -> Vec<Member> {
+        let as_written = self.members_spelled(|url| url);
+        if as_written.iter().any(|member| member.id == me) { as_written } else { self.members() }
+    }
+
+    fn members_spelled(&self, spell: fn(&str) -> &str) -> Vec<Member> {
         let mut members: Vec<Member> = parse_cluster(&self.initial_cluster)
             .unwrap_or_default()
             .into_iter()
-            .map(|(name, mut peer_urls)| {
+            .map(|(name, urls)| {
+                let mut peer_urls: Vec<_> = urls.iter().map(|url| spell(url).to_owned()).collect();
                 peer_urls.sort_unstable();
                 let id = MemberId(hash(
                     peer_urls.iter().map(String::as_str).chain([&self.initial_cluster_token[..]]),
@@ -24,13 +36,23 @@ impl Config {
 
     /// This member's id: a hash of its peer URLs and the cluster's token.
     pub fn member_id(&self) -> MemberId {
-        let me = self.members().into_iter().find(|member| member.name == self.name);
+        self.member_id_in(&self.members())
+    }
+
+    /// This member's id in a list.
+    pub(crate) fn member_id_in(&self, members: &[Member]) -> MemberId {
+        let me = members.iter().find(|member| member.name == self.name);
         me.map_or(MemberId(0), |member| member.id)
     }
 
     /// The cluster's id: a hash of its first members and its token.
     pub fn cluster_id(&self) -> ClusterId {
-        let ids: Vec<String> = self.members().iter().map(|member| member.id.to_string()).collect();
+        self.cluster_id_of(&self.members())
+    }
+
+    /// The id of the cluster that these members found, in order of their ids, with this token.
+    pub(crate) fn cluster_id_of(&self, founders: &[Member]) -> ClusterId {
+        let ids: Vec<String> = founders.iter().map(|member| member.id.to_string()).collect();
         ClusterId(hash(ids.iter().map(String::as_str).chain([&self.initial_cluster_token[..]])))
     }
 }
@@ -104,6 +126,25 @@ mod tests {
         assert_eq!(a.cluster_id(), b.cluster_id());
         let other = Config { initial_cluster_token: "other".into(), ..a.clone() };
         assert_ne!(a.cluster_id(), other.cluster_id());
+    }
+
+    /// The id must not change under a directory that an earlier release has made.
+    #[test]
+    fn a_slash_makes_no_other_member_except_for_a_directory_that_knows_it() {
+        let plain = Config {
+            initial_cluster: "a=http://h:1,b=http://h:2".into(),
+            name: "a".into(),
+            ..Config::default()
+        };
+        let slash =
+            Config { initial_cluster: "a=http://h:1/,b=http://h:2".into(), ..plain.clone() };
+        assert_eq!(plain.members(), slash.members());
+        assert_eq!(plain.members_as_known_by(plain.member_id()), plain.members());
+        let earlier = slash.members_spelled(|url| url);
+        let me = slash.member_id_in(&earlier);
+        assert_ne!(me, slash.member_id());
+        assert_eq!(slash.members_as_known_by(me), earlier);
+        assert_eq!(slash.members_as_known_by(slash.member_id()), slash.members());
     }
 
     #[test]

@@ -123,16 +123,16 @@ impl Config {
                 }
             }
         }
-        let mut all: Vec<_> = members.iter().flat_map(|(_, urls)| urls).collect();
-        all.sort_unstable();
-        if let Some(twice) = all.windows(2).find(|pair| pair[0] == pair[1]) {
+        // By address: a slash at the end makes no other.
+        let sorted = |urls: &[String]| {
+            let mut places: Vec<_> = urls.iter().map(|url| url.trim_end_matches('/')).collect();
+            places.sort_unstable();
+            places.into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let all: Vec<String> = members.iter().flat_map(|(_, urls)| urls).cloned().collect();
+        if let Some(twice) = sorted(&all).windows(2).find(|pair| pair[0] == pair[1]) {
             broken("initial-cluster", format!("{} stands there twice", twice[0]));
         }
-        let sorted = |urls: &[String]| {
-            let mut urls = urls.to_vec();
-            urls.sort_unstable();
-            urls
-        };
         match members.iter().find(|(name, _)| *name == self.name) {
             None => broken(
                 "initial-cluster",
@@ -231,6 +231,21 @@ mod tests {
                 "max-txn-ops"
             ]
         );
+    }
+
+    #[test]
+    fn a_slash_at_the_end_makes_no_other_address() {
+        let url = |url: &str| vec![url.to_owned()];
+        let config = Config {
+            initial_cluster: "default=http://127.0.0.1:2380/".into(),
+            initial_advertise_peer_urls: url("http://127.0.0.1:2380"),
+            ..Config::default()
+        };
+        assert_eq!(config.problems(), []);
+        let twice = "default=http://127.0.0.1:2380,b=http://127.0.0.1:2380/";
+        let config = Config { initial_cluster: twice.into(), ..config };
+        let told: Vec<_> = config.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["--initial-cluster: http://127.0.0.1:2380 stands there twice"]);
     }
 
     #[test]

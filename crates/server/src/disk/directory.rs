@@ -9,12 +9,13 @@ use std::{
 };
 
 use rustix::fs::FlockOperation;
-use tenure_api::ClusterId;
+use tenure_api::{ClusterId, Member};
 use tenure_replica::{Entry, HardState};
 
 use super::{
     DiskError, Identity, SavedSnapshot, Writer, WriterEvent,
     durable::{create_directory, remove_unfinished, rename_durably, unfinished},
+    founders::{read_founders, write_founders},
     history::Fitted,
     label::{Boot, Refounded},
     replay::{Replay, replay},
@@ -43,6 +44,8 @@ impl Default for DiskConfig {
 pub struct Recovered {
     /// Who this member is, unless the directory is new.
     pub identity: Option<Identity>,
+    /// The members that the cluster began with, if this one was among them and its directory says so.
+    pub founders: Option<Vec<Member>>,
     /// The member was told that it had been removed from its cluster.
     pub removed: bool,
     /// The cluster was made from the data of another.
@@ -134,6 +137,7 @@ impl DataDir {
             Wal::resume(wal_folder, boot.directory, config, log, logged_until, hard_state, mark);
         let recovered = Recovered {
             identity,
+            founders: read_founders(&founders_file(path))?,
             removed: Identity::was_removed(&removed_file(path))?,
             refounded: Refounded::read(&refounded_file(path))?,
             forced: Refounded::read(&forced_file(path))?,
@@ -145,6 +149,17 @@ impl DataDir {
             torn,
         };
         Ok((DataDir { path: path.to_owned(), locks, identity, wal, replayed_bytes }, recovered))
+    }
+
+    /// Notes whom the cluster begins with, in the directory of one of them. Comes before the
+    /// [`claim`](Self::claim), so that a member that founded a cluster always knows with whom; who has been
+    /// claimed already keeps what it knows.
+    pub fn keep_founders(&self, members: &[Member]) -> Result<(), DiskError> {
+        let file = founders_file(&self.path);
+        if self.identity.is_some() && file.exists() {
+            return Ok(());
+        }
+        write_founders(&file, members)
     }
 
     /// Makes the directory belong to a member, for ever.
@@ -218,6 +233,10 @@ fn snapshot_folder(path: &Path) -> PathBuf {
 
 fn identity_file(path: &Path) -> PathBuf {
     path.join("identity")
+}
+
+fn founders_file(path: &Path) -> PathBuf {
+    path.join("founders")
 }
 
 fn removed_file(path: &Path) -> PathBuf {

@@ -93,6 +93,26 @@ pub enum DiskError {
         /// The identity file.
         file: PathBuf,
     },
+    /// There is something where a new directory is to be.
+    #[error(
+        "{} is not empty, and nothing is written over it: give a directory that does not exist, or move this \
+         one away", dir.display()
+    )]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A new directory that cannot be put in its place.
+    #[error(
+        "{} cannot be replaced ({cause}): if a volume is mounted there, use a directory inside it",
+        dir.display()
+    )]
+    InPlace {
+        /// The directory.
+        dir: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
     /// More than one frame can hold.
     #[error("{bytes} bytes are too many for one write to {} (limit {max})", file.display())]
     TooLarge {

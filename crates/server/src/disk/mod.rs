@@ -6,6 +6,7 @@
 //! lock        held for as long as the member runs
 //! boot        the directory's own number and how often it was opened
 //! identity    which member of which cluster this is, once it is known
+//! founders    the members that the cluster began with, if this one was among them
 //! refounded   whose data the cluster began with, if it was another's
 //! forced      that was done by --force-new-cluster, and the flag is still given
 //! wal/        the log, in segments
@@ -21,7 +22,7 @@
 //!
 //! Reading order: `batch` (the frame), `record` (what is in it), `segment` (the files),
 //! `replay` and `history` (reading them back), `wal` (appending), `writer` (the thread),
-//! `snapshot`, and `directory`, which puts them together. `docs/FORMATS.md` has every byte.
+//! `snapshot`, and `directory`, which puts them together; `fresh` makes a directory of a state. `docs/FORMATS.md` has every byte.
 //!
 //! This module never retries a failed flush: after one, nobody knows what is on the disk.
 
@@ -31,6 +32,8 @@ mod bulk;
 mod directory;
 pub(crate) mod durable;
 mod error;
+mod founders;
+mod fresh;
 mod history;
 mod label;
 mod pages;
@@ -48,9 +51,9 @@ mod writer;
 pub use breather::Breather;
 pub(crate) use breather::REST_MAX;
 pub use bulk::BulkFile;
-pub(crate) use directory::lock;
 pub use directory::{DataDir, DiskConfig, Recovered, Torn};
 pub use error::DiskError;
+pub(crate) use fresh::Fresh;
 pub use label::{Identity, Refounded};
 pub use snapshot::{SavedSnapshot, SnapshotReader, SnapshotWriter};
 pub use writer::{Writer, WriterEvent};

@@ -87,13 +87,7 @@ pub enum ImportError {
         /// How far it was to jump.
         jump: i64,
     },
-    /// Something is there already.
-    #[error("{} is not empty: name a directory that does not exist yet", .0.display())]
-    NotEmpty(PathBuf),
-    /// An import before this one did not end.
-    #[error("{} was left by an import that did not end: remove it and try again", .0.display())]
-    LeftOver(PathBuf),
-    /// The new directory could not be written.
+    /// The new directory could not be written, or something is there already.
     #[error(transparent)]
     Disk(#[from] DiskError),
 }

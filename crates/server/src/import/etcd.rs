@@ -53,12 +53,12 @@ struct LeaseRecord {
     remaining_ttl: i64,
 }
 
-/// Reads everything. Revisions go on `jump` further than they had come. `progress` is told how many of
-/// the keys' bytes have been read, now and then.
+/// Reads everything. Revisions go on `jump` further than they had come. `progress` is told how many bytes were
+/// read, of how many.
 pub(super) fn read(
     file: &SnapshotFile,
     jump: i64,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Content, ImportError> {
     let mut compacted = compacted(file)?;
     let (story, newest, versions) = revisions(file, progress)?;
@@ -99,7 +99,7 @@ fn compacted(file: &SnapshotFile) -> Result<Revision, ImportError> {
 
 fn revisions(
     file: &SnapshotFile,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Retelling, Revision, u64), ImportError> {
     let Some(bucket) = find(file, b"key")? else {
         let what = "there is no bucket of keys: it is a bbolt file, but not etcd's".into();
@@ -108,16 +108,19 @@ fn revisions(
     let mut story = Retelling::new();
     let mut newest = Revision(0);
     let (mut versions, mut bytes) = (0, 0);
+    let of = file.hashed + file.bytes;
     let visit = &mut |item: Item<'_>| {
         let version = version_of(&item)?;
         newest = version.mod_revision;
         story.tell(version).map_err(|cause| damage(&item, &cause.to_string()))?;
         versions += 1;
         bytes += (item.key.len() + item.value.len()) as u64;
-        progress(bytes);
+        progress(file.hashed + bytes, of);
         Ok(())
     };
     file.db.walk(&bucket, visit).map_err(|stop| file.error(stop))?;
+    // The rest of the file is pages: their heads, free ones, and those that lead to others.
+    progress(of, of);
     Ok((story, newest, versions))
 }
 

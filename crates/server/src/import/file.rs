@@ -30,11 +30,18 @@ pub(super) struct SnapshotFile {
     pub(super) db: Db,
     /// How long the database is.
     pub(super) bytes: u64,
+    /// How much of it was read for its checksum.
+    pub(super) hashed: u64,
 }
 
 impl SnapshotFile {
-    /// Opens a file and compares it with the checksum at its end, unless told not to.
-    pub(super) fn open(path: &Path, skip_hash_check: bool) -> Result<SnapshotFile, ImportError> {
+    /// Opens a file and compares it with the checksum at its end, unless told not to. What is read here is
+    /// half of what will be.
+    pub(super) fn open(
+        path: &Path,
+        skip_hash_check: bool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<SnapshotFile, ImportError> {
         let read = |cause| ImportError::Read { file: path.to_owned(), cause };
         let file = File::open(path).map_err(read)?;
         let metadata = file.metadata().map_err(read)?;
@@ -59,17 +66,18 @@ impl SnapshotFile {
             Err(_) if !is_bbolt(&whole) => return not_etcd("bbolt's mark is missing at offset 16"),
             Err(stop) => return Err(error(path, stop)),
         };
-        let opened = SnapshotFile { path: path.to_owned(), db, bytes };
+        let hashed = if skip_hash_check { 0 } else { bytes };
+        let opened = SnapshotFile { path: path.to_owned(), db, bytes, hashed };
         if skip_hash_check {
             return Ok(opened);
         }
         if !has_checksum {
             return Err(ImportError::NoChecksum { file: path.to_owned() });
         }
-        if is_sound(&whole, bytes).map_err(read)? {
+        if is_sound(&whole, bytes, &mut |done| progress(done, 2 * bytes)).map_err(read)? {
             return Ok(opened);
         }
-        let place = match etcd::read(&opened, 0, &mut |_| {}) {
+        let place = match etcd::read(&opened, 0, &mut |_, _| {}) {
             Err(ImportError::Damaged { offset, what, .. }) => Some(format!("at {offset}: {what}")),
             _ => None,
         };
@@ -98,7 +106,7 @@ fn is_bbolt(file: &File) -> bool {
 }
 
 /// Whether the checksum after the first `bytes` is theirs.
-fn is_sound(file: &File, bytes: u64) -> io::Result<bool> {
+fn is_sound(file: &File, bytes: u64, progress: &mut dyn FnMut(u64)) -> io::Result<bool> {
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut offset = 0;
@@ -107,6 +115,7 @@ fn is_sound(file: &File, bytes: u64) -> io::Result<bool> {
         file.read_exact_at(&mut buffer[..piece], offset)?;
         hasher.update(&buffer[..piece]);
         offset += piece as u64;
+        progress(offset);
     }
     let mut expected = [0; CHECKSUM_BYTES as usize];
     file.read_exact_at(&mut expected, bytes)?;

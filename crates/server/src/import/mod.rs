@@ -3,13 +3,12 @@
 //! Keys with all their revisions since the last compaction, the revision itself, and the leases with
 //! their keys come out as they went in, so a client that knew a revision or a fencing token goes on
 //! from there. Members are those of the new cluster. Every member imports the same file for itself and
-//! comes to the same state, which all of them take for a snapshot at the first place of the log.
+//! comes to the same state, which all of them take for a snapshot at the first place of the log. What
+//! they came to is part of the cluster's id: one that imported something else, or nothing, is a stranger.
 //!
-//! `bbolt` reads the database, `file` is what etcdctl puts around it, `etcd` knows what is in it,
-//! `data_dir` writes the result.
+//! `bbolt` reads the database, `file` is what etcdctl puts around it, `etcd` knows what is in it.
 
 mod bbolt;
-mod data_dir;
 mod error;
 mod etcd;
 mod file;
@@ -20,6 +19,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+use sha2::{Digest, Sha256};
 use tenure_api::{ClusterId, LeaseId, Revision, Term};
 use tenure_replica::{Frozen, LogIndex, SnapshotMark, State};
 
@@ -28,12 +28,14 @@ use self::file::SnapshotFile;
 use crate::{
     Config,
     config::hash,
-    disk::{Identity, Refounded},
+    disk::{Fresh, Identity, Refounded},
 };
 
 /// The new log begins after a first entry that nobody wrote: the import.
 const MARK_INDEX: LogIndex = 1;
 const MARK_TERM: Term = Term(1);
+/// What a directory under construction ends with.
+const UNFINISHED: &str = ".importing";
 
 /// What to take over.
 #[derive(Clone, Debug)]
@@ -72,24 +74,34 @@ pub struct Summary {
     pub store_bytes: u64,
 }
 
+/// What an import is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    /// It reads the file: first for its checksum, then for what is in it.
+    Reading,
+    /// It writes the data directory.
+    Writing,
+}
+
 /// Makes the data directory of the member that the settings describe. `progress` is told now and
-/// then how many bytes of how many have been read.
+/// then what is done, and how many bytes of how many; at the end of each, all of them.
 ///
 /// # Errors
 /// See [`ImportError`]. Nothing is left behind then.
 pub fn import(
     source: &Source,
     config: &Config,
-    progress: &mut dyn FnMut(u64, u64),
+    progress: &mut dyn FnMut(Doing, u64, u64),
 ) -> Result<Summary, ImportError> {
     let problems = config.problems();
     if !problems.is_empty() {
         return Err(ImportError::Settings(problems));
     }
-    data_dir::refuse_occupied(&config.data_dir)?;
-    let file = SnapshotFile::open(&source.file, source.skip_hash_check)?;
+    let fresh = Fresh::at(&config.data_dir, config.wal_dir.as_deref(), UNFINISHED)?;
+    let reading = &mut |done, of| progress(Doing::Reading, done, of);
+    let file = SnapshotFile::open(&source.file, source.skip_hash_check, reading)?;
     let bytes = file.bytes;
-    let content = etcd::read(&file, source.bump_revision, &mut |read| progress(read, bytes))?;
+    let content = etcd::read(&file, source.bump_revision, reading)?;
     if content.auth_enabled && !source.without_auth {
         return Err(ImportError::AuthEnabled { file: source.file.clone() });
     }
@@ -103,26 +115,35 @@ pub fn import(
         outgoing: vec![],
     };
     let state = State { store: content.store, leases: content.leases, ..State::new(members) };
-    let cluster_id = cluster_id(config, source.bump_revision, summary.revision);
+    let frozen = Frozen { mark, state };
+    let (cluster_id, bytes) = cluster_id(config, &frozen);
     let identity = Identity { cluster_id, member_id: config.member_id(), joined: false };
     // A note that this id is meant, though the settings give another.
-    let refounded =
-        (cluster_id != config.cluster_id()).then_some(Refounded { before: None, cluster_id });
-    data_dir::write_data_dir(&config.data_dir, identity, refounded, &Frozen { mark, state })?;
+    let refounded = Refounded { before: None, cluster_id };
+    let writing = &mut |done| progress(Doing::Writing, done, bytes);
+    fresh.make(&frozen, identity, refounded, writing)?;
     Ok(Summary { cluster_id, ..summary })
 }
 
-/// Of members that were told different jumps none must find another: each would give out tokens that
-/// the other has given.
-fn cluster_id(config: &Config, jump: i64, first: Revision) -> ClusterId {
-    if jump == 0 {
-        return config.cluster_id();
+/// Follows from the members, the token and all that was imported: the same on all members that were given
+/// the same, and on no other. All of them begin at the same place of the log, where raft takes their states for
+/// one and the same; only the id keeps those apart that imported another file, were told another
+/// jump, or never imported anything.
+///
+/// Answers also how many bytes all of that is.
+fn cluster_id(config: &Config, frozen: &Frozen) -> (ClusterId, u64) {
+    let (mut sum, mut bytes) = (Sha256::new(), 0);
+    for chunk in frozen.chunks() {
+        sum.update((chunk.len() as u64).to_le_bytes());
+        sum.update(&chunk);
+        bytes += chunk.len() as u64;
     }
-    let members = config.members();
-    let mut parts: Vec<String> = members.iter().map(|member| member.id.to_string()).collect();
+    let mut parts: Vec<String> =
+        config.members().iter().map(|member| member.id.to_string()).collect();
     parts.push(config.initial_cluster_token.clone());
-    parts.push(format!("imported {}", first.0));
-    ClusterId(hash(parts.iter().map(String::as_str)))
+    parts.push(format!("imported {:x} {}", sum.finalize(), frozen.state.store.revision().0));
+    let id = ClusterId(hash(parts.iter().map(String::as_str)));
+    (if id == config.cluster_id() { ClusterId(id.0 ^ 1) } else { id }, bytes)
 }
 
 impl etcd::Content {

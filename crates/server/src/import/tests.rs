@@ -1,6 +1,6 @@
-//! Against a file that etcd 3.5.1 wrote, whole and damaged.
+//! Against files that etcd wrote, whole and damaged.
 //!
-//! `testdata/etcd-3.5.1.db` was saved with `etcdctl snapshot save` after: 60 keys `key1` … `key60`; `large` with
+//! `testdata/etcd-3.5.1.db`, and `etcd-3.4.23.db` by the etcd and etcdctl of Debian 12, were saved with `etcdctl snapshot save` after: 60 keys `key1` … `key60`; `large` with
 //! 9,000 bytes; a transaction that puts `t/b`, then `t/a`, and deletes `key1`; `del key2 key3` (a range of 11);
 //! a lease of 1000 s with `leased/1` and `leased/2`; a lease of 7 s; `compaction 40`; `put after compaction`.
 
@@ -10,13 +10,14 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tenure_api::Revision;
 
-use super::{ImportError, Source, Summary, import};
+use super::{Doing, ImportError, Source, Summary, import};
 use crate::{
     Config,
-    disk::{DataDir, snapshot},
+    disk::{DataDir, DiskError, snapshot},
 };
 
 pub(super) const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
+const SNAPSHOT_3_4: &[u8] = include_bytes!("testdata/etcd-3.4.23.db");
 pub(super) const PAGE_BYTES: usize = 4096;
 
 fn import_bytes(bytes: &[u8], skip_hash_check: bool) -> Result<(Summary, TempDir), ImportError> {
@@ -24,7 +25,7 @@ fn import_bytes(bytes: &[u8], skip_hash_check: bool) -> Result<(Summary, TempDir
     let file = home.path().join("etcd.db");
     fs::write(&file, bytes).unwrap();
     let source = Source { file, skip_hash_check, without_auth: false, bump_revision: 0 };
-    let summary = import(&source, &config(home.path()), &mut |_, _| {});
+    let summary = import(&source, &config(home.path()), &mut |_, _, _| {});
     if summary.is_err() {
         let left: Vec<_> = fs::read_dir(home.path()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "an import that failed must leave nothing behind: {left:?}");
@@ -41,8 +42,8 @@ pub(super) fn read(bytes: &[u8], skip_hash_check: bool) -> Result<Vec<Vec<u8>>, 
     let home = TempDir::new().unwrap();
     let path = home.path().join("etcd.db");
     fs::write(&path, bytes).unwrap();
-    let file = super::SnapshotFile::open(&path, skip_hash_check)?;
-    let content = super::etcd::read(&file, 0, &mut |_| {})?;
+    let file = super::SnapshotFile::open(&path, skip_hash_check, &mut |_, _| {})?;
+    let content = super::etcd::read(&file, 0, &mut |_, _| {})?;
     let state = tenure_replica::State {
         store: content.store,
         leases: content.leases,
@@ -59,23 +60,29 @@ fn damaged_at(at: usize, mask: u8) -> Vec<u8> {
 
 #[test]
 fn a_snapshot_of_etcd_becomes_a_data_directory() {
-    let (summary, home) = import_bytes(SNAPSHOT, false).unwrap();
-    assert_eq!((summary.keys, summary.versions), (54, 78));
-    assert_eq!((summary.revision, summary.compacted), (Revision(67), Revision(40)));
-    assert_eq!((summary.leases, summary.leased_keys), (2, 2));
+    for snapshot in [SNAPSHOT, SNAPSHOT_3_4] {
+        let (summary, home) = import_bytes(snapshot, false).unwrap();
+        assert_eq!((summary.keys, summary.versions), (54, 78));
+        assert_eq!((summary.revision, summary.compacted), (Revision(67), Revision(40)));
+        assert_eq!((summary.leases, summary.leased_keys), (2, 2));
 
-    let config = config(home.path());
-    let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
-    assert_eq!(recovered.identity.unwrap().member_id, config.member_id());
-    let (mark, state) = snapshot::load(&recovered.snapshot.unwrap().path).unwrap();
-    assert_eq!(mark.voters, [config.member_id()]);
-    assert_eq!(state.store.get(b"large").unwrap().value.len(), 9_000);
-    let kv = state.store.get(b"leased/2").unwrap();
-    let lease = state.leases.get(kv.lease.unwrap()).unwrap();
-    assert_eq!((lease.ttl_secs, lease.keys.len()), (1_000, 2));
-    let changes: Vec<_> = state.store.changes_since(Revision(63)).take(1).collect();
-    let keys: Vec<_> = changes[0].events.iter().map(|event| &event.kv.key[..]).collect();
-    assert_eq!(keys, [&b"t/b"[..], b"t/a", b"key1"], "events of a transaction keep their order");
+        let config = config(home.path());
+        let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
+        assert_eq!(recovered.identity.unwrap().member_id, config.member_id());
+        let (mark, state) = snapshot::load(&recovered.snapshot.unwrap().path).unwrap();
+        assert_eq!(mark.voters, [config.member_id()]);
+        assert_eq!(state.store.get(b"large").unwrap().value.len(), 9_000);
+        let kv = state.store.get(b"leased/2").unwrap();
+        let lease = state.leases.get(kv.lease.unwrap()).unwrap();
+        assert_eq!((lease.ttl_secs, lease.keys.len()), (1_000, 2));
+        let changes: Vec<_> = state.store.changes_since(Revision(63)).take(1).collect();
+        let keys: Vec<_> = changes[0].events.iter().map(|event| &event.kv.key[..]).collect();
+        assert_eq!(
+            keys,
+            [&b"t/b"[..], b"t/a", b"key1"],
+            "events of a transaction keep their order"
+        );
+    }
 }
 
 fn import_with_jump(bump_revision: i64) -> Result<(Summary, TempDir), ImportError> {
@@ -83,7 +90,7 @@ fn import_with_jump(bump_revision: i64) -> Result<(Summary, TempDir), ImportErro
     let file = home.path().join("etcd.db");
     fs::write(&file, SNAPSHOT).unwrap();
     let source = Source { file, skip_hash_check: false, without_auth: false, bump_revision };
-    Ok((import(&source, &config(home.path()), &mut |_, _| {})?, home))
+    Ok((import(&source, &config(home.path()), &mut |_, _, _| {})?, home))
 }
 
 /// etcd may have gone on after an old file was saved: no token of that time may come again, and who watched
@@ -108,6 +115,25 @@ fn revisions_jump_if_that_is_asked_for_and_what_was_before_counts_as_compacted()
     assert_ne!(import_with_jump(1_000_001).unwrap().0.cluster_id, cluster_id);
 }
 
+/// They begin at the same place of the log with the same members: nothing but the id tells them apart.
+#[test]
+fn members_are_strangers_unless_they_imported_the_same() {
+    let (summary, home) = import_bytes(SNAPSHOT, false).unwrap();
+    let config = config(home.path());
+    let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
+    assert_eq!(recovered.identity.unwrap().cluster_id, summary.cluster_id);
+    assert_eq!(recovered.refounded.unwrap().cluster_id, summary.cluster_id);
+    assert_ne!(summary.cluster_id, config.cluster_id(), "one that imported nothing");
+    let again = import_bytes(SNAPSHOT, false).unwrap().0;
+    assert_eq!(again.cluster_id, summary.cluster_id);
+    let raw = import_bytes(&SNAPSHOT[..SNAPSHOT.len() - 32], true).unwrap().0;
+    assert_eq!(raw.cluster_id, summary.cluster_id, "it is the content that counts");
+    let value = SNAPSHOT.windows(4).position(|window| window == b"zzzz").unwrap();
+    let other = import_bytes(&damaged_at(value, 1), true).unwrap().0;
+    assert_eq!(Summary { cluster_id: summary.cluster_id, ..other }, summary);
+    assert_ne!(other.cluster_id, summary.cluster_id, "one letter of one value differs");
+}
+
 #[test]
 fn revisions_do_not_jump_to_where_they_cannot_be_told_apart() {
     for jump in [1 << 53, i64::MAX] {
@@ -125,8 +151,8 @@ fn what_is_there_already_is_left_alone() {
         without_auth: false,
         bump_revision: 0,
     };
-    let again = import(&source, &config(home.path()), &mut |_, _| {});
-    assert!(matches!(again, Err(ImportError::NotEmpty(_))), "{again:?}");
+    let again = import(&source, &config(home.path()), &mut |_, _, _| {});
+    assert!(matches!(again, Err(ImportError::Disk(DiskError::NotEmpty { .. }))), "{again:?}");
 }
 
 #[test]
@@ -207,15 +233,51 @@ fn a_branch_that_leads_back_to_itself_is_noticed() {
 }
 
 #[test]
-fn what_an_interrupted_import_left_is_named() {
+fn what_an_interrupted_import_left_is_in_nobodys_way() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     fs::write(&file, SNAPSHOT).unwrap();
-    fs::create_dir_all(home.path().join("new/member.importing")).unwrap();
+    let left = home.path().join("new/member.importing");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("boot"), "half").unwrap();
     let source = Source { file, skip_hash_check: false, without_auth: false, bump_revision: 0 };
-    let error = import(&source, &config(home.path()), &mut |_, _| {}).unwrap_err();
-    assert!(matches!(&error, ImportError::LeftOver(_)), "{error}");
-    assert!(!home.path().join("new/member").exists());
+    import(&source, &config(home.path()), &mut |_, _, _| {}).unwrap();
+    assert!(!left.exists());
+    DataDir::open(&home.path().join("new/member"), None).unwrap();
+}
+
+#[test]
+fn the_log_goes_where_it_is_told_to() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("etcd.db");
+    fs::write(&file, SNAPSHOT).unwrap();
+    let source = Source { file, skip_hash_check: false, without_auth: false, bump_revision: 0 };
+    let log = home.path().join("log");
+    let config = Config { wal_dir: Some(log.clone()), ..config(home.path()) };
+    import(&source, &config, &mut |_, _, _| {}).unwrap();
+    assert!(!config.data_dir.join("wal").exists());
+    let (_, recovered) = DataDir::open(&config.data_dir, Some(&log)).unwrap();
+    assert!(recovered.identity.is_some() && recovered.snapshot.is_some());
+}
+
+#[test]
+fn progress_is_told_of_reading_and_writing_to_their_ends() {
+    for skip_hash_check in [false, true] {
+        let home = TempDir::new().unwrap();
+        let file = home.path().join("etcd.db");
+        fs::write(&file, SNAPSHOT).unwrap();
+        let source = Source { file, skip_hash_check, without_auth: false, bump_revision: 0 };
+        let mut told = Vec::new();
+        let progress = &mut |doing, done, of| told.push((doing, done, of));
+        import(&source, &config(home.path()), progress).unwrap();
+        for what in [Doing::Reading, Doing::Writing] {
+            let told: Vec<_> = told.iter().filter(|(doing, ..)| *doing == what).collect();
+            let (_, last, of) = told[told.len() - 1];
+            assert!(last == of && *of > 0, "{what:?}: {last} of {of}");
+            assert!(told.is_sorted_by_key(|(_, done, _)| done), "{what:?}: it never goes back");
+            assert!(told.iter().all(|(_, done, all)| done <= all && all == of), "{what:?}");
+        }
+    }
 }
 
 proptest! {

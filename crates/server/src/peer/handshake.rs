@@ -53,7 +53,10 @@ pub(super) struct Hello {
 pub(super) enum Refusal {
     #[error("it speaks peer protocol version {0}, this release speaks {PROTOCOL_VERSION}")]
     Protocol(u32),
-    #[error("it belongs to cluster {0}; check --initial-cluster and --initial-cluster-token")]
+    #[error(
+        "it belongs to cluster {0}; check --initial-cluster and --initial-cluster-token, and, if members were \
+         imported or restored, that all of them were made of the same file"
+    )]
     OtherCluster(ClusterId),
     #[error("it is member {0}, not the one expected at this address; check --initial-cluster")]
     OtherMember(MemberId),

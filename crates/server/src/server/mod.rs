@@ -71,6 +71,25 @@ pub enum StartError {
         /// Which cluster.
         cluster: ClusterId,
     },
+    /// The cluster expects the data of a member that has run, not a new one.
+    #[error(
+        "member {member} of cluster {cluster}, at {urls}, has run before with another data directory than {}: start \
+         it with that one. If it is lost, replace the member: tenure member remove {member}, then \
+         tenure member add {name} --peer-urls={urls}",
+        dir.display()
+    )]
+    RanBefore {
+        /// This directory.
+        dir: std::path::PathBuf,
+        /// This member's name.
+        name: String,
+        /// Where it is reached.
+        urls: String,
+        /// Who is known there.
+        member: MemberId,
+        /// Of which cluster.
+        cluster: ClusterId,
+    },
     /// The cluster uses commands that this release does not know.
     #[error(
         "the cluster uses commands of version {cluster}, this release knows them up to {}: install a newer one",
@@ -91,8 +110,8 @@ pub enum StartError {
     #[error(
         "{} belongs to member {} of cluster {}, but the settings make this member {me} of cluster {cluster}: \
          use the settings it was made with, or another --data-dir (if the member joined a running cluster, \
-         --initial-cluster-state must be existing)",
-        dir.display(), found.member_id, found.cluster_id
+         --initial-cluster-state must be existing){}",
+        dir.display(), found.member_id, found.cluster_id, once_more(*found, *me)
     )]
     ForeignData {
         /// Which directory.
@@ -104,6 +123,15 @@ pub enum StartError {
         /// Of which cluster.
         cluster: ClusterId,
     },
+}
+
+/// For a founder whose list was rewritten before its directory knew it.
+fn once_more(found: Identity, me: MemberId) -> &'static str {
+    if found.member_id == me && !found.joined {
+        "; it remembers the --initial-cluster it was made with once it was started with it by this release"
+    } else {
+        ""
+    }
 }
 
 fn list(problems: &[Problem]) -> String {
@@ -139,9 +167,10 @@ impl Server {
         if !config.force_new_cluster {
             disk.forget_forced()?;
         }
+        let peers = or_alone(peers, seat::is_alone(&config, &recovered))?;
         let seat = Seat::find(&config, &recovered).await?;
         let (me, cluster) = (seat.me(), seat.cluster());
-        claim(&mut disk, recovered.torn.as_ref(), seat.identity)?;
+        claim(&mut disk, recovered.torn.as_ref(), &seat)?;
         let clock = Instant::now();
         let boot = recovered.boot;
         let directory = recovered.directory;
@@ -282,23 +311,37 @@ impl Server {
 }
 
 /// Makes the directory this member's.
-fn claim(disk: &mut DataDir, torn: Option<&Torn>, identity: Identity) -> Result<(), StartError> {
+fn claim(disk: &mut DataDir, torn: Option<&Torn>, seat: &Seat) -> Result<(), StartError> {
     if let Some(torn) = torn {
         warn!(
             file = %torn.file.display(), offset = torn.offset, bytes = torn.bytes,
             "cut a torn end off the log: it was being written when the machine or process stopped"
         );
     }
-    Ok(disk.claim(identity)?)
+    if !seat.first_members.is_empty() {
+        disk.keep_founders(&seat.first_members)?;
+    }
+    Ok(disk.claim(seat.identity)?)
+}
+
+/// The port for other members, or why there is none. With others in its settings a member does not go on
+/// without it; whether there are others in its data is seen later, by [`or_alone`].
+async fn listen_to_peers(config: &Config) -> Result<Result<TcpListener, ListenError>, StartError> {
+    match listen::one(&config.listen_peer_urls, "listen-peer-urls").await {
+        Err(error) if config.members().len() > 1 => Err(error.into()),
+        listened => Ok(listened),
+    }
 }
 
 /// A member without others needs no peer port before it is to have some. If it cannot have one, it
-/// serves all the same; it just cannot grow.
-async fn listen_to_peers(config: &Config) -> Result<Option<TcpListener>, StartError> {
-    let alone = config.members().len() == 1;
-    match listen::one(&config.listen_peer_urls, "listen-peer-urls").await {
+/// serves all the same; it just cannot grow. With others it would be a voter whom nobody reaches.
+fn or_alone(
+    listened: Result<TcpListener, ListenError>,
+    is_alone: bool,
+) -> Result<Option<TcpListener>, StartError> {
+    match listened {
         Ok(listener) => Ok(Some(listener)),
-        Err(error) if alone => {
+        Err(error) if is_alone => {
             warn!(%error, "this member serves alone: no other can be added to it");
             Ok(None)
         }

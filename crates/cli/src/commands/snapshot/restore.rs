@@ -37,8 +37,8 @@ pub(crate) struct Args {
     /// Keeps clusters apart that have the same addresses
     #[arg(long, value_name = "TOKEN", default_value = "tenure-cluster")]
     initial_cluster_token: String,
-    /// Where other members reach this one
-    #[arg(long, value_name = "URLS", default_value = "http://127.0.0.1:2380")]
+    /// Where other members reach this one: one URL
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:2380")]
     initial_advertise_peer_urls: String,
     /// Read it though it has no checksum at its end (those inside are checked all the same)
     #[arg(long)]

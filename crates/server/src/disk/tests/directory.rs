@@ -54,6 +54,44 @@ fn a_claim_is_kept_and_cannot_be_changed() {
 }
 
 #[test]
+fn the_founders_are_kept_from_the_claim_on() {
+    let home = tempfile::tempdir().unwrap();
+    let (mut data, recovered) = open(home.path());
+    assert_eq!(recovered.founders, None);
+    // It died before the claim, and came back with other settings: nothing has followed from the first ones.
+    data.keep_founders(&founders()[..1]).unwrap();
+    drop(data);
+    (data, _) = open(home.path());
+    data.keep_founders(&founders()).unwrap();
+    data.claim(IDENTITY).unwrap();
+    data.keep_founders(&founders()[..1]).unwrap();
+    drop(data);
+    assert_eq!(open(home.path()).1.founders, Some(founders()));
+
+    let file = home.path().join("founders");
+    let sound = fs::read(&file).unwrap();
+    for at in 0..sound.len() {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 1;
+        fs::write(&file, bytes).unwrap();
+        let error = try_open(home.path()).unwrap_err();
+        assert!(
+            matches!(&error, DiskError::Corrupt { file: named, .. } if *named == file),
+            "{error}"
+        );
+        fs::write(&file, &sound[..at]).unwrap();
+        assert!(matches!(try_open(home.path()), Err(DiskError::Corrupt { .. })), "cut at {at}");
+    }
+    // A directory of before there was such a file gets it at the next start with the settings of then.
+    fs::remove_file(&file).unwrap();
+    let (data, recovered) = open(home.path());
+    assert_eq!(recovered.founders, None);
+    data.keep_founders(&founders()).unwrap();
+    drop(data);
+    assert_eq!(open(home.path()).1.founders, Some(founders()));
+}
+
+#[test]
 fn a_member_without_its_log_does_not_start() {
     let home = tempfile::tempdir().unwrap();
     let (mut data, _) = open(home.path());

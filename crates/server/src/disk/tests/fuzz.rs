@@ -30,6 +30,7 @@ static SOUND: LazyLock<Files> = LazyLock::new(|| {
     let home = tempfile::tempdir().unwrap();
     let (mut data, _) = open(home.path());
     let identity = Identity { cluster_id: ClusterId(7), member_id: MemberId(1), joined: false };
+    data.keep_founders(&founders()).unwrap();
     data.claim(identity).unwrap();
     data.wal.append(&[voting(vote(1, 1, 0)), appending(1..=8, 1)]).unwrap();
     save(home.path(), mark(3, 1));
@@ -174,6 +175,19 @@ fn a_directory_in_which_anything_is_wrong() {
             let place = moved.map_or(place, |moved| &places[moved.index(places.len())]);
             files.insert(place.clone(), bytes);
         }
+        judge(&files)
+    });
+}
+
+/// The list of founders, whose checksum is right.
+#[test]
+fn founders_that_are_sealed_and_wrong() {
+    hold(100, spoilt(), |wounds| {
+        let mut files = SOUND.clone();
+        let file = files.get_mut(Path::new("founders")).unwrap();
+        let mut hurt = wounds.on(&file[..file.len() - 4]);
+        hurt.extend_from_slice(&crc32fast::hash(&hurt).to_le_bytes());
+        *file = hurt;
         judge(&files)
     });
 }

@@ -10,6 +10,7 @@ use super::*;
 use crate::disk::{
     Identity, Refounded,
     batch::{BatchBuffer, BatchHeader},
+    founders::{read_founders, write_founders},
     label::Boot,
     record::{Record, put_persist, put_snapshot, put_start, records},
     segment::{SEGMENT_HEADER_BYTES, prepare_segment},
@@ -106,6 +107,11 @@ const LABELS: &[Label] = &[
         "label refounded",
         |path| refounded().write(path).unwrap(),
         |path| Refounded::read(path).unwrap() == Some(refounded()),
+    ),
+    (
+        "label founders",
+        |path| write_founders(path, &founders()).unwrap(),
+        |path| read_founders(path).unwrap() == Some(founders()),
     ),
 ];
 

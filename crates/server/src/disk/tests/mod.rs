@@ -13,7 +13,7 @@ mod writer;
 use std::path::Path;
 
 use bytes::Bytes;
-use tenure_api::{MemberId, Term};
+use tenure_api::{Member, MemberId, Term};
 use tenure_replica::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 
 use super::{DataDir, DiskConfig, DiskError, Recovered, SavedSnapshot, SnapshotWriter};
@@ -63,4 +63,15 @@ fn save(path: &Path, mark: SnapshotMark) -> SavedSnapshot {
     let mut writer = SnapshotWriter::create(&path.join("snap"), mark).unwrap();
     writer.chunk(b"state").unwrap();
     writer.finish().unwrap()
+}
+
+fn founders() -> Vec<Member> {
+    let member = |id: u64| Member {
+        id: MemberId(id),
+        name: format!("n{id}"),
+        peer_urls: vec![format!("http://h{id}:2380")],
+        client_urls: vec![],
+        is_learner: false,
+    };
+    vec![member(9), member(300)]
 }

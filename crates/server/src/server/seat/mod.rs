@@ -1,25 +1,28 @@
 //! Which member of which cluster this is: from the settings, from the data directory, or from the
 //! members of a cluster that runs.
 
-use std::time::Duration;
+mod joining;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, time::Duration};
 
 use tenure_api::{ClusterId, Member, MemberId};
-use tenure_replica::command::COMMAND_VERSION;
+use tenure_replica::{EntryKind, command::COMMAND_VERSION};
 use tracing::{info, warn};
 
+use self::joining::{Asking, agreed, named, unknown};
 use super::StartError;
 use crate::{
     config::{ClusterState, Config, address},
     disk::{Identity, Recovered},
-    peer::{AskError, Roster, ask},
+    peer::Roster,
 };
 
 /// Pause between two rounds of asking.
 const ASK_PAUSE: Duration = Duration::from_millis(500);
 /// Rounds in which nobody knows us before we believe it: the members asked may lag a little.
 const UNKNOWN_ROUNDS_MAX: u32 = 4;
-/// How often we say that we still wait.
-const SAY_EVERY: u32 = 10;
 
 /// Where this member sits.
 #[derive(Debug)]
@@ -34,9 +37,13 @@ pub(super) struct Seat {
 impl Seat {
     /// Finds it. May wait for members that are not reachable yet.
     pub(super) async fn find(config: &Config, recovered: &Recovered) -> Result<Seat, StartError> {
+        let told = match recovered.identity {
+            Some(found) => config.members_as_known_by(found.member_id),
+            None => config.members(),
+        };
         let founded = Identity {
-            cluster_id: config.cluster_id(),
-            member_id: config.member_id(),
+            cluster_id: config.cluster_id_of(&told),
+            member_id: config.member_id_in(&told),
             joined: false,
         };
         let foreign = |found: Identity| StartError::ForeignData {
@@ -49,6 +56,14 @@ impl Seat {
             return Err(StartError::Removed(config.data_dir.clone()));
         }
         let existing = config.initial_cluster_state == ClusterState::Existing;
+        if let Some((found, founders)) = founding(config, recovered) {
+            return if is_founder(config, founded.member_id, found.member_id, founders) {
+                tell_what_counts(&told, founders);
+                Ok(Seat::of_founder(founders.to_vec(), found))
+            } else {
+                Err(foreign(found))
+            };
+        }
         // The id of a cluster that was made from another's data does not follow from the settings, and
         // who belongs to it is in that data.
         let refounded = recovered.refounded.map(|refounded| refounded.cluster_id);
@@ -61,48 +76,50 @@ impl Seat {
                 Ok(Seat { identity: found, first_members: vec![], others: vec![] })
             }
             None if existing => Seat::join(config).await,
-            None => Ok(Seat::of_founder(config, founded)),
-            Some(found) if found == founded => Ok(Seat::of_founder(config, founded)),
+            None => Ok(Seat::of_founder(told, founded)),
+            Some(found) if found == founded => Ok(Seat::of_founder(told, founded)),
             Some(found) if !existing => Err(foreign(found)),
             // The settings tell who is there now, the directory who this is.
             Some(found) if recovered.snapshot.is_some() => {
                 Ok(Seat { identity: found, first_members: vec![], others: vec![] })
             }
             Some(found) if found.joined => Seat::join_again(config, found).await,
-            // Its log begins with the members that founded the cluster, and only the settings it was
-            // made with tell who they were.
+            // Its log begins with the members that founded the cluster. A release that did not write
+            // them down has made it: only the settings of that time tell who they were.
             Some(found) => Err(foreign(found)),
         }
     }
 
-    fn of_founder(config: &Config, identity: Identity) -> Seat {
-        let first_members = config.members();
+    fn of_founder(first_members: Vec<Member>, identity: Identity) -> Seat {
         Seat { identity, others: others(&first_members, identity.member_id), first_members }
     }
 
     /// Asks the members that the settings name who belongs to the cluster, and finds itself by its
     /// address.
     async fn join(config: &Config) -> Result<Seat, StartError> {
-        let mut mine = config.initial_advertise_peer_urls.clone();
-        mine.sort_unstable();
+        let mine = &config.initial_advertise_peer_urls;
         let mut unknown_rounds = 0;
         let mut asking = Asking::new(config)?;
         loop {
             let rosters = asking.round().await;
-            let names = named(&rosters, &mine);
+            let names = named(&rosters, mine);
             if let Some((roster, me)) = agreed(&names) {
                 return Seat::taken(roster, me);
             }
             if !names.is_empty() {
                 warn!("the members do not agree on who this one is, some lag behind: asking again");
             } else if !rosters.is_empty() {
-                unknown_rounds += 1;
-                if unknown_rounds >= UNKNOWN_ROUNDS_MAX {
-                    return Err(StartError::NotAdded {
-                        name: config.name.clone(),
-                        urls: mine.join(","),
-                        cluster: rosters[0].cluster_id,
-                    });
+                let why = unknown(config, &rosters);
+                // Whoever has not answered may know that the member was replaced, and by this one.
+                if matches!(why, StartError::RanBefore { .. }) && !asking.is_whole(&rosters) {
+                    asking.say(
+                        || warn!(%why, "asking on: those that have not answered may know better"),
+                    );
+                } else {
+                    unknown_rounds += 1;
+                    if unknown_rounds >= UNKNOWN_ROUNDS_MAX {
+                        return Err(why);
+                    }
                 }
             }
             tokio::time::sleep(ASK_PAUSE).await;
@@ -147,96 +164,51 @@ impl Seat {
     }
 }
 
-/// Who is at this address, as each of those says that knows anybody there. One that lags may still name a
-/// member that was removed from it: whoever came back as that one would be told to stop, for ever.
-fn named<'a>(rosters: &'a [Roster], mine: &[String]) -> Vec<(&'a Roster, MemberId)> {
-    let is_me = |member: &&Member| {
-        let mut urls = member.peer_urls.clone();
-        urls.sort_unstable();
-        urls == mine
-    };
-    let names = |roster: &'a Roster| Some((roster, roster.members.iter().find(is_me)?.id));
-    rosters.iter().filter_map(names).collect()
+/// Whose the directory is and with whom it founded the cluster, if it says so and is still of that cluster.
+/// With another token it is another cluster's; and `--force-new-cluster` makes it another's.
+fn founding<'a>(config: &Config, recovered: &'a Recovered) -> Option<(Identity, &'a [Member])> {
+    let (found, founders) = (recovered.identity?, recovered.founders.as_deref()?);
+    (config.cluster_id_of(founders) == found.cluster_id).then_some((found, founders))
 }
 
-/// What most of them say.
-fn agreed<'a>(names: &[(&'a Roster, MemberId)]) -> Option<(&'a Roster, MemberId)> {
-    let say = |me: MemberId| names.iter().filter(|(_, other)| *other == me).count();
-    names.iter().find(|(_, me)| 2 * say(*me) > names.len()).copied()
+/// Whether the settings, which make this member `told`, are those of this founder. Its address and the token make
+/// its id. If it has moved since, and its settings were rewritten to that, its name is all there is to know it by.
+fn is_founder(config: &Config, told: MemberId, me: MemberId, founders: &[Member]) -> bool {
+    let is_named = || founders.iter().any(|one| one.id == me && one.name == config.name);
+    let is_another = || founders.iter().any(|one| one.id == told);
+    let moved = config.initial_cluster_state == ClusterState::Existing && !is_another();
+    told == me || (moved && is_named())
+}
+
+/// As in etcd, what is called initial counts at the first start. People should hear that once it is not what
+/// they have written.
+fn tell_what_counts(told: &[Member], founders: &[Member]) {
+    if told.iter().map(|member| member.id).ne(founders.iter().map(|one| one.id)) {
+        let names: Vec<_> = founders.iter().map(|member| &member.name[..]).collect();
+        info!(
+            founded_by = names.join(","),
+            "--initial-cluster counts at the first start only: who belongs to the cluster is in the data"
+        );
+    }
+}
+
+/// Whether this member is all there is of its cluster, as far as its directory knows: by its snapshot or its
+/// beginnings, and by what its log says of members since.
+pub(super) fn is_alone(config: &Config, recovered: &Recovered) -> bool {
+    let changed = recovered.entries.iter().any(|entry| entry.kind == EntryKind::Membership);
+    let members = match (&recovered.snapshot, &recovered.founders) {
+        (Some(saved), _) => {
+            let mark = &saved.mark;
+            let all = mark.voters.iter().chain(&mark.learners).chain(&mark.outgoing);
+            all.collect::<BTreeSet<_>>().len()
+        }
+        (None, Some(founders)) => founders.len(),
+        (None, None) => config.members().len(),
+    };
+    let joins = recovered.snapshot.is_none() && recovered.identity.is_some_and(|me| me.joined);
+    members == 1 && !changed && !joins
 }
 
 fn others(members: &[Member], me: MemberId) -> Vec<Member> {
     members.iter().filter(|member| member.id != me).cloned().collect()
-}
-
-/// Rounds of asking everybody whom the settings name.
-struct Asking {
-    addresses: Vec<String>,
-    rounds: u32,
-}
-
-impl Asking {
-    fn new(config: &Config) -> Result<Asking, StartError> {
-        let addresses: Vec<String> = config
-            .members()
-            .iter()
-            .filter(|member| member.name != config.name)
-            .filter_map(|member| address(member.peer_urls.first()?).ok())
-            .collect();
-        if addresses.is_empty() {
-            return Err(StartError::NobodyToJoin(config.data_dir.clone()));
-        }
-        Ok(Asking { addresses, rounds: 0 })
-    }
-
-    async fn round(&mut self) -> Vec<Roster> {
-        let mut rosters = Vec::new();
-        let mut causes = Vec::new();
-        for at in &self.addresses {
-            match ask(at).await {
-                // A member that is joining itself knows nobody yet.
-                Ok(roster) if roster.members.is_empty() => {
-                    causes.push(format!("{at}: it is joining itself"));
-                }
-                Ok(roster) => rosters.push(roster),
-                Err(AskError::Unreachable(cause)) => causes.push(format!("{at}: {cause}")),
-                Err(AskError::NoAnswer(cause)) => causes.push(format!("{at}: {cause}")),
-            }
-        }
-        if rosters.is_empty() && self.rounds.is_multiple_of(SAY_EVERY) {
-            let asked = causes.join("; ");
-            warn!(%asked, "waiting for a member of the cluster to say who belongs to it");
-        }
-        self.rounds += 1;
-        rosters
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn roster(members: &[(u64, &str)]) -> Roster {
-        let member = |(id, url): &(u64, &str)| Member {
-            id: MemberId(*id),
-            name: String::new(),
-            peer_urls: vec![(*url).to_owned()],
-            client_urls: vec![],
-            is_learner: false,
-        };
-        Roster { members: members.iter().map(member).collect(), ..Roster::default() }
-    }
-
-    #[test]
-    fn one_that_lags_does_not_make_a_new_member_the_one_that_was_removed() {
-        let mine = ["http://new:1".to_owned()];
-        let lags = roster(&[(1, "http://a:1"), (7, "http://new:1")]);
-        let knows = roster(&[(1, "http://a:1"), (8, "http://new:1")]);
-        let not_yet = roster(&[(1, "http://a:1")]);
-        let who = |rosters: &[Roster]| agreed(&named(rosters, &mine)).map(|(_, me)| me.0);
-        assert_eq!(who(&[lags.clone(), knows.clone(), knows.clone()]), Some(8));
-        assert_eq!(who(&[lags, knows.clone()]), None, "it asks again");
-        assert_eq!(who(&[not_yet.clone(), knows]), Some(8));
-        assert_eq!(who(&[not_yet]), None);
-    }
 }

@@ -38,10 +38,10 @@ impl Cluster {
     }
 }
 
-/// Members reach each other by one URL each.
+/// Members reach each other by one URL each. A slash at its end makes no other address.
 fn checked(urls: Vec<String>) -> Result<Vec<String>, Status> {
     match &urls[..] {
-        [url] if address(url).is_ok() => Ok(urls),
+        [url] if address(url).is_ok() => Ok(vec![url.trim_end_matches('/').to_owned()]),
         _ => Err(refuse(Failure::BadMemberUrls)),
     }
 }

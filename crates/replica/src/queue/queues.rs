@@ -240,7 +240,8 @@ impl Queues {
 
     /// A line begins, with all keys that are there already.
     pub(crate) fn begin_line(&mut self, name: Bytes, places: impl IntoIterator<Item = Place>) {
-        let mut line = Line::default();
+        // There may have been such a line before.
+        let mut line = Line { forgotten: self.forgotten, ..Line::default() };
         for place in places {
             line.insert(place);
         }
@@ -355,6 +356,23 @@ impl Queues {
     /// Up to which revision tenures of lines that nobody stands in may be missing.
     pub fn forgotten(&self) -> Revision {
         self.forgotten
+    }
+
+    /// Up to which revision tenures under this name may be missing: what was forgotten of others does not
+    /// matter to a line that is there.
+    pub fn forgotten_of(&self, name: &[u8]) -> Revision {
+        self.line(name).map_or(self.forgotten, |line| line.forgotten)
+    }
+
+    /// Nothing is known of any tenure up to this revision.
+    pub(crate) fn forget_until(&mut self, revision: Revision) {
+        self.forgotten = self.forgotten.max(revision);
+        let names: Vec<Bytes> = self.lines.keys().cloned().collect();
+        for name in names {
+            if let Some(line) = self.line_mut(&name) {
+                line.forgotten = line.forgotten.max(revision);
+            }
+        }
     }
 
     /// A session whose stop is not confirmed.

@@ -65,6 +65,8 @@ impl State {
     /// than commands.
     pub fn lines_from_keys(&mut self) {
         if self.has_lines() {
+            // Who led before is not among the keys.
+            self.queues.forget_until(self.store.revision());
             let at = At { index: 0, term: Term(0), ms: 0 };
             self.begin_lines(at, &mut Traces::default());
         }

@@ -384,24 +384,33 @@ impl Queues {
     pub(crate) fn next_step(&mut self, name: &Bytes, events: &mut Vec<Event>) -> Step {
         let Some(line) = self.lines.get_mut(name).map(Arc::make_mut) else { return Step::Done };
         if let Some(transfer) = line.transfer {
-            let leader = line.leader().filter(|leader| leader.created == transfer.from).cloned();
-            match (line.place_of(transfer.to), leader) {
-                (None, leader) => {
-                    line.transfer = None;
-                    if let Some(place) = leader {
-                        events.push(Event::DrainCancelled { name: name.clone(), place });
-                    }
-                }
+            let leader = line.leader().filter(|leader| leader.created == transfer.from);
+            // One that has become unwell would be passed over, and perhaps nobody lead in the end.
+            let successor = line.place_of(transfer.to).filter(|to| to.wants_to_lead());
+            match (successor, leader) {
+                (None, _) => self.call_off(name, events),
                 (Some(_), None) => {
                     line.transfer = None;
+                    line.chosen = Some(transfer.to).filter(|_| transfer.why.is_choice());
                     return Step::Succeed(transfer);
                 }
                 (Some(_), Some(_)) => {}
             }
         }
+        let Some(line) = self.lines.get(name) else { return Step::Done };
         match line.passed_over() {
             Some(key) => Step::PutBehind(vec![key]),
             None => Step::Done,
+        }
+    }
+
+    /// Nobody is to take over, and whoever leads may stay.
+    pub(crate) fn call_off(&mut self, name: &Bytes, events: &mut Vec<Event>) {
+        let Some(line) = self.line_mut(name) else { return };
+        let Some(transfer) = line.transfer.take() else { return };
+        if let Some(place) = line.with_token(transfer.from).filter(|leader| leader.holds()).cloned()
+        {
+            events.push(Event::DrainCancelled { name: name.clone(), place });
         }
     }
 
@@ -416,6 +425,9 @@ impl Queues {
         let Some(line) = self.lines.get_mut(name).map(Arc::make_mut) else { return };
         line.give_slots();
         let leader = line.leader().cloned();
+        line.chosen = line.chosen.filter(|chosen| {
+            leader.as_ref().is_some_and(|leader| leader.session() == Some(*chosen))
+        });
         let vacated = std::mem::take(&mut line.vacated);
         match leader {
             Some(leader) => {

@@ -11,7 +11,10 @@ use super::{At, State, Traces};
 use crate::{
     command::LINES_SINCE,
     mvcc::Change,
-    queue::{Candidate, Ending, Place, Step, TenureEnd, Transfer, name_of, names_above},
+    queue::{
+        Candidate, Ending, PREEMPTION_DRAIN_MS, Place, Step, TenureEnd, Transfer, name_of,
+        names_above,
+    },
 };
 
 /// Why keys change, as far as it matters to lines.
@@ -190,7 +193,6 @@ impl State {
         while let Some(name) = traces.touched.pop_first() {
             if traces.loosened.remove(&name) {
                 self.rank(&name, at, traces);
-                self.let_preempt(&name, traces);
             }
             let mut succeeded = false;
             loop {
@@ -213,6 +215,7 @@ impl State {
             let kv_of = |key: &Bytes| store.get(key).cloned();
             let now = (store.revision(), at.ms);
             self.queues.settle(&name, now, &kv_of, &mut traces.lines);
+            self.let_preempt(&name, traces);
             // Moving keys has touched this line again, and nothing is left to do in it; others may
             // lie above.
             traces.touched.remove(&name);
@@ -220,19 +223,32 @@ impl State {
     }
 
     /// Those who wait stand by priority.
-    fn rank(&mut self, name: &Bytes, at: At, traces: &mut Traces) {
+    pub(super) fn rank(&mut self, name: &Bytes, at: At, traces: &mut Traces) {
         let misplaced = self.queues.line(name).map(|line| line.misplaced()).unwrap_or_default();
         if !misplaced.is_empty() {
             self.put_behind(name, &misplaced, (TenureEnd::Preempted, true), at, traces);
         }
     }
 
-    /// Whoever is next pre-empts, if it may.
+    /// Whoever leads makes room while somebody pre-empts it: for whoever is next then. What an operator wants
+    /// counts more.
     fn let_preempt(&mut self, name: &Bytes, traces: &mut Traces) {
         let Some(line) = self.queues.line(name) else { return };
-        let next = line.places().iter().find(|place| !place.holds() && !place.unhealthy);
-        if let Some(session) = next.and_then(|place| place.session()) {
-            self.preempt(session, name, traces);
+        let under_way = line.transfer().copied();
+        if line.leads_by_choice() || under_way.is_some_and(|transfer| transfer.why.is_choice()) {
+            return;
+        }
+        let next = line.preemptor().and_then(|place| place.session());
+        if next == under_way.map(|transfer| transfer.to) {
+            return;
+        }
+        match (next, line.leader().cloned()) {
+            (Some(to), Some(leader)) => {
+                let (from, within_ms) = (leader.created, PREEMPTION_DRAIN_MS);
+                let transfer = Transfer { to, from, within_ms, why: TenureEnd::Preempted };
+                self.announce(name, &leader, transfer, traces);
+            }
+            _ => self.queues.call_off(name, &mut traces.lines),
         }
     }
 

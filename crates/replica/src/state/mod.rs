@@ -151,7 +151,8 @@ pub struct Traces {
     pub lines: Vec<queue::Event>,
     /// Lines that must be settled. None between two commands.
     touched: BTreeSet<Bytes>,
-    /// Those of them in which priorities may count that did not before. None between two commands.
+    /// Those of them that somebody left who could not be passed: priorities may count that did not before. None
+    /// between two commands.
     loosened: BTreeSet<Bytes>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,

@@ -45,7 +45,11 @@ impl State {
             return Err(Refusal::NameFrozen);
         }
         if chosen.holds() {
-            return Ok(LineDone::Token(chosen.created));
+            // It may be about to make room for another.
+            let stays = line.transfer().is_none();
+            return stays
+                .then_some(LineDone::Token(chosen.created))
+                .ok_or(Refusal::TransferUnderWay);
         }
         // It would be passed over as soon as its turn came.
         if !chosen.wants_to_lead() {
@@ -66,7 +70,8 @@ impl State {
         let from = leader.as_ref().map_or(Revision(0), |leader| leader.created);
         let transfer = Transfer { to: session, from, within_ms, why };
         match leader {
-            Some(leader) if line.transfer().is_none() => {
+            // What was only a priority's wish is the operator's from now on.
+            Some(leader) if line.transfer().is_none_or(|transfer| !transfer.why.is_choice()) => {
                 self.announce(name, &leader, transfer, traces);
             }
             Some(_) => {}

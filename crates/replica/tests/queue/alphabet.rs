@@ -269,12 +269,17 @@ impl World {
                 let mode = place.mode();
                 let own = (place.candidate.is_some(), place.slot, place.told, place.unhealthy);
                 let lease = place.lease.map_or(0, |lease| lease.0);
-                let more =
-                    place.candidate.as_ref().map(|c| (c.priority, c.together.len(), c.no_overlap));
+                let more = place
+                    .candidate
+                    .as_ref()
+                    .map(|c| (c.priority, c.preempts, c.together.len(), c.no_overlap));
                 let _ = write!(shape, "{lease}{mode:?}{own:?}{more:?},");
             }
-            let to = line.transfer().map(|transfer| transfer.to);
-            let _ = write!(shape, "{to:?}{};", line.is_delayed());
+            let transfer = line.transfer().map(|transfer| {
+                let from = line.places().iter().position(|place| place.created == transfer.from);
+                (transfer.to, transfer.why, from)
+            });
+            let _ = write!(shape, "{transfer:?}{}{};", line.leads_by_choice(), line.is_delayed());
         }
         for (id, _) in self.state.leases.iter() {
             let _ = write!(shape, "{id} ");

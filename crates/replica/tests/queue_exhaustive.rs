@@ -12,7 +12,7 @@ mod always;
 
 use std::collections::HashSet;
 
-use alphabet::{Deed, World};
+use alphabet::{Deed, NAMES, World};
 
 /// Tries all orders of these deeds; answers how many different states there are.
 fn search(deeds: &[Deed], depth: usize) -> usize {
@@ -54,7 +54,6 @@ fn for_each<T: Copy>(all: &[T], deed: impl Fn(T) -> Deed) -> Vec<Deed> {
 }
 
 const SESSIONS: [i64; 3] = [1, 2, 3];
-const NAMES: [&str; 2] = ["x", "y"];
 
 /// Sessions and a client of etcd's come, go and die under two names.
 #[test]

@@ -16,30 +16,104 @@ use tenure_replica::{
 /// One thing that somebody does. Sessions and clients of etcd's are known by small numbers, which are
 /// those of their leases.
 #[derive(Clone, Copy, Debug)]
+#[allow(
+    dead_code,
+    reason = "the search and the stories each have deeds that the other does not do"
+)]
 pub(crate) enum Deed {
     Open(i64),
     Attach(i64),
     Expire(i64),
+    Revoke(i64),
+    Close(i64),
     BreakConnection(i64),
     BreakOlderConnection(i64),
     ConfirmStop(i64),
-    Join { who: i64, name: &'static str, priority: u32, preempts: bool },
-    JoinAfterStop { who: i64, name: &'static str },
-    JoinShared { who: i64, name: &'static str },
-    JoinPermit { who: i64, name: &'static str, permits: u32 },
+    Join {
+        who: i64,
+        name: &'static str,
+        priority: u32,
+        preempts: bool,
+    },
+    JoinAfterStop {
+        who: i64,
+        name: &'static str,
+    },
+    JoinShared {
+        who: i64,
+        name: &'static str,
+    },
+    JoinPermit {
+        who: i64,
+        name: &'static str,
+        permits: u32,
+    },
+    JoinAs {
+        who: i64,
+        name: &'static str,
+        manner: Manner,
+    },
     JoinBoth(i64),
-    Leave { who: i64, name: &'static str },
-    StockJoin { who: i64, name: &'static str },
-    StockLeave { who: i64, name: &'static str },
-    Health { who: i64, name: &'static str, unhealthy: bool },
-    Transfer { to: i64, name: &'static str },
-    Yield { name: &'static str, stay: bool },
+    Leave {
+        who: i64,
+        name: &'static str,
+    },
+    /// Leaves, and its work goes on for some time.
+    Drop {
+        who: i64,
+        name: &'static str,
+    },
+    StockJoin {
+        who: i64,
+        name: &'static str,
+    },
+    StockLeave {
+        who: i64,
+        name: &'static str,
+    },
+    Health {
+        who: i64,
+        name: &'static str,
+        unhealthy: bool,
+    },
+    Transfer {
+        to: i64,
+        name: &'static str,
+    },
+    Yield {
+        name: &'static str,
+        stay: bool,
+    },
     DrainOver(&'static str),
     DelayOver,
     Evict(&'static str),
     Freeze(&'static str),
     Resume(&'static str),
     Restore,
+}
+
+/// How somebody stands in line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) mode: Mode,
+    pub(crate) priority: u32,
+    pub(crate) preempts: bool,
+    pub(crate) no_overlap: bool,
+    pub(crate) try_only: bool,
+    pub(crate) unhealthy: bool,
+}
+
+impl Default for Manner {
+    fn default() -> Manner {
+        Manner {
+            mode: Mode::Exclusive,
+            priority: 0,
+            preempts: false,
+            no_overlap: false,
+            try_only: false,
+            unhealthy: false,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -55,7 +129,9 @@ pub(crate) struct World {
     request: u64,
 }
 
-const STOCK: [i64; 1] = [4];
+pub(crate) const NAMES: [&str; 2] = ["x", "y"];
+/// Who has only a lease, and stands in line by etcd's means.
+pub(crate) const STOCK: [i64; 1] = [4];
 
 impl World {
     /// Everybody has a session or a lease, and nobody stands in line.
@@ -101,6 +177,11 @@ impl World {
                 let expiry = Expiry { id: LeaseId(*who), renewed_at: lease.renewed_at };
                 self.command(Command::LeaseExpire(Term(1), vec![expiry]));
             }
+            Deed::Revoke(who) => self.command(Command::LeaseRevoke(LeaseId(*who))),
+            Deed::Close(who) => {
+                let how = Ended::Closed { stopped: true };
+                self.line(LineCommand::End { id: LeaseId(*who), how });
+            }
             Deed::BreakConnection(who) => {
                 let session = self.state.queues.session(LeaseId(*who));
                 let Some(attachment) = session.map(|session| session.attachment) else {
@@ -138,9 +219,27 @@ impl World {
             Deed::JoinPermit { who, name, permits } => {
                 self.ask(*who, Ask::Join(Join { mode: Mode::Permit(*permits), ..join(&[name]) }));
             }
-            Deed::JoinBoth(who) => self.ask(*who, Ask::Join(join(&["x", "y"]))),
+            Deed::JoinAs { who, name, manner } => {
+                let Manner { mode, priority, preempts, no_overlap, try_only, unhealthy } = *manner;
+                self.ask(
+                    *who,
+                    Ask::Join(Join {
+                        mode,
+                        priority,
+                        preempts,
+                        no_overlap,
+                        try_only,
+                        unhealthy,
+                        ..join(&[name])
+                    }),
+                );
+            }
+            Deed::JoinBoth(who) => self.ask(*who, Ask::Join(join(&NAMES))),
             Deed::Leave { who, name } => {
                 self.ask(*who, Ask::Leave { name: text(name), token: None, stopped: true });
+            }
+            Deed::Drop { who, name } => {
+                self.ask(*who, Ask::Leave { name: text(name), token: None, stopped: false });
             }
             Deed::StockJoin { who, name } => {
                 if !stock(who) && self.state.queues.session(LeaseId(*who)).is_none() {

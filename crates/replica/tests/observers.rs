@@ -6,9 +6,9 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Put, Revision, Term, op::PutLease};
 use tenure_replica::{
     At, State,
-    command::{Command, LINES_SINCE},
+    command::{Ask, Command, Join, LINES_SINCE, LineCommand},
     queue::{
-        key_of,
+        Event, Mode, TenureEnd, key_of,
         listeners::{LineInput, LineNews, Listener, Listeners, Observed},
     },
     refound::{by_clock, first_revision},
@@ -32,10 +32,35 @@ impl Town {
         Town { state, index: 0 }
     }
 
-    fn does(&mut self, command: &Command) {
+    fn does(&mut self, command: &Command) -> Vec<Event> {
         self.index += 1;
         let at = At { index: self.index, term: Term(1), ms: self.index };
-        self.state.apply(at, command, &mut Traces::default()).unwrap();
+        let mut traces = Traces::default();
+        self.state.apply(at, command, &mut traces).unwrap();
+        traces.lines
+    }
+
+    /// A session comes and stands in line.
+    fn joins(&mut self, name: &str, session: i64, priority: u32) -> Vec<Event> {
+        let (id, identity) = (LeaseId(session), String::new());
+        let open = LineCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 0 };
+        self.does(&Command::Line(open));
+        let join = Join {
+            names: vec![Bytes::copy_from_slice(name.as_bytes())],
+            value: Bytes::new(),
+            mode: Mode::Exclusive,
+            priority,
+            preempts: false,
+            no_overlap: false,
+            try_only: false,
+            unhealthy: false,
+            metadata: vec![],
+        };
+        self.does(&Command::Line(LineCommand::Ask {
+            session: id,
+            request: 1,
+            ask: Ask::Join(join),
+        }))
     }
 
     fn shows(&mut self, name: &str, lease: i64, value: &str) {
@@ -221,4 +246,19 @@ fn one_tenure_more_than_are_remembered_pushes_out_the_first() {
     assert_eq!(town.told_after("jobs", almost)[0], Observed::Forgotten(almost));
     let told = town.told_after("jobs", ends[0]);
     assert!(matches!(&told[0], Observed::Began(tenure, _) if tenure.identity == "2"), "{told:?}");
+}
+
+#[test]
+fn who_waits_for_a_place_that_lets_others_pass_hears_that_it_is_gone() {
+    let mut town = Town::new();
+    town.joins("jobs", 1, 0);
+    town.joins("jobs", 2, 0);
+    let mut listeners = Listeners::default();
+    let name = Bytes::from_static(b"jobs");
+    let (key, created) = (key_of(&name, LeaseId(2)), town.now());
+    listeners.handle(LineInput::Await { listener: OBSERVER, name, key, created }, &town.state);
+    assert_eq!(listeners.take_news(), [], "it waits");
+    listeners.observe(&town.joins("jobs", 3, 5));
+    let gone = LineNews::Gone(Some(TenureEnd::Preempted));
+    assert_eq!(listeners.take_news(), [(OBSERVER, gone)]);
 }

@@ -159,7 +159,9 @@ impl Listeners {
         let gone: BTreeSet<(&Bytes, Revision)> = events
             .iter()
             .filter_map(|event| match event {
-                Event::Gone { place, .. } => Some((&place.key, place.created)),
+                Event::Gone { place, .. } | Event::Moved { old: place, .. } => {
+                    Some((&place.key, place.created))
+                }
                 _ => None,
             })
             .collect();
@@ -289,9 +291,14 @@ impl Listeners {
                 self.tell_waiting(&place.key, place.created, &LineNews::Gone(Some(*why)));
                 self.tell_session(place.session(), event);
             }
-            Event::Moved { place, .. }
-            | Event::Drain { place, .. }
-            | Event::DrainCancelled { place, .. } => self.tell_session(place.session(), event),
+            Event::Moved { place, old, why, .. } => {
+                // It stands somewhere else now, with another token.
+                self.tell_waiting(&old.key, old.created, &LineNews::Gone(Some(*why)));
+                self.tell_session(place.session(), event);
+            }
+            Event::Drain { place, .. } | Event::DrainCancelled { place, .. } => {
+                self.tell_session(place.session(), event)
+            }
             Event::Began { name, tenure, kv } => {
                 self.tell_observers(name, || Observed::Began(tenure.clone(), Some(kv.clone())));
             }

@@ -61,6 +61,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         2 => session().prop_map(Deed::JoinBoth),
         3 => (session(), name()).prop_map(|(who, name)| Deed::Leave { who, name }),
         1 => (session(), name()).prop_map(|(who, name)| Deed::Drop { who, name }),
+        1 => (session(), name()).prop_map(|(who, name)| Deed::Strike { who, name }),
         3 => (3..=4_i64, name()).prop_map(|(who, name)| Deed::StockJoin { who, name }),
         2 => (3..=4_i64, name()).prop_map(|(who, name)| Deed::StockLeave { who, name }),
         4 => (session(), name(), any::<bool>())

@@ -133,6 +133,7 @@ impl State {
                     let at = (prev.create_revision, &key[..]);
                     if self.is_fixed(&name, at) {
                         traces.loosened.insert(name.clone());
+                        self.note_broken(&name, at, cause, traces);
                     }
                     let ending = self.ending(&name, at, cause, event.kv.mod_revision);
                     self.queues.remove(&name, at, ending, &mut traces.lines);
@@ -146,6 +147,29 @@ impl State {
     fn is_fixed(&self, name: &Bytes, (created, key): (Revision, &[u8])) -> bool {
         let place = self.queues.line(name).and_then(|line| line.place(created, key));
         place.is_some_and(|place| place.is_fixed())
+    }
+
+    /// Of several that were taken together one goes alone: somebody deleted its key by hand.
+    fn note_broken(
+        &self,
+        name: &Bytes,
+        (created, key): (Revision, &[u8]),
+        cause: &Cause,
+        traces: &mut Traces,
+    ) {
+        let place = self.queues.line(name).and_then(|line| line.place(created, key));
+        let candidate = place.and_then(|place| place.candidate.clone());
+        traces.broken.extend(candidate.filter(|_| !cause.returns));
+    }
+
+    /// Several are held all or none.
+    fn end_broken(&mut self, at: At, traces: &mut Traces) {
+        while let Some(candidate) = traces.broken.pop() {
+            let keys = self.keys_together(&candidate);
+            if !keys.is_empty() {
+                self.delete(&keys, &Cause::ends(at, TenureEnd::Deleted, false), traces);
+            }
+        }
     }
 
     fn arriving_place(&self, name: &Bytes, kv: &KeyValue, cause: &Cause) -> Place {
@@ -190,6 +214,7 @@ impl State {
 
     /// Decides who holds in all lines that something happened to.
     pub(super) fn settle(&mut self, at: At, traces: &mut Traces) {
+        self.end_broken(at, traces);
         while let Some(name) = traces.touched.pop_first() {
             if traces.loosened.remove(&name) {
                 self.rank(&name, at, traces);

@@ -1,5 +1,7 @@
 //! What can happen to lines, and a world it happens in.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tenure_api::{
     Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, Member, MemberId, Op, Put,
@@ -8,7 +10,7 @@ use tenure_api::{
 use tenure_replica::{
     At, Outcome, State,
     command::{Ask, Command, Ended, Expiry, Join, LineCommand, Overdue, Rule, Successor},
-    queue::{Event, Mode, key_of},
+    queue::{Event, Mode, Place, key_of},
     refound::first_revision,
     state::Traces,
 };
@@ -60,6 +62,11 @@ pub(crate) enum Deed {
     },
     /// Leaves, and its work goes on for some time.
     Drop {
+        who: i64,
+        name: &'static str,
+    },
+    /// Somebody deletes a session's key by hand.
+    Strike {
         who: i64,
         name: &'static str,
     },
@@ -247,13 +254,13 @@ impl World {
                 }
                 self.stock_join(*who, name);
             }
-            Deed::StockLeave { who, name } => {
+            Deed::StockLeave { who, name } | Deed::Strike { who, name } => {
                 let key = key_of(name.as_bytes(), LeaseId(*who));
                 let line = self.state.queues.line(name.as_bytes());
-                let is_stock = line.is_some_and(|line| {
-                    line.places().iter().any(|p| p.key == key && p.candidate.is_none())
-                });
-                if !is_stock {
+                let stock = matches!(deed, Deed::StockLeave { .. });
+                let is_meant =
+                    |place: &Arc<Place>| place.key == key && place.candidate.is_none() == stock;
+                if !line.is_some_and(|line| line.places().iter().any(is_meant)) {
                     return false;
                 }
                 let delete = DeleteRange { span: Span::One(key), prev_kv: false };

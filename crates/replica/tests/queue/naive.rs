@@ -88,7 +88,7 @@ impl Naive {
             Deed::JoinAs { who, name, manner } => self.joins(who, &[name], manner),
             Deed::JoinBoth(who) => self.joins(who, &NAMES, Manner::default()),
             Deed::Leave { who, name } => self.leaves(who, name, false),
-            Deed::Drop { who, name } => self.leaves(who, name, true),
+            Deed::Drop { who, name } | Deed::Strike { who, name } => self.leaves(who, name, true),
             Deed::StockJoin { who, name } => {
                 if self.living.contains(&who) && self.list(name).at(who).is_none() {
                     self.list(name).spots.push(Spot::stock(who));

@@ -306,7 +306,7 @@ impl Line {
         if self.history.len() > HISTORY_MAX
             && let Some(end) = self.history.pop_front().and_then(|oldest| oldest.end)
         {
-            self.forgotten = end.at;
+            self.forgotten = self.forgotten.max(end.at);
         }
         Some(tenure)
     }

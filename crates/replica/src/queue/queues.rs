@@ -525,9 +525,18 @@ impl Queues {
         }
     }
 
-    /// The leader's value changed.
+    /// The value of a place changed, or the lease it hangs on.
     pub(crate) fn proclaimed(&mut self, name: &Bytes, kv: &Arc<KeyValue>, events: &mut Vec<Event>) {
         let Some(line) = self.lines.get_mut(name) else { return };
+        // Somebody may have put the key of a client of etcd's under another lease: it lives with that one now.
+        let retied = line
+            .place(kv.create_revision, &kv.key)
+            .is_some_and(|place| place.candidate.is_none() && place.lease != kv.lease);
+        if let Some(place) =
+            retied.then(|| Arc::make_mut(line).place_mut(kv.create_revision, &kv.key)).flatten()
+        {
+            place.lease = kv.lease;
+        }
         let leads = line.leader().is_some_and(|leader| leader.key == kv.key);
         if !leads {
             return;

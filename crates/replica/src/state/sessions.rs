@@ -224,6 +224,10 @@ impl State {
             if self.store.get(&key_of(name, id)).is_some() {
                 return Err(Refusal::AlreadyInLine);
             }
+            // One that would not lead does not hold at once either.
+            if join.try_only && join.unhealthy && join.mode == Mode::Exclusive {
+                return Err(Refusal::Taken);
+            }
             let Some(line) = self.queues.line(name) else {
                 check_permits(join.mode)?;
                 continue;

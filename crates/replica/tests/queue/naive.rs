@@ -171,6 +171,7 @@ impl Naive {
             let list = naive.list(name);
             list.at(who).is_some()
                 || !list.goes_with(manner.mode)
+                || manner.try_only && manner.unhealthy && manner.mode == Mode::Exclusive
                 || manner.try_only && (manner.no_overlap && delayed || !list.has_room(manner.mode))
         };
         let session = self.living.contains(&who) && !STOCK.contains(&who);

@@ -222,11 +222,14 @@ impl State {
 
     fn end_drain(&mut self, name: &Bytes, token: Revision, at: At, traces: &mut Traces) {
         let Some(line) = self.queues.line(name) else { return };
-        let transfer = line.transfer().copied().filter(|transfer| transfer.from == token);
-        let (Some(transfer), Some(leader)) = (transfer, line.with_token(token).cloned()) else {
-            return;
+        // Room may be made for another since it was judged: then the leader has its whole time again.
+        let is_meant = |transfer: &Transfer| {
+            line.place_of(transfer.to).is_some_and(|successor| successor.created == token)
         };
-        self.hand_over(name, &leader, (transfer, false, false), at, traces);
+        let transfer = line.transfer().copied().filter(is_meant);
+        if let (Some(transfer), Some(leader)) = (transfer, line.leader().cloned()) {
+            self.hand_over(name, &leader, (transfer, false, false), at, traces);
+        }
     }
 
     /// Writes a holder's value.

@@ -284,10 +284,11 @@ impl World {
             }
             Deed::DrainOver(name) => {
                 let line = self.state.queues.line(name.as_bytes());
-                let Some(from) = line.and_then(|l| l.transfer()).map(|t| t.from) else {
+                let successor = line.and_then(|line| line.place_of(line.transfer()?.to));
+                let Some(token) = successor.map(|successor| successor.created) else {
                     return false;
                 };
-                let overdue = vec![Overdue::Drain(text(name), from)];
+                let overdue = vec![Overdue::Drain(text(name), token)];
                 self.line(LineCommand::Overdue(Term(1), overdue));
             }
             Deed::DelayOver => {

@@ -121,7 +121,8 @@ impl Script {
     fn overdue(&self) -> Vec<Overdue> {
         let delays = self.state.queues.delays().map(|(id, d)| Overdue::Delay(id, d.since));
         let transfers = self.state.queues.lines().filter_map(|(name, line)| {
-            line.transfer().map(|transfer| Overdue::Drain(name.clone(), transfer.from))
+            let successor = line.place_of(line.transfer()?.to)?;
+            Some(Overdue::Drain(name.clone(), successor.created))
         });
         delays.chain(transfers).collect()
     }

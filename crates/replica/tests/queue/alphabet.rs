@@ -165,6 +165,7 @@ impl World {
         self.before = Some(self.state.clone());
         self.events.clear();
         self.path.push(*deed);
+        let plain = Manner::default();
         let stock = |who: &i64| STOCK.contains(who) || self.is_stock(*who);
         match deed {
             Deed::Open(who) if self.state.leases.contains(LeaseId(*who)) => return false,
@@ -214,34 +215,20 @@ impl World {
                 self.line(LineCommand::End { id: LeaseId(*who), how });
             }
             Deed::Join { who, name, priority, preempts } => {
-                let join = Join { priority: *priority, preempts: *preempts, ..join(&[name]) };
-                self.ask(*who, Ask::Join(join));
+                let manner = Manner { priority: *priority, preempts: *preempts, ..plain };
+                self.join(*who, &[name], manner);
             }
             Deed::JoinAfterStop { who, name } => {
-                self.ask(*who, Ask::Join(Join { no_overlap: true, ..join(&[name]) }));
+                self.join(*who, &[name], Manner { no_overlap: true, ..plain });
             }
             Deed::JoinShared { who, name } => {
-                self.ask(*who, Ask::Join(Join { mode: Mode::Shared, ..join(&[name]) }));
+                self.join(*who, &[name], Manner { mode: Mode::Shared, ..plain });
             }
             Deed::JoinPermit { who, name, permits } => {
-                self.ask(*who, Ask::Join(Join { mode: Mode::Permit(*permits), ..join(&[name]) }));
+                self.join(*who, &[name], Manner { mode: Mode::Permit(*permits), ..plain });
             }
-            Deed::JoinAs { who, name, manner } => {
-                let Manner { mode, priority, preempts, no_overlap, try_only, unhealthy } = *manner;
-                self.ask(
-                    *who,
-                    Ask::Join(Join {
-                        mode,
-                        priority,
-                        preempts,
-                        no_overlap,
-                        try_only,
-                        unhealthy,
-                        ..join(&[name])
-                    }),
-                );
-            }
-            Deed::JoinBoth(who) => self.ask(*who, Ask::Join(join(&NAMES))),
+            Deed::JoinAs { who, name, manner } => self.join(*who, &[name], *manner),
+            Deed::JoinBoth(who) => self.join(*who, &NAMES, plain),
             Deed::Leave { who, name } => {
                 self.ask(*who, Ask::Leave { name: text(name), token: None, stopped: true });
             }
@@ -333,6 +320,22 @@ impl World {
         self.command(Command::Txn(txn));
     }
 
+    fn join(&mut self, who: i64, names: &[&str], manner: Manner) {
+        let Manner { mode, priority, preempts, no_overlap, try_only, unhealthy } = manner;
+        let join = Join {
+            names: names.iter().map(|name| text(name)).collect(),
+            value: Bytes::new(),
+            mode,
+            priority,
+            preempts,
+            no_overlap,
+            try_only,
+            unhealthy,
+            metadata: vec![],
+        };
+        self.ask(who, Ask::Join(join));
+    }
+
     fn ask(&mut self, who: i64, ask: Ask) {
         self.request += 1;
         let (session, request) = (LeaseId(who), self.request);
@@ -400,20 +403,6 @@ impl World {
             let _ = write!(shape, "{id}{names:?}");
         }
         shape
-    }
-}
-
-fn join(names: &[&str]) -> Join {
-    Join {
-        names: names.iter().map(|name| text(name)).collect(),
-        value: Bytes::new(),
-        mode: Mode::Exclusive,
-        priority: 0,
-        preempts: false,
-        no_overlap: false,
-        try_only: false,
-        unhealthy: false,
-        metadata: vec![],
     }
 }
 

@@ -13,7 +13,7 @@ mod naive;
 use std::{collections::BTreeSet, sync::Arc};
 
 use alphabet::{Deed, Manner, NAMES, World};
-use naive::{Naive, Room};
+use naive::{DATA, FROST, Naive, Room};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use tenure_api::{LeaseId, Revision};
@@ -21,7 +21,7 @@ use tenure_replica::{
     State,
     canary::{Canary, plant},
     queue::{
-        Line, Mode, Place, TenureEnd,
+        FROZEN, Line, Mode, Place, TenureEnd,
         listeners::{LineInput, LineNews, Listeners, Observed},
     },
 };
@@ -64,6 +64,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         1 => (session(), name()).prop_map(|(who, name)| Deed::Strike { who, name }),
         3 => (3..=4_i64, name()).prop_map(|(who, name)| Deed::StockJoin { who, name }),
         2 => (3..=4_i64, name()).prop_map(|(who, name)| Deed::StockLeave { who, name }),
+        1 => name().prop_map(Deed::Data),
+        1 => name().prop_map(Deed::NoData),
         4 => (session(), name(), any::<bool>())
             .prop_map(|(who, name, unhealthy)| Deed::Health { who, name, unhealthy }),
         5 => (session(), name()).prop_map(|(to, name)| Deed::Transfer { to, name }),
@@ -250,11 +252,13 @@ type Seen = (i64, bool, bool, bool, bool);
 fn same(world: &World, naive: &Naive) -> Result<(), TestCaseError> {
     let queues = &world.state.queues;
     for (name, list) in &naive.lines {
-        let line = queues.line(name.as_bytes()).cloned().unwrap_or_default();
+        let line = queues.line(name.as_bytes());
+        prop_assert_eq!(line.is_some(), list.begun, "{} after {:?}", name, world.path);
+        let Some(line) = line else { continue };
         let naively: Vec<Seen> =
             list.spots.iter().map(|s| (s.who, s.stock, s.holds, s.told, s.is_well())).collect();
-        prop_assert_eq!(seen(&line), naively, "{} after {:?}", name, world.path);
-        prop_assert_eq!(room(&line), list.room, "{} after {:?}", name, world.path);
+        prop_assert_eq!(seen(line), naively, "{} after {:?}", name, world.path);
+        prop_assert_eq!(room(line), list.room, "{} after {:?}", name, world.path);
         let by_choice = list.chosen.is_some();
         prop_assert_eq!(line.leads_by_choice(), by_choice, "{} after {:?}", name, world.path);
         let delays: BTreeSet<i64> = line.delays().map(|id| id.0).collect();
@@ -268,7 +272,8 @@ fn same(world: &World, naive: &Naive) -> Result<(), TestCaseError> {
 
 fn seen(line: &Line) -> Vec<Seen> {
     let one = |place: &Arc<Place>| {
-        let who = place.lease.map_or(0, |lease| lease.0);
+        let unleased = if place.key.ends_with(FROZEN) { FROST } else { DATA };
+        let who = place.lease.map_or(unleased, |lease| lease.0);
         (who, place.candidate.is_none(), place.holds(), place.told, place.wants_to_lead())
     };
     line.places().iter().map(one).collect()

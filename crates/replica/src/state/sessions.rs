@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use tenure_api::{LeaseId, Revision};
+use tenure_api::{LeaseId, Revision, Span};
 
 use super::{
     At, LineDone, PlaceInfo, State, Traces,
@@ -230,6 +230,11 @@ impl State {
             }
             let Some(line) = self.queues.line(name) else {
                 check_permits(join.mode)?;
+                // Data may lie under a name that nobody has stood under, and be first as soon as somebody does.
+                let under = Span::prefix([name, &b"/"[..]].concat().into());
+                if join.try_only && self.store.live_in(&under).next().is_some() {
+                    return Err(Refusal::Taken);
+                }
                 continue;
             };
             line.check_mode(join.mode)?;

@@ -78,6 +78,9 @@ pub(crate) enum Deed {
         who: i64,
         name: &'static str,
     },
+    /// Somebody's data, which hangs on nothing and happens to lie under the name.
+    Data(&'static str),
+    NoData(&'static str),
     Health {
         who: i64,
         name: &'static str,
@@ -253,6 +256,15 @@ impl World {
                 let delete = DeleteRange { span: Span::One(key), prev_kv: false };
                 self.command(Command::DeleteRange(delete));
             }
+            Deed::Data(name) => {
+                let (key, value) = (data(name), Some(Bytes::new()));
+                let put = Put { key, value, lease: PutLease::Set(None), prev_kv: false };
+                self.command(Command::Put(put));
+            }
+            Deed::NoData(name) => {
+                let delete = DeleteRange { span: Span::One(data(name)), prev_kv: false };
+                self.command(Command::DeleteRange(delete));
+            }
             Deed::Health { who, name, unhealthy } => {
                 self.ask(*who, Ask::Health { name: text(name), unhealthy: *unhealthy });
             }
@@ -404,6 +416,10 @@ impl World {
         }
         shape
     }
+}
+
+fn data(name: &str) -> Bytes {
+    format!("{name}/data").into()
 }
 
 fn text(name: &str) -> Bytes {

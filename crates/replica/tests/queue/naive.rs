@@ -8,7 +8,9 @@ use tenure_replica::queue::Mode;
 use crate::alphabet::{Deed, Manner, NAMES, STOCK};
 
 /// Who a frozen line's mark belongs to.
-const FROST: i64 = 0;
+pub(crate) const FROST: i64 = 0;
+/// Who a key belongs to that hangs on nothing.
+pub(crate) const DATA: i64 = -1;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Naive {
@@ -28,6 +30,8 @@ pub(crate) struct List {
     pub(crate) chosen: Option<i64>,
     /// Somebody left or was moved who could not be passed.
     loosened: bool,
+    /// Somebody stood here once, and not only data lay here.
+    pub(crate) begun: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,14 +104,29 @@ impl Naive {
                     list.remove(at);
                 }
             }
+            Deed::Data(name) => {
+                let list = self.list(name);
+                if list.at(DATA).is_none() {
+                    list.spots.push(Spot::stock(DATA));
+                }
+            }
+            Deed::NoData(name) => {
+                let list = self.list(name);
+                if let Some(at) = list.at(DATA) {
+                    list.remove(at);
+                }
+            }
             Deed::Health { who, name, unhealthy } => self.list(name).reports(who, unhealthy),
             Deed::Transfer { to, name } => self.list(name).transfers(to),
             Deed::Yield { name, stay } => self.makes_room(name, true, stay),
             Deed::DrainOver(name) => self.makes_room(name, false, false),
             Deed::DelayOver => self.delays.clear(),
             Deed::Evict(name) => {
-                if let Some(leader) = self.list(name).leader().cloned() {
-                    self.is_taken_away(name, &leader);
+                let list = self.list(name);
+                match list.leader().filter(|_| list.begun).cloned() {
+                    Some(leader) if leader.who == DATA => drop(list.remove(0)),
+                    Some(leader) => self.is_taken_away(name, &leader),
+                    None => {}
                 }
             }
             Deed::Freeze(name) => self.freezes(name),
@@ -121,7 +140,8 @@ impl Naive {
                 self.living.clear();
                 self.delays.clear();
                 for list in self.lines.values_mut() {
-                    list.spots.retain(|spot| spot.who == FROST);
+                    list.spots.retain(|spot| [FROST, DATA].contains(&spot.who));
+                    list.spots.iter_mut().for_each(|spot| (spot.holds, spot.told) = (false, false));
                     *list = List { spots: std::mem::take(&mut list.spots), ..List::default() };
                 }
             }
@@ -385,6 +405,7 @@ impl List {
     }
 
     fn settles(&mut self) {
+        self.begun |= self.spots.iter().any(|spot| spot.who != DATA);
         if std::mem::take(&mut self.loosened) {
             self.ranks();
         }

@@ -56,6 +56,8 @@ impl State {
             self.origins.is_empty() && self.store.revision() == self.store.compacted();
         if is_untouched && self.store.revision().0 >= REVISION_JUMP_MIN {
             self.store.leap(by_clock(ms));
+            // Another cluster may have come to the revisions that were leapt over, with leaders of its own.
+            self.queues.forget_until(self.store.revision());
         }
     }
 

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Put, Revision, Term, op::PutLease};
 use tenure_replica::{
     At, State,
-    command::{Command, LINES_SINCE},
+    command::{Ask, Command, Join, LINES_SINCE, LineCommand},
     queue::{
-        key_of,
+        Event, Mode, TenureEnd, key_of,
         listeners::{LineInput, LineNews, Listener, Listeners, Observed},
     },
+    refound::{by_clock, first_revision},
     state::Traces,
 };
 
@@ -31,10 +32,35 @@ impl Town {
         Town { state, index: 0 }
     }
 
-    fn does(&mut self, command: &Command) {
+    fn does(&mut self, command: &Command) -> Vec<Event> {
         self.index += 1;
         let at = At { index: self.index, term: Term(1), ms: self.index };
-        self.state.apply(at, command, &mut Traces::default()).unwrap();
+        let mut traces = Traces::default();
+        self.state.apply(at, command, &mut traces).unwrap();
+        traces.lines
+    }
+
+    /// A session comes and stands in line.
+    fn joins(&mut self, name: &str, session: i64, priority: u32) -> Vec<Event> {
+        let (id, identity) = (LeaseId(session), String::new());
+        let open = LineCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 0 };
+        self.does(&Command::Line(open));
+        let join = Join {
+            names: vec![Bytes::copy_from_slice(name.as_bytes())],
+            value: Bytes::new(),
+            mode: Mode::Exclusive,
+            priority,
+            preempts: false,
+            no_overlap: false,
+            try_only: false,
+            unhealthy: false,
+            metadata: vec![],
+        };
+        self.does(&Command::Line(LineCommand::Ask {
+            session: id,
+            request: 1,
+            ask: Ask::Join(join),
+        }))
     }
 
     fn shows(&mut self, name: &str, lease: i64, value: &str) {
@@ -99,25 +125,96 @@ fn the_value_of_whoever_leads_by_now_is_told_in_full() {
     assert_eq!(kv.value.len(), long.len());
 }
 
+/// So many other names come and go that lines in which nobody stands are forgotten.
+fn others_come_and_go(town: &mut Town) {
+    for other in 0..1100 {
+        town.shows(&format!("other/{other}"), 9, "x");
+        town.goes(9);
+    }
+}
+
 #[test]
-fn of_a_line_that_was_forgotten_it_is_said_that_something_is_missing() {
+fn of_a_line_that_was_forgotten_it_is_said_that_something_is_missing_and_how_things_stand() {
     let mut town = Town::new();
     town.shows("jobs", 7, "first");
     let left = town.now();
     town.goes(7);
     town.shows("jobs", 8, "second");
     town.goes(8);
-    for other in 0..1100 {
-        town.shows(&format!("other/{other}"), 9, "x");
-        town.goes(9);
-    }
-    let is_gap = |told: &Observed| matches!(told, Observed::Forgotten(until) if *until > left);
-    assert!(is_gap(&town.told_after("jobs", left)[0]));
+    others_come_and_go(&mut town);
+    // Whoever it takes for the leader is not, and nothing that is remembered says so.
+    let vacant = Observed::Vacant { revision: town.now(), frozen: false };
+    assert_eq!(town.told_after("jobs", left), [Observed::Forgotten(left), vacant]);
     // Also if there is such a line again.
     town.shows("jobs", 10, "third");
     let told = town.told_after("jobs", left);
-    assert!(is_gap(&told[0]) && matches!(told[1], Observed::Began(..)), "{told:?}");
+    let [Observed::Forgotten(after), Observed::Began(tenure, Some(_))] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!((*after, &tenure.identity[..]), (left, "third"));
     assert_eq!(town.told_after("jobs", town.now()), []);
+}
+
+#[test]
+fn what_is_forgotten_of_others_is_no_gap_in_a_line_that_lasts() {
+    let mut town = Town::new();
+    town.shows("jobs", 7, "first");
+    town.shows("idle", 8, "passing");
+    let left = town.now();
+    town.goes(8);
+    others_come_and_go(&mut town);
+    assert_eq!(town.told_after("jobs", left), [], "nothing happened there");
+    town.goes(7);
+    let told = town.told_after("jobs", left);
+    assert!(matches!(&told[..], [Observed::Ended(_), Observed::Vacant { .. }]), "{told:?}");
+    let told = town.told_after("idle", left);
+    assert!(matches!(&told[..], [Observed::Forgotten(_), Observed::Vacant { .. }]), "{told:?}");
+}
+
+/// A stream may break between any two things that are told.
+#[test]
+fn who_goes_on_after_anything_that_was_told_misses_nothing() {
+    let mut town = Town::new();
+    town.shows("jobs", 1, "1");
+    let start = town.now();
+    for lease in 2..=REMEMBERED + 3 {
+        town.shows("jobs", lease, "waits");
+        town.goes(lease - 1);
+    }
+    town.shows("jobs", REMEMBERED + 3, "by now");
+    let told = town.told_after("jobs", start);
+    assert_eq!(told[0], Observed::Forgotten(start));
+    for (at, seen) in told.iter().enumerate() {
+        let rest = town.told_after("jobs", seen.revision());
+        match seen {
+            Observed::Forgotten(_) => assert_eq!(rest, told, "the gap is told again"),
+            // What follows an end happened at the same revision, so that it is told as if at the one before.
+            Observed::Ended(_) => {
+                let rest = town.told_after("jobs", Revision(seen.revision().0 - 1));
+                assert_eq!(rest[..], told[at..], "after {seen:?}");
+            }
+            _ => assert_eq!(rest[..], told[at + 1..], "after {seen:?}"),
+        }
+    }
+}
+
+#[test]
+fn who_observed_a_cluster_that_was_restored_since_hears_how_things_stand() {
+    let mut town = Town::new();
+    town.shows("jobs", 7, "first");
+    let backup = town.state.clone();
+    town.shows("jobs", 7, "more");
+    let left = town.now();
+    let first = first_revision(backup.store.revision(), 0, None).unwrap();
+    town.state = backup.refound(vec![], first);
+    let gone =
+        |told: &[Observed]| matches!(told, [Observed::Forgotten(_), Observed::Vacant { .. }]);
+    assert!(gone(&town.told_after("jobs", left)));
+    // The same backup was restored before, and that cluster went on as far as its clock allowed.
+    let left = by_clock(1_700_000_000_000);
+    town.state.leap(1_700_000_001_000);
+    assert!(left < town.now());
+    assert!(gone(&town.told_after("jobs", left)));
 }
 
 #[test]
@@ -144,7 +241,24 @@ fn one_tenure_more_than_are_remembered_pushes_out_the_first() {
     town.goes(one_more);
     assert_eq!(who_led(&town), (2..=one_more).collect::<Vec<_>>());
     // Whoever was told of its end has missed nothing; everybody else hears that something is missing.
-    assert_eq!(town.told_after("jobs", start)[0], Observed::Forgotten(ends[0]));
+    assert_eq!(town.told_after("jobs", start)[0], Observed::Forgotten(start));
+    let almost = Revision(ends[0].0 - 1);
+    assert_eq!(town.told_after("jobs", almost)[0], Observed::Forgotten(almost));
     let told = town.told_after("jobs", ends[0]);
     assert!(matches!(&told[0], Observed::Began(tenure, _) if tenure.identity == "2"), "{told:?}");
+}
+
+#[test]
+fn who_waits_for_a_place_that_lets_others_pass_hears_that_it_is_gone() {
+    let mut town = Town::new();
+    town.joins("jobs", 1, 0);
+    town.joins("jobs", 2, 0);
+    let mut listeners = Listeners::default();
+    let name = Bytes::from_static(b"jobs");
+    let (key, created) = (key_of(&name, LeaseId(2)), town.now());
+    listeners.handle(LineInput::Await { listener: OBSERVER, name, key, created }, &town.state);
+    assert_eq!(listeners.take_news(), [], "it waits");
+    listeners.observe(&town.joins("jobs", 3, 5));
+    let gone = LineNews::Gone(Some(TenureEnd::Preempted));
+    assert_eq!(listeners.take_news(), [(OBSERVER, gone)]);
 }

@@ -12,7 +12,7 @@ mod always;
 
 use std::collections::HashSet;
 
-use alphabet::{Deed, World};
+use alphabet::{Deed, NAMES, World};
 
 /// Tries all orders of these deeds; answers how many different states there are.
 fn search(deeds: &[Deed], depth: usize) -> usize {
@@ -54,7 +54,6 @@ fn for_each<T: Copy>(all: &[T], deed: impl Fn(T) -> Deed) -> Vec<Deed> {
 }
 
 const SESSIONS: [i64; 3] = [1, 2, 3];
-const NAMES: [&str; 2] = ["x", "y"];
 
 /// Sessions and a client of etcd's come, go and die under two names.
 #[test]
@@ -179,4 +178,22 @@ fn restore_and_fast_release() {
     deeds.extend([Deed::StockJoin { who: 4, name }, Deed::Open(4)]);
     let states = search(&deeds, 12);
     assert!(states > 50, "the search saw only {states} states");
+}
+
+/// Two of three sessions want both names at once, while an operator transfers, freezes, resumes and restores, and the
+/// third pre-empts whoever has only one of them.
+#[test]
+fn both_names_at_once_beside_everything_else() {
+    let mut deeds = for_each(&[1, 2], Deed::JoinBoth);
+    for name in NAMES {
+        deeds.push(Deed::Join { who: 2, name, priority: 0, preempts: false });
+        deeds.push(Deed::Join { who: 3, name, priority: 5, preempts: true });
+        deeds.extend(for_each(&[1, 2, 3], |to| Deed::Transfer { to, name }));
+        deeds.extend(for_each(&[1, 2, 3], |who| Deed::Leave { who, name }));
+        deeds.extend([Deed::DrainOver(name), Deed::Freeze(name), Deed::Resume(name)]);
+    }
+    deeds.extend([Deed::Yield { name: "x", stay: true }, Deed::Restore]);
+    deeds.extend([Deed::BreakConnection(1), Deed::Open(1), Deed::Open(2), Deed::Open(3)]);
+    let states = search_for(&deeds, 8, always::who_waits_stands_by_priority);
+    assert!(states > 300, "the search saw only {states} states");
 }

@@ -1,5 +1,5 @@
 //! Who observes an election sees every tenure once, in order; unless it is told that something may be
-//! missing.
+//! missing, and then how things stand.
 
 use std::collections::BTreeMap;
 
@@ -26,19 +26,22 @@ struct Observer {
     /// Tokens of the tenures that it saw begin, since then.
     seen: Vec<FencingToken>,
     last: Option<FencingToken>,
+    /// It was told that something may be missing, and nothing since.
+    in_the_dark: bool,
 }
 
 impl TenuresSeen {
     pub fn begins(&mut self, name: &'static str) -> usize {
         self.began.entry(name).or_default();
-        let (since, upto, seen, last) = (None, Revision(0), vec![], None);
-        self.observers.push(Observer { name, since, upto, seen, last });
+        let (since, upto, seen, last, in_the_dark) = (None, Revision(0), vec![], None, false);
+        self.observers.push(Observer { name, since, upto, seen, last, in_the_dark });
         self.observers.len() - 1
     }
 
     pub fn sees(&mut self, observer: usize, revision: Revision, sight: Sight) {
         let observer = &mut self.observers[observer];
-        if matches!(sight, Sight::Gap) {
+        observer.in_the_dark = matches!(sight, Sight::Gap);
+        if observer.in_the_dark {
             observer.since = None;
             return;
         }
@@ -89,6 +92,11 @@ impl TenuresSeen {
     /// Everything that there was to see has had time to arrive.
     pub fn judge(&self, counts: &mut Counts) {
         for observer in &self.observers {
+            must!(
+                !observer.in_the_dark,
+                "an observer of {} hears of a gap, and not how things stand",
+                observer.name
+            );
             let Some(since) = observer.since else { continue };
             let there = self.began[observer.name].iter();
             let expected = there.filter(|(_, from)| **from > since && **from <= observer.upto);
@@ -103,5 +111,21 @@ impl TenuresSeen {
                 );
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "not how things stand")]
+    fn a_gap_that_nothing_follows_is_found() {
+        let mut seen = TenuresSeen::default();
+        let observer = seen.begins("jobs");
+        seen.sees(observer, Revision(3), Sight::NoLeader);
+        seen.judge(&mut Counts::default());
+        seen.sees(observer, Revision(4), Sight::Gap);
+        seen.judge(&mut Counts::default());
     }
 }

@@ -177,7 +177,7 @@ pub enum Successor {
 pub enum Overdue {
     /// The wait for the stop of this session, as it has been since this revision.
     Delay(LeaseId, Revision),
-    /// The time to make room of the leader with this token.
+    /// The time that a leader may take to make room for the successor with this token.
     Drain(Bytes, Revision),
 }
 

@@ -180,7 +180,12 @@ fn places(input: &mut Reader<'_>) -> Result<Vec<Arc<Place>>, DecodeError> {
 impl Line {
     /// What stands behind the first places.
     fn encode_rest(&self, out: &mut Vec<u8>) {
-        put_option(out, self.transfer.as_ref(), |out, transfer| {
+        // One that was carried out is from nobody.
+        let done = self.chosen.map(|to| {
+            let why = TenureEnd::Transferred;
+            Transfer { to, from: Revision(0), within_ms: 0, why }
+        });
+        put_option(out, self.transfer.or(done), |out, transfer| {
             put_i64(out, transfer.to.0);
             put_i64(out, transfer.from.0);
             put_u64(out, transfer.within_ms);
@@ -200,16 +205,20 @@ impl Line {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Line, DecodeError> {
+        let places = places(input)?;
+        let transfer = input.option(|input| {
+            Ok(Transfer {
+                to: LeaseId(input.i64()?),
+                from: Revision(input.i64()?),
+                within_ms: input.u64()?,
+                why: reason(input)?,
+            })
+        })?;
+        let is_done = |transfer: &Transfer| transfer.from == Revision(0);
         Ok(Line {
-            places: places(input)?,
-            transfer: input.option(|input| {
-                Ok(Transfer {
-                    to: LeaseId(input.i64()?),
-                    from: Revision(input.i64()?),
-                    within_ms: input.u64()?,
-                    why: reason(input)?,
-                })
-            })?,
+            places,
+            transfer: transfer.filter(|transfer| !is_done(transfer)),
+            chosen: transfer.filter(is_done).map(|transfer| transfer.to),
             delays: (0..input.count()?)
                 .map(|_| input.i64().map(LeaseId))
                 .collect::<Result<_, _>>()?,

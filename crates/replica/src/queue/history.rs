@@ -61,6 +61,11 @@ pub enum TenureEnd {
 }
 
 impl TenureEnd {
+    /// Whether somebody takes over because an operator chose it.
+    pub fn is_choice(self) -> bool {
+        self == TenureEnd::Transferred
+    }
+
     /// The reason of this number.
     pub fn from_number(number: u8) -> Option<TenureEnd> {
         use TenureEnd::*;

@@ -21,6 +21,8 @@ pub struct Line {
     pub(super) places: Vec<Arc<Place>>,
     /// A successor was chosen, and the leader is asked to make room.
     pub(super) transfer: Option<Transfer>,
+    /// Whoever leads, if an operator chose it. Never while a transfer is under way: that is the later word.
+    pub(super) chosen: Option<LeaseId>,
     /// Sessions that held, ended without a confirmed stop, and whose time is not over.
     pub(super) delays: Vec<LeaseId>,
     /// The time in office of whoever leads now.
@@ -121,8 +123,40 @@ impl Line {
         self.forgotten
     }
 
+    /// Whether whoever leads was chosen by an operator, and nobody else since.
+    pub fn leads_by_choice(&self) -> bool {
+        self.chosen.is_some()
+    }
+
     pub(crate) fn begin_transfer(&mut self, transfer: Transfer) {
         self.transfer = Some(transfer);
+        self.chosen = None;
+    }
+
+    /// Who comes, or is well again, may pre-empt even whom an operator chose. Those who stood here then may not.
+    pub(crate) fn overrule_choice(&mut self, newcomer: LeaseId) {
+        let is_meant = |place: &Arc<Place>| place.session() == Some(newcomer) && place.preempts();
+        let overrules = self.above_leader().any(is_meant);
+        self.chosen = self.chosen.filter(|_| !overrules);
+    }
+
+    /// For whom the leader must make room because of priorities: for the first that is well, if it or somebody
+    /// behind it has more than the leader and pre-empts.
+    pub(crate) fn preemptor(&self) -> Option<&Arc<Place>> {
+        let mut above = self.above_leader();
+        let next = above.next()?;
+        (next.preempts() || above.any(|place| place.preempts())).then_some(next)
+    }
+
+    /// Those who are well, have more than the leader, and would lead before it if nobody held. They stand by priority.
+    fn above_leader(&self) -> impl Iterator<Item = &Arc<Place>> {
+        let leader = self.leader().filter(|leader| leader.mode() == Mode::Exclusive);
+        let leader = leader.filter(|leader| !leader.is_fixed());
+        let waiting = self.places.iter().skip(1).take_while(|place| !place.is_fixed());
+        let well = waiting.filter(|place| place.wants_to_lead());
+        well.take_while(move |place| {
+            leader.is_some_and(|leader| leader.priority() < place.priority())
+        })
     }
 
     /// Whether nothing of this line matters to anybody any more but its history.
@@ -265,13 +299,14 @@ impl Line {
         (why, stopped): (TenureEnd, bool),
     ) -> Option<Tenure> {
         let mut tenure = self.tenure.take()?;
+        self.chosen = None;
         tenure.end = Some(End { at, at_ms, why, stopped });
         self.vacated = true;
         self.history.push_back(tenure.clone());
         if self.history.len() > HISTORY_MAX
             && let Some(end) = self.history.pop_front().and_then(|oldest| oldest.end)
         {
-            self.forgotten = end.at;
+            self.forgotten = self.forgotten.max(end.at);
         }
         Some(tenure)
     }

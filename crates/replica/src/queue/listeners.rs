@@ -97,7 +97,8 @@ pub enum Observed {
         /// Because the name is frozen.
         frozen: bool,
     },
-    /// What happened up to this revision is not known any more.
+    /// Not everything that happened after this revision, up to which the observer knew everything, is
+    /// known any more. What is known follows, and at its end how things stand.
     Forgotten(Revision),
 }
 
@@ -158,7 +159,9 @@ impl Listeners {
         let gone: BTreeSet<(&Bytes, Revision)> = events
             .iter()
             .filter_map(|event| match event {
-                Event::Gone { place, .. } => Some((&place.key, place.created)),
+                Event::Gone { place, .. } | Event::Moved { old: place, .. } => {
+                    Some((&place.key, place.created))
+                }
                 _ => None,
             })
             .collect();
@@ -249,28 +252,27 @@ impl Listeners {
                 None => vacant,
             }),
             Some(after) => {
-                let forgotten = line.forgotten().max(state.queues.forgotten());
-                if after < forgotten {
-                    told.push(Observed::Forgotten(forgotten));
+                let gap = after < state.queues.forgotten_of(name);
+                if gap {
+                    told.push(Observed::Forgotten(after));
                 }
-                let mut vacated = false;
                 for tenure in line.tenures() {
+                    let lasts = tenure.end.is_none();
                     // What it shows may have changed since, and is kept in full only while it lasts.
-                    let shown = shown.clone().filter(|_| tenure.end.is_none());
-                    if tenure.from > after {
+                    let shown = shown.clone().filter(|_| lasts);
+                    if tenure.from > after || (gap && lasts) {
                         let mut begun = tenure.clone();
                         begun.end = None;
                         told.push(Observed::Began(begun, shown));
-                        vacated = false;
                     } else if let Some(kv) = shown.filter(|kv| kv.mod_revision > after) {
                         told.push(Observed::Proclaimed(tenure.clone(), kv));
                     }
                     if tenure.end.is_some_and(|end| end.at > after) {
                         told.push(Observed::Ended(tenure.clone()));
-                        vacated = true;
                     }
                 }
-                if vacated {
+                // What it knew may be over: whatever was missed, it ends with how things stand.
+                if let Some(Observed::Ended(_) | Observed::Forgotten(_)) = told.last() {
                     told.push(vacant);
                 }
             }
@@ -289,9 +291,14 @@ impl Listeners {
                 self.tell_waiting(&place.key, place.created, &LineNews::Gone(Some(*why)));
                 self.tell_session(place.session(), event);
             }
-            Event::Moved { place, .. }
-            | Event::Drain { place, .. }
-            | Event::DrainCancelled { place, .. } => self.tell_session(place.session(), event),
+            Event::Moved { place, old, why, .. } => {
+                // It stands somewhere else now, with another token.
+                self.tell_waiting(&old.key, old.created, &LineNews::Gone(Some(*why)));
+                self.tell_session(place.session(), event);
+            }
+            Event::Drain { place, .. } | Event::DrainCancelled { place, .. } => {
+                self.tell_session(place.session(), event)
+            }
             Event::Began { name, tenure, kv } => {
                 self.tell_observers(name, || Observed::Began(tenure.clone(), Some(kv.clone())));
             }
@@ -405,10 +412,13 @@ impl Listeners {
 }
 
 impl Observed {
-    /// The revision at which this happened.
+    /// The revision at which this happened: whoever was told this and everything before it may go on after it.
     pub fn revision(&self) -> Revision {
         match self {
-            Observed::Began(tenure, _) => tenure.from,
+            // Of a tenure that has lasted for some time, with what it shows by now.
+            Observed::Began(tenure, kv) => {
+                kv.as_ref().map_or(tenure.from, |kv| kv.mod_revision.max(tenure.from))
+            }
             Observed::Proclaimed(_, kv) => kv.mod_revision,
             Observed::Ended(tenure) => tenure.end.map_or(tenure.from, |end| end.at),
             Observed::Vacant { revision, .. } | Observed::Forgotten(revision) => *revision,

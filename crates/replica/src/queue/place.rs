@@ -83,6 +83,11 @@ impl Place {
         self.candidate.as_ref().map_or(0, |candidate| candidate.priority)
     }
 
+    /// Whether it goes before whoever leads with less.
+    pub fn preempts(&self) -> bool {
+        self.candidate.as_ref().is_some_and(|candidate| candidate.preempts)
+    }
+
     /// Whether it would lead if it were its turn.
     pub fn wants_to_lead(&self) -> bool {
         !self.unhealthy

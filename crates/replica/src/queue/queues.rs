@@ -240,7 +240,8 @@ impl Queues {
 
     /// A line begins, with all keys that are there already.
     pub(crate) fn begin_line(&mut self, name: Bytes, places: impl IntoIterator<Item = Place>) {
-        let mut line = Line::default();
+        // There may have been such a line before.
+        let mut line = Line { forgotten: self.forgotten, ..Line::default() };
         for place in places {
             line.insert(place);
         }
@@ -357,6 +358,23 @@ impl Queues {
         self.forgotten
     }
 
+    /// Up to which revision tenures under this name may be missing: what was forgotten of others does not
+    /// matter to a line that is there.
+    pub fn forgotten_of(&self, name: &[u8]) -> Revision {
+        self.line(name).map_or(self.forgotten, |line| line.forgotten)
+    }
+
+    /// Nothing is known of any tenure up to this revision.
+    pub(crate) fn forget_until(&mut self, revision: Revision) {
+        self.forgotten = self.forgotten.max(revision);
+        let names: Vec<Bytes> = self.lines.keys().cloned().collect();
+        for name in names {
+            if let Some(line) = self.line_mut(&name) {
+                line.forgotten = line.forgotten.max(revision);
+            }
+        }
+    }
+
     /// A session whose stop is not confirmed.
     pub fn delay(&self, session: LeaseId) -> Option<&Delay> {
         self.delays.get(&session)
@@ -366,24 +384,33 @@ impl Queues {
     pub(crate) fn next_step(&mut self, name: &Bytes, events: &mut Vec<Event>) -> Step {
         let Some(line) = self.lines.get_mut(name).map(Arc::make_mut) else { return Step::Done };
         if let Some(transfer) = line.transfer {
-            let leader = line.leader().filter(|leader| leader.created == transfer.from).cloned();
-            match (line.place_of(transfer.to), leader) {
-                (None, leader) => {
-                    line.transfer = None;
-                    if let Some(place) = leader {
-                        events.push(Event::DrainCancelled { name: name.clone(), place });
-                    }
-                }
+            let leader = line.leader().filter(|leader| leader.created == transfer.from);
+            // One that has become unwell would be passed over, and perhaps nobody lead in the end.
+            let successor = line.place_of(transfer.to).filter(|to| to.wants_to_lead());
+            match (successor, leader) {
+                (None, _) => self.call_off(name, events),
                 (Some(_), None) => {
                     line.transfer = None;
+                    line.chosen = Some(transfer.to).filter(|_| transfer.why.is_choice());
                     return Step::Succeed(transfer);
                 }
                 (Some(_), Some(_)) => {}
             }
         }
+        let Some(line) = self.lines.get(name) else { return Step::Done };
         match line.passed_over() {
             Some(key) => Step::PutBehind(vec![key]),
             None => Step::Done,
+        }
+    }
+
+    /// Nobody is to take over, and whoever leads may stay.
+    pub(crate) fn call_off(&mut self, name: &Bytes, events: &mut Vec<Event>) {
+        let Some(line) = self.line_mut(name) else { return };
+        let Some(transfer) = line.transfer.take() else { return };
+        if let Some(place) = line.with_token(transfer.from).filter(|leader| leader.holds()).cloned()
+        {
+            events.push(Event::DrainCancelled { name: name.clone(), place });
         }
     }
 
@@ -398,6 +425,9 @@ impl Queues {
         let Some(line) = self.lines.get_mut(name).map(Arc::make_mut) else { return };
         line.give_slots();
         let leader = line.leader().cloned();
+        line.chosen = line.chosen.filter(|chosen| {
+            leader.as_ref().is_some_and(|leader| leader.session() == Some(*chosen))
+        });
         let vacated = std::mem::take(&mut line.vacated);
         match leader {
             Some(leader) => {
@@ -495,9 +525,18 @@ impl Queues {
         }
     }
 
-    /// The leader's value changed.
+    /// The value of a place changed, or the lease it hangs on.
     pub(crate) fn proclaimed(&mut self, name: &Bytes, kv: &Arc<KeyValue>, events: &mut Vec<Event>) {
         let Some(line) = self.lines.get_mut(name) else { return };
+        // Somebody may have put the key of a client of etcd's under another lease: it lives with that one now.
+        let retied = line
+            .place(kv.create_revision, &kv.key)
+            .is_some_and(|place| place.candidate.is_none() && place.lease != kv.lease);
+        if let Some(place) =
+            retied.then(|| Arc::make_mut(line).place_mut(kv.create_revision, &kv.key)).flatten()
+        {
+            place.lease = kv.lease;
+        }
         let leads = line.leader().is_some_and(|leader| leader.key == kv.key);
         if !leads {
             return;

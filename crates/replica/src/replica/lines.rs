@@ -143,10 +143,10 @@ impl Replica {
         }
         for name in self.lines.drains.take_due(now, OVERDUE_PER_COMMAND) {
             let line = self.state.queues.line(&name);
-            match line.and_then(|line| line.transfer().copied()) {
-                Some(transfer) => {
+            match line.and_then(|line| line.place_of(line.transfer()?.to)) {
+                Some(successor) => {
                     self.lines.drains.put_back(name.clone(), now + OVERDUE_AGAIN);
-                    overdue.push(Overdue::Drain(name, transfer.from));
+                    overdue.push(Overdue::Drain(name, successor.created));
                 }
                 None => self.lines.drains.forget(&name),
             }

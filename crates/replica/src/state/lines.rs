@@ -11,7 +11,10 @@ use super::{At, State, Traces};
 use crate::{
     command::LINES_SINCE,
     mvcc::Change,
-    queue::{Candidate, Ending, Place, Step, TenureEnd, Transfer, name_of, names_above},
+    queue::{
+        Candidate, Ending, PREEMPTION_DRAIN_MS, Place, Step, TenureEnd, Transfer, name_of,
+        names_above,
+    },
 };
 
 /// Why keys change, as far as it matters to lines.
@@ -65,6 +68,8 @@ impl State {
     /// than commands.
     pub fn lines_from_keys(&mut self) {
         if self.has_lines() {
+            // Who led before is not among the keys.
+            self.queues.forget_until(self.store.revision());
             let at = At { index: 0, term: Term(0), ms: 0 };
             self.begin_lines(at, &mut Traces::default());
         }
@@ -128,6 +133,7 @@ impl State {
                     let at = (prev.create_revision, &key[..]);
                     if self.is_fixed(&name, at) {
                         traces.loosened.insert(name.clone());
+                        self.note_broken(&name, at, cause, traces);
                     }
                     let ending = self.ending(&name, at, cause, event.kv.mod_revision);
                     self.queues.remove(&name, at, ending, &mut traces.lines);
@@ -141,6 +147,29 @@ impl State {
     fn is_fixed(&self, name: &Bytes, (created, key): (Revision, &[u8])) -> bool {
         let place = self.queues.line(name).and_then(|line| line.place(created, key));
         place.is_some_and(|place| place.is_fixed())
+    }
+
+    /// Of several that were taken together one goes alone: somebody deleted its key by hand.
+    fn note_broken(
+        &self,
+        name: &Bytes,
+        (created, key): (Revision, &[u8]),
+        cause: &Cause,
+        traces: &mut Traces,
+    ) {
+        let place = self.queues.line(name).and_then(|line| line.place(created, key));
+        let candidate = place.and_then(|place| place.candidate.clone());
+        traces.broken.extend(candidate.filter(|_| !cause.returns));
+    }
+
+    /// Several are held all or none.
+    fn end_broken(&mut self, at: At, traces: &mut Traces) {
+        while let Some(candidate) = traces.broken.pop() {
+            let keys = self.keys_together(&candidate);
+            if !keys.is_empty() {
+                self.delete(&keys, &Cause::ends(at, TenureEnd::Deleted, false), traces);
+            }
+        }
     }
 
     fn arriving_place(&self, name: &Bytes, kv: &KeyValue, cause: &Cause) -> Place {
@@ -185,10 +214,10 @@ impl State {
 
     /// Decides who holds in all lines that something happened to.
     pub(super) fn settle(&mut self, at: At, traces: &mut Traces) {
+        self.end_broken(at, traces);
         while let Some(name) = traces.touched.pop_first() {
             if traces.loosened.remove(&name) {
                 self.rank(&name, at, traces);
-                self.let_preempt(&name, traces);
             }
             let mut succeeded = false;
             loop {
@@ -211,6 +240,7 @@ impl State {
             let kv_of = |key: &Bytes| store.get(key).cloned();
             let now = (store.revision(), at.ms);
             self.queues.settle(&name, now, &kv_of, &mut traces.lines);
+            self.let_preempt(&name, traces);
             // Moving keys has touched this line again, and nothing is left to do in it; others may
             // lie above.
             traces.touched.remove(&name);
@@ -218,19 +248,32 @@ impl State {
     }
 
     /// Those who wait stand by priority.
-    fn rank(&mut self, name: &Bytes, at: At, traces: &mut Traces) {
+    pub(super) fn rank(&mut self, name: &Bytes, at: At, traces: &mut Traces) {
         let misplaced = self.queues.line(name).map(|line| line.misplaced()).unwrap_or_default();
         if !misplaced.is_empty() {
             self.put_behind(name, &misplaced, (TenureEnd::Preempted, true), at, traces);
         }
     }
 
-    /// Whoever is next pre-empts, if it may.
+    /// Whoever leads makes room while somebody pre-empts it: for whoever is next then. What an operator wants
+    /// counts more.
     fn let_preempt(&mut self, name: &Bytes, traces: &mut Traces) {
         let Some(line) = self.queues.line(name) else { return };
-        let next = line.places().iter().find(|place| !place.holds() && !place.unhealthy);
-        if let Some(session) = next.and_then(|place| place.session()) {
-            self.preempt(session, name, traces);
+        let under_way = line.transfer().copied();
+        if line.leads_by_choice() || under_way.is_some_and(|transfer| transfer.why.is_choice()) {
+            return;
+        }
+        let next = line.preemptor().and_then(|place| place.session());
+        if next == under_way.map(|transfer| transfer.to) {
+            return;
+        }
+        match (next, line.leader().cloned()) {
+            (Some(to), Some(leader)) => {
+                let (from, within_ms) = (leader.created, PREEMPTION_DRAIN_MS);
+                let transfer = Transfer { to, from, within_ms, why: TenureEnd::Preempted };
+                self.announce(name, &leader, transfer, traces);
+            }
+            _ => self.queues.call_off(name, &mut traces.lines),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::{
     lease::Leases,
     log::LogIndex,
     mvcc::{Change, Store},
-    queue::{self, Place, Queues, Refusal, SessionEnd, TenureEnd},
+    queue::{self, Candidate, Place, Queues, Refusal, SessionEnd, TenureEnd},
 };
 
 /// Everything that all members agree on. Cloning is O(1): a clone is a frozen picture that can be
@@ -153,8 +153,11 @@ pub struct Traces {
     pub lines: Vec<queue::Event>,
     /// Lines that must be settled. None between two commands.
     touched: BTreeSet<Bytes>,
-    /// Those of them in which priorities may count that did not before. None between two commands.
+    /// Those of them that somebody left who could not be passed: priorities may count that did not before. None
+    /// between two commands.
     loosened: BTreeSet<Bytes>,
+    /// Those of whose places one is gone that was taken together with others. None between two commands.
+    broken: Vec<Arc<Candidate>>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,
     /// The store's revision when the last command had been done, before the lines were settled.

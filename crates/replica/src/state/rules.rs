@@ -45,7 +45,11 @@ impl State {
             return Err(Refusal::NameFrozen);
         }
         if chosen.holds() {
-            return Ok(LineDone::Token(chosen.created));
+            // It may be about to make room for another.
+            let stays = line.transfer().is_none();
+            return stays
+                .then_some(LineDone::Token(chosen.created))
+                .ok_or(Refusal::TransferUnderWay);
         }
         // It would be passed over as soon as its turn came.
         if !chosen.wants_to_lead() {
@@ -66,7 +70,8 @@ impl State {
         let from = leader.as_ref().map_or(Revision(0), |leader| leader.created);
         let transfer = Transfer { to: session, from, within_ms, why };
         match leader {
-            Some(leader) if line.transfer().is_none() => {
+            // What was only a priority's wish is the operator's from now on.
+            Some(leader) if line.transfer().is_none_or(|transfer| !transfer.why.is_choice()) => {
                 self.announce(name, &leader, transfer, traces);
             }
             Some(_) => {}
@@ -217,11 +222,14 @@ impl State {
 
     fn end_drain(&mut self, name: &Bytes, token: Revision, at: At, traces: &mut Traces) {
         let Some(line) = self.queues.line(name) else { return };
-        let transfer = line.transfer().copied().filter(|transfer| transfer.from == token);
-        let (Some(transfer), Some(leader)) = (transfer, line.with_token(token).cloned()) else {
-            return;
+        // Room may be made for another since it was judged: then the leader has its whole time again.
+        let is_meant = |transfer: &Transfer| {
+            line.place_of(transfer.to).is_some_and(|successor| successor.created == token)
         };
-        self.hand_over(name, &leader, (transfer, false, false), at, traces);
+        let transfer = line.transfer().copied().filter(is_meant);
+        if let (Some(transfer), Some(leader)) = (transfer, line.leader().cloned()) {
+            self.hand_over(name, &leader, (transfer, false, false), at, traces);
+        }
     }
 
     /// Writes a holder's value.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use tenure_api::{LeaseId, Revision};
+use tenure_api::{LeaseId, Revision, Span};
 
 use super::{
     At, LineDone, PlaceInfo, State, Traces,
@@ -17,8 +17,8 @@ use crate::{
     command::{Ask, Ended, Join},
     queue::{
         self, Candidate, Event, IDENTITY_BYTES_MAX, Line, METADATA_BYTES_MAX, Mode, NAMES_MAX,
-        PLACES_MAX, PREEMPTION_DRAIN_MS, PRIORITY_MAX, Place, Refusal, SESSION_TTL_MS_MAX,
-        SESSION_TTL_MS_MIN, Session, SessionEnd, TenureEnd, Transfer, VALUE_BYTES_MAX, key_of,
+        PLACES_MAX, PRIORITY_MAX, Place, Refusal, SESSION_TTL_MS_MAX, SESSION_TTL_MS_MIN, Session,
+        SessionEnd, TenureEnd, Transfer, VALUE_BYTES_MAX, key_of,
     },
 };
 
@@ -189,7 +189,7 @@ impl State {
             && join.priority > 0
         {
             self.let_pass(id, name, at, traces);
-            self.preempt(id, name, traces);
+            self.overrule_choice(id, name);
         }
         Ok(vec![token])
     }
@@ -224,8 +224,17 @@ impl State {
             if self.store.get(&key_of(name, id)).is_some() {
                 return Err(Refusal::AlreadyInLine);
             }
+            // One that would not lead does not hold at once either.
+            if join.try_only && join.unhealthy && join.mode == Mode::Exclusive {
+                return Err(Refusal::Taken);
+            }
             let Some(line) = self.queues.line(name) else {
                 check_permits(join.mode)?;
+                // Data may lie under a name that nobody has stood under, and be first as soon as somebody does.
+                let under = Span::prefix([name, &b"/"[..]].concat().into());
+                if join.try_only && self.store.live_in(&under).next().is_some() {
+                    return Err(Refusal::Taken);
+                }
                 continue;
             };
             line.check_mode(join.mode)?;
@@ -249,32 +258,10 @@ impl State {
         }
     }
 
-    /// Asks whoever leads to make room, if this one may pre-empt it.
-    pub(super) fn preempt(&mut self, id: LeaseId, name: &Bytes, traces: &mut Traces) {
-        let Some(line) = self.queues.line(name) else { return };
-        let Some(place) = line.place_of(id).cloned() else { return };
-        let preempts = place.candidate.as_ref().is_some_and(|candidate| candidate.preempts);
-        let fixed_ahead =
-            line.places().iter().take_while(|p| p.key != place.key).any(|p| p.is_fixed());
-        let Some(leader) = line.leader().cloned() else { return };
-        // Room that is made for somebody who may pre-empt is made for whoever may pre-empt that one.
-        let chosen = line.transfer().is_some_and(|transfer| {
-            let to = line.place_of(transfer.to).map_or(0, |to| to.priority());
-            transfer.why != TenureEnd::Preempted || to >= place.priority()
-        });
-        if !preempts
-            || fixed_ahead
-            || place.unhealthy
-            || chosen
-            || leader.mode() != Mode::Exclusive
-            || leader.priority() >= place.priority()
-        {
-            return;
+    fn overrule_choice(&mut self, id: LeaseId, name: &Bytes) {
+        if let Some(line) = self.queues.line_mut(name) {
+            line.overrule_choice(id);
         }
-        let within_ms = PREEMPTION_DRAIN_MS;
-        let transfer =
-            Transfer { to: id, from: leader.created, within_ms, why: TenureEnd::Preempted };
-        self.announce(name, &leader, transfer, traces);
     }
 
     /// Asks a leader to make room.
@@ -372,8 +359,9 @@ impl State {
             self.put_behind(name, key, (TenureEnd::Unhealthy, true), at, traces);
         }
         if place.unhealthy && !unhealthy && !place.holds() {
-            traces.loosened.insert(name.clone());
             self.begin_anew(name, &place.key, at, traces);
+            self.rank(name, at, traces);
+            self.overrule_choice(id, name);
         }
         let token = self.queues.line(name).and_then(|line| line.place_of(id)).map(|p| p.created);
         Ok(token.into_iter().collect())

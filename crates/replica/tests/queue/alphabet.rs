@@ -1,5 +1,7 @@
 //! What can happen to lines, and a world it happens in.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tenure_api::{
     Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, Member, MemberId, Op, Put,
@@ -8,7 +10,7 @@ use tenure_api::{
 use tenure_replica::{
     At, Outcome, State,
     command::{Ask, Command, Ended, Expiry, Join, LineCommand, Overdue, Rule, Successor},
-    queue::{Event, Mode, key_of},
+    queue::{Event, Mode, Place, key_of},
     refound::first_revision,
     state::Traces,
 };
@@ -16,30 +18,112 @@ use tenure_replica::{
 /// One thing that somebody does. Sessions and clients of etcd's are known by small numbers, which are
 /// those of their leases.
 #[derive(Clone, Copy, Debug)]
+#[allow(
+    dead_code,
+    reason = "the search and the stories each have deeds that the other does not do"
+)]
 pub(crate) enum Deed {
     Open(i64),
     Attach(i64),
     Expire(i64),
+    Revoke(i64),
+    Close(i64),
     BreakConnection(i64),
     BreakOlderConnection(i64),
     ConfirmStop(i64),
-    Join { who: i64, name: &'static str, priority: u32, preempts: bool },
-    JoinAfterStop { who: i64, name: &'static str },
-    JoinShared { who: i64, name: &'static str },
-    JoinPermit { who: i64, name: &'static str, permits: u32 },
+    Join {
+        who: i64,
+        name: &'static str,
+        priority: u32,
+        preempts: bool,
+    },
+    JoinAfterStop {
+        who: i64,
+        name: &'static str,
+    },
+    JoinShared {
+        who: i64,
+        name: &'static str,
+    },
+    JoinPermit {
+        who: i64,
+        name: &'static str,
+        permits: u32,
+    },
+    JoinAs {
+        who: i64,
+        name: &'static str,
+        manner: Manner,
+    },
     JoinBoth(i64),
-    Leave { who: i64, name: &'static str },
-    StockJoin { who: i64, name: &'static str },
-    StockLeave { who: i64, name: &'static str },
-    Health { who: i64, name: &'static str, unhealthy: bool },
-    Transfer { to: i64, name: &'static str },
-    Yield { name: &'static str, stay: bool },
+    Leave {
+        who: i64,
+        name: &'static str,
+    },
+    /// Leaves, and its work goes on for some time.
+    Drop {
+        who: i64,
+        name: &'static str,
+    },
+    /// Somebody deletes a session's key by hand.
+    Strike {
+        who: i64,
+        name: &'static str,
+    },
+    StockJoin {
+        who: i64,
+        name: &'static str,
+    },
+    StockLeave {
+        who: i64,
+        name: &'static str,
+    },
+    /// Somebody's data, which hangs on nothing and happens to lie under the name.
+    Data(&'static str),
+    NoData(&'static str),
+    Health {
+        who: i64,
+        name: &'static str,
+        unhealthy: bool,
+    },
+    Transfer {
+        to: i64,
+        name: &'static str,
+    },
+    Yield {
+        name: &'static str,
+        stay: bool,
+    },
     DrainOver(&'static str),
     DelayOver,
     Evict(&'static str),
     Freeze(&'static str),
     Resume(&'static str),
     Restore,
+}
+
+/// How somebody stands in line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    pub(crate) mode: Mode,
+    pub(crate) priority: u32,
+    pub(crate) preempts: bool,
+    pub(crate) no_overlap: bool,
+    pub(crate) try_only: bool,
+    pub(crate) unhealthy: bool,
+}
+
+impl Default for Manner {
+    fn default() -> Manner {
+        Manner {
+            mode: Mode::Exclusive,
+            priority: 0,
+            preempts: false,
+            no_overlap: false,
+            try_only: false,
+            unhealthy: false,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -55,7 +139,9 @@ pub(crate) struct World {
     request: u64,
 }
 
-const STOCK: [i64; 1] = [4];
+pub(crate) const NAMES: [&str; 2] = ["x", "y"];
+/// Who has only a lease, and stands in line by etcd's means.
+pub(crate) const STOCK: [i64; 1] = [4];
 
 impl World {
     /// Everybody has a session or a lease, and nobody stands in line.
@@ -82,6 +168,7 @@ impl World {
         self.before = Some(self.state.clone());
         self.events.clear();
         self.path.push(*deed);
+        let plain = Manner::default();
         let stock = |who: &i64| STOCK.contains(who) || self.is_stock(*who);
         match deed {
             Deed::Open(who) if self.state.leases.contains(LeaseId(*who)) => return false,
@@ -100,6 +187,11 @@ impl World {
                 let Some(lease) = self.state.leases.get(LeaseId(*who)) else { return false };
                 let expiry = Expiry { id: LeaseId(*who), renewed_at: lease.renewed_at };
                 self.command(Command::LeaseExpire(Term(1), vec![expiry]));
+            }
+            Deed::Revoke(who) => self.command(Command::LeaseRevoke(LeaseId(*who))),
+            Deed::Close(who) => {
+                let how = Ended::Closed { stopped: true };
+                self.line(LineCommand::End { id: LeaseId(*who), how });
             }
             Deed::BreakConnection(who) => {
                 let session = self.state.queues.session(LeaseId(*who));
@@ -126,21 +218,25 @@ impl World {
                 self.line(LineCommand::End { id: LeaseId(*who), how });
             }
             Deed::Join { who, name, priority, preempts } => {
-                let join = Join { priority: *priority, preempts: *preempts, ..join(&[name]) };
-                self.ask(*who, Ask::Join(join));
+                let manner = Manner { priority: *priority, preempts: *preempts, ..plain };
+                self.join(*who, &[name], manner);
             }
             Deed::JoinAfterStop { who, name } => {
-                self.ask(*who, Ask::Join(Join { no_overlap: true, ..join(&[name]) }));
+                self.join(*who, &[name], Manner { no_overlap: true, ..plain });
             }
             Deed::JoinShared { who, name } => {
-                self.ask(*who, Ask::Join(Join { mode: Mode::Shared, ..join(&[name]) }));
+                self.join(*who, &[name], Manner { mode: Mode::Shared, ..plain });
             }
             Deed::JoinPermit { who, name, permits } => {
-                self.ask(*who, Ask::Join(Join { mode: Mode::Permit(*permits), ..join(&[name]) }));
+                self.join(*who, &[name], Manner { mode: Mode::Permit(*permits), ..plain });
             }
-            Deed::JoinBoth(who) => self.ask(*who, Ask::Join(join(&["x", "y"]))),
+            Deed::JoinAs { who, name, manner } => self.join(*who, &[name], *manner),
+            Deed::JoinBoth(who) => self.join(*who, &NAMES, plain),
             Deed::Leave { who, name } => {
                 self.ask(*who, Ask::Leave { name: text(name), token: None, stopped: true });
+            }
+            Deed::Drop { who, name } => {
+                self.ask(*who, Ask::Leave { name: text(name), token: None, stopped: false });
             }
             Deed::StockJoin { who, name } => {
                 if !stock(who) && self.state.queues.session(LeaseId(*who)).is_none() {
@@ -148,16 +244,25 @@ impl World {
                 }
                 self.stock_join(*who, name);
             }
-            Deed::StockLeave { who, name } => {
+            Deed::StockLeave { who, name } | Deed::Strike { who, name } => {
                 let key = key_of(name.as_bytes(), LeaseId(*who));
                 let line = self.state.queues.line(name.as_bytes());
-                let is_stock = line.is_some_and(|line| {
-                    line.places().iter().any(|p| p.key == key && p.candidate.is_none())
-                });
-                if !is_stock {
+                let stock = matches!(deed, Deed::StockLeave { .. });
+                let is_meant =
+                    |place: &Arc<Place>| place.key == key && place.candidate.is_none() == stock;
+                if !line.is_some_and(|line| line.places().iter().any(is_meant)) {
                     return false;
                 }
                 let delete = DeleteRange { span: Span::One(key), prev_kv: false };
+                self.command(Command::DeleteRange(delete));
+            }
+            Deed::Data(name) => {
+                let (key, value) = (data(name), Some(Bytes::new()));
+                let put = Put { key, value, lease: PutLease::Set(None), prev_kv: false };
+                self.command(Command::Put(put));
+            }
+            Deed::NoData(name) => {
+                let delete = DeleteRange { span: Span::One(data(name)), prev_kv: false };
                 self.command(Command::DeleteRange(delete));
             }
             Deed::Health { who, name, unhealthy } => {
@@ -178,10 +283,11 @@ impl World {
             }
             Deed::DrainOver(name) => {
                 let line = self.state.queues.line(name.as_bytes());
-                let Some(from) = line.and_then(|l| l.transfer()).map(|t| t.from) else {
+                let successor = line.and_then(|line| line.place_of(line.transfer()?.to));
+                let Some(token) = successor.map(|successor| successor.created) else {
                     return false;
                 };
-                let overdue = vec![Overdue::Drain(text(name), from)];
+                let overdue = vec![Overdue::Drain(text(name), token)];
                 self.line(LineCommand::Overdue(Term(1), overdue));
             }
             Deed::DelayOver => {
@@ -224,6 +330,22 @@ impl World {
         };
         let txn = Txn { compare: vec![absent], success: vec![Op::Put(put)], failure: vec![] };
         self.command(Command::Txn(txn));
+    }
+
+    fn join(&mut self, who: i64, names: &[&str], manner: Manner) {
+        let Manner { mode, priority, preempts, no_overlap, try_only, unhealthy } = manner;
+        let join = Join {
+            names: names.iter().map(|name| text(name)).collect(),
+            value: Bytes::new(),
+            mode,
+            priority,
+            preempts,
+            no_overlap,
+            try_only,
+            unhealthy,
+            metadata: vec![],
+        };
+        self.ask(who, Ask::Join(join));
     }
 
     fn ask(&mut self, who: i64, ask: Ask) {
@@ -269,12 +391,17 @@ impl World {
                 let mode = place.mode();
                 let own = (place.candidate.is_some(), place.slot, place.told, place.unhealthy);
                 let lease = place.lease.map_or(0, |lease| lease.0);
-                let more =
-                    place.candidate.as_ref().map(|c| (c.priority, c.together.len(), c.no_overlap));
+                let more = place
+                    .candidate
+                    .as_ref()
+                    .map(|c| (c.priority, c.preempts, c.together.len(), c.no_overlap));
                 let _ = write!(shape, "{lease}{mode:?}{own:?}{more:?},");
             }
-            let to = line.transfer().map(|transfer| transfer.to);
-            let _ = write!(shape, "{to:?}{};", line.is_delayed());
+            let transfer = line.transfer().map(|transfer| {
+                let from = line.places().iter().position(|place| place.created == transfer.from);
+                (transfer.to, transfer.why, from)
+            });
+            let _ = write!(shape, "{transfer:?}{}{};", line.leads_by_choice(), line.is_delayed());
         }
         for (id, _) in self.state.leases.iter() {
             let _ = write!(shape, "{id} ");
@@ -291,18 +418,8 @@ impl World {
     }
 }
 
-fn join(names: &[&str]) -> Join {
-    Join {
-        names: names.iter().map(|name| text(name)).collect(),
-        value: Bytes::new(),
-        mode: Mode::Exclusive,
-        priority: 0,
-        preempts: false,
-        no_overlap: false,
-        try_only: false,
-        unhealthy: false,
-        metadata: vec![],
-    }
+fn data(name: &str) -> Bytes {
+    format!("{name}/data").into()
 }
 
 fn text(name: &str) -> Bytes {

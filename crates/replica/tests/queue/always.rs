@@ -1,12 +1,12 @@
 //! What must be true of lines whatever has happened.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use tenure_api::{LeaseId, Revision, Span};
 use tenure_replica::{
     Frozen, SnapshotMark, Thaw,
-    queue::{Event, FROZEN, Line, Mode, Place},
+    queue::{Event, FROZEN, Line, Mode, Place, TenureEnd},
 };
 
 use crate::alphabet::{Deed, World};
@@ -18,6 +18,9 @@ pub(crate) fn check(world: &World) {
         holders_go_together(world, line);
         a_line_advances(world, line);
         tokens_grow(world, line);
+        who_takes_over_would_lead(world, line);
+        room_is_made_for_whoever_pre_empts(world, name, line);
+        only_who_took_over_leads_by_choice(world, name, line);
     }
     places_belong_to_live_sessions(world);
     a_connection_that_was_left_ends_nothing(world);
@@ -70,8 +73,7 @@ fn a_line_advances(world: &World, line: &Line) {
     if first.key.ends_with(FROZEN) {
         assert!(!line.places().iter().any(|place| place.holds()), "{:?}", world.path);
     } else if !first.holds() {
-        let willing =
-            |place: &&std::sync::Arc<Place>| place.wants_to_lead() && !place.key.ends_with(FROZEN);
+        let willing = |place: &&Arc<Place>| place.wants_to_lead() && !place.key.ends_with(FROZEN);
         let willing = line.places().iter().find(willing);
         assert!(willing.is_none(), "{willing:?} waits for nobody: {:?}", world.path);
     }
@@ -81,9 +83,8 @@ fn a_line_advances(world: &World, line: &Line) {
 pub(crate) fn who_waits_stands_by_priority(world: &World) {
     for (_, line) in world.state.queues.lines() {
         let movable = line.places().iter().rev().take_while(|place| !place.is_fixed());
-        let has_rank = |place: &&std::sync::Arc<Place>| {
-            !place.holds() && !place.unhealthy && !line.is_chosen(place)
-        };
+        let has_rank =
+            |place: &&Arc<Place>| !place.holds() && !place.unhealthy && !line.is_chosen(place);
         let waits = movable.filter(has_rank);
         let from_the_end: Vec<u32> = waits.map(|place| place.priority()).collect();
         assert!(from_the_end.is_sorted(), "{from_the_end:?}: {:?}", world.path);
@@ -97,7 +98,10 @@ fn tokens_grow(world: &World, line: &Line) {
     let last = line.tenures().last().filter(|tenure| tenure.end.is_none()).map(|t| t.token);
     assert_eq!(last, leads, "{:?}", world.path);
     let compacted = world.state.store.compacted();
-    if let Some(token) = leads {
+    // Data that hangs on nothing is restored as it was, and acts with no token.
+    if let Some(token) =
+        leads.filter(|_| line.leader().is_some_and(|leader| leader.lease.is_some()))
+    {
         assert!(token > compacted || compacted == Revision(0), "{:?}", world.path);
     }
 }
@@ -125,6 +129,58 @@ fn a_chosen_successor_keeps_its_token(world: &World) {
             assert_eq!(still.created, chosen.created, "{:?}", world.path);
         }
     }
+}
+
+/// Nobody makes room for somebody who is not there, or would be passed over.
+fn who_takes_over_would_lead(world: &World, line: &Line) {
+    let Some(transfer) = line.transfer() else { return };
+    let to = line.place_of(transfer.to);
+    assert!(to.is_some_and(|to| to.wants_to_lead()), "{to:?} is to lead: {:?}", world.path);
+    let leader = line.leader().map(|leader| leader.created);
+    assert_eq!(leader, Some(transfer.from), "who makes room leads: {:?}", world.path);
+}
+
+/// If somebody has more than the leader and pre-empts, and nobody stands before it that has not or cannot be passed,
+/// room is made for whoever is first; and for no other reason, but that an operator wants it. Whom an operator chose
+/// leads on beside those who stood there then.
+fn room_is_made_for_whoever_pre_empts(world: &World, name: &Bytes, line: &Line) {
+    let under_way = line.transfer().map(|transfer| (transfer.to, transfer.why));
+    if matches!(under_way, Some((_, TenureEnd::Transferred))) {
+        return;
+    }
+    let leader = line.leader().filter(|l| l.mode() == Mode::Exclusive && !l.is_fixed());
+    let behind = line.places().iter().skip(1).take_while(|place| !place.is_fixed());
+    let well = behind.filter(|place| !place.unhealthy);
+    let has_more = |place: &&Arc<Place>| leader.is_some_and(|l| l.priority() < place.priority());
+    let above: Vec<_> = well.take_while(has_more).collect();
+    if line.leads_by_choice() {
+        assert_eq!(under_way, None, "{:?}", world.path);
+        let before = world.before.as_ref().and_then(|before| before.queues.line(name)).unwrap();
+        let came = |place: &&Arc<Place>| {
+            let known = place.session().and_then(|session| before.place_of(session));
+            place.preempts() && known.is_none_or(|known| known.unhealthy)
+        };
+        let came = above.into_iter().find(came).filter(|_| before.leads_by_choice());
+        assert!(came.is_none(), "{came:?} came after the choice: {:?}", world.path);
+    } else {
+        let pre_empted = above.iter().any(|place| place.preempts());
+        let next = above.first().filter(|_| pre_empted).and_then(|next| next.session());
+        let expected = next.map(|next| (next, TenureEnd::Preempted));
+        assert_eq!(under_way, expected, "{:?}", world.path);
+    }
+}
+
+/// It leads because a transfer was under way to it just before, or led so before; until room is to be made again.
+fn only_who_took_over_leads_by_choice(world: &World, name: &Bytes, line: &Line) {
+    let Some(before) = world.before.as_ref().filter(|_| line.leads_by_choice()) else { return };
+    let Some(before) = before.queues.line(name) else { panic!("{:?}", world.path) };
+    let leader = line.leader().expect("who leads by choice leads");
+    let chosen = before.places().iter().any(|place| {
+        before.is_chosen(place)
+            && (place.session(), place.created) == (leader.session(), leader.created)
+    });
+    let led = before.leader().map(|leader| leader.created) == Some(leader.created);
+    assert!(chosen || led && before.leads_by_choice(), "{:?}", world.path);
 }
 
 fn places_belong_to_live_sessions(world: &World) {

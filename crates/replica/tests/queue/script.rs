@@ -6,6 +6,8 @@
 //! join WHO NAME… [shared] [permits=N] [priority=N] [preempts] [no-overlap] [try] [unhealthy]
 //! lock WHO NAME                      a stock client stands in line
 //! leave WHO NAME                     gives up its place, its work has ended
+//! strike WHO NAME                    somebody deletes its key by hand
+//! retie WHO NAME to=OTHER            somebody puts its key under the lease of another
 //! yield WHO NAME [stay]              makes room for the successor
 //! well WHO NAME   unwell WHO NAME    says how it is
 //! expire WHO   revoke WHO   die WHO  the lease runs out, is revoked; the process dies (fast release)
@@ -119,7 +121,8 @@ impl Script {
     fn overdue(&self) -> Vec<Overdue> {
         let delays = self.state.queues.delays().map(|(id, d)| Overdue::Delay(id, d.since));
         let transfers = self.state.queues.lines().filter_map(|(name, line)| {
-            line.transfer().map(|transfer| Overdue::Drain(name.clone(), transfer.from))
+            let successor = line.place_of(line.transfer()?.to)?;
+            Some(Overdue::Drain(name.clone(), successor.created))
         });
         delays.chain(transfers).collect()
     }
@@ -281,6 +284,15 @@ impl Runner for Script {
                 let put = put(std::str::from_utf8(&key)?, who, Some(id));
                 let said = self.apply(Command::Put(put));
                 if said.is_empty() { format!("{who} waits for {name}\n") } else { said }
+            }
+            ("strike", [who, name]) => {
+                let span = Span::One(key_of(name.as_bytes(), self.who(who)?));
+                self.apply(Command::DeleteRange(DeleteRange { span, prev_kv: false }))
+            }
+            ("retie", [who, name]) => {
+                let key = key_of(name.as_bytes(), self.who(who)?);
+                let to = self.who(&value("to").ok_or("to whom?")?)?;
+                self.apply(Command::Put(put(std::str::from_utf8(&key)?, who, Some(to))))
             }
             // Somebody's data, which happens to lie under the name.
             ("put", [name, key]) => {

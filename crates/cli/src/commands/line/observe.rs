@@ -31,6 +31,7 @@ struct Seen {
 pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
     let client = settings.client();
     let mut after = args.after_rev;
+    let mut ended = None;
     loop {
         let request = pb::ObserveRequest { name: args.name.clone(), after_revision: after };
         let mut seen = client.lines().observe(request).await?;
@@ -42,7 +43,9 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
             match next {
                 Ok(Some(response)) => {
                     after = response.revision.max(after);
-                    write(&settings, described(response), line)?;
+                    if !is_repeated(&response, &mut ended) {
+                        write(&settings, described(response), line)?;
+                    }
                 }
                 Ok(None) => break,
                 Err(status) if status.code() == Code::Unavailable => break,
@@ -50,6 +53,13 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
             }
         }
     }
+}
+
+/// Whether it is the end that was told last: a stream that broke right after it begins with it again, lest what
+/// followed be missed.
+fn is_repeated(response: &pb::ObserveResponse, ended: &mut Option<i64>) -> bool {
+    let Some(What::Ended(tenure)) = &response.what else { return false };
+    ended.replace(tenure.token) == Some(tenure.token)
 }
 
 fn described(response: pb::ObserveResponse) -> Option<Seen> {
@@ -68,5 +78,27 @@ fn line(seen: &Seen) -> String {
     match &seen.tenure {
         Some(tenure) => format!("{}\t{}\t{}", seen.revision, seen.what, tenure.line()),
         None => format!("{}\t{}", seen.revision, seen.what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(token: i64) -> pb::ObserveResponse {
+        let what = Some(What::Ended(pb::Tenure { token, ..Default::default() }));
+        pb::ObserveResponse { what, ..Default::default() }
+    }
+
+    #[test]
+    fn an_end_that_comes_again_is_told_once() {
+        let mut last = None;
+        let nobody = pb::ObserveResponse {
+            what: Some(What::NoLeader(pb::NoLeader { frozen: false })),
+            ..Default::default()
+        };
+        let told = [ended(5), ended(5), nobody.clone(), nobody, ended(7)];
+        let repeated = told.map(|response| is_repeated(&response, &mut last));
+        assert_eq!(repeated, [false, true, false, false, false]);
     }
 }

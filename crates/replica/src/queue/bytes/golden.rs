@@ -90,6 +90,7 @@ fn line() -> Line {
             within_ms: 5000,
             why: TenureEnd::Transferred,
         }),
+        chosen: None,
         delays: vec![SESSION_ID],
         tenure: Some(tenure(None)),
         history: reasons.map(ended).collect(),

@@ -31,7 +31,7 @@ pub enum Sight {
     Proclaims(Tenure),
     /// Nobody leads.
     NoLeader,
-    /// Something may have been missed: what follows is how things stand now.
+    /// Something may have been missed: what follows is what is still remembered, and then how things stand now.
     Gap,
 }
 

@@ -118,11 +118,6 @@ impl Line {
         self.history.back().map(|tenure| tenure.identity.clone()).unwrap_or_default()
     }
 
-    /// Up to which revision tenures may be missing from [`Self::tenures`].
-    pub fn forgotten(&self) -> Revision {
-        self.forgotten
-    }
-
     /// Whether whoever leads was chosen by an operator, and nobody else since.
     pub fn leads_by_choice(&self) -> bool {
         self.chosen.is_some()

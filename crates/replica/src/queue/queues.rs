@@ -353,11 +353,6 @@ impl Queues {
         self.delays.get(&session).is_some_and(|delay| delay.since == since)
     }
 
-    /// Up to which revision tenures of lines that nobody stands in may be missing.
-    pub fn forgotten(&self) -> Revision {
-        self.forgotten
-    }
-
     /// Up to which revision tenures under this name may be missing: what was forgotten of others does not
     /// matter to a line that is there.
     pub fn forgotten_of(&self, name: &[u8]) -> Revision {

@@ -112,7 +112,7 @@ impl lines_server::Lines for Lines {
         };
         let line = state.queues.line(&name).cloned().unwrap_or_default();
         let tenures = line.tenures().map(tenure).collect();
-        let forgotten = line.forgotten().max(state.queues.forgotten()).0;
+        let forgotten = state.queues.forgotten_of(&name).0;
         Ok(Response::new(pb::HistoryResponse { header, tenures, forgotten }))
     }
 

@@ -13,6 +13,7 @@ mod gateway_streams;
 mod health;
 mod lease;
 mod limits;
+mod long_reads;
 mod metrics;
 mod overload;
 mod reflection;

@@ -22,7 +22,9 @@ use tenure_api::{
     Put, Range, Revision, Span, Txn, TxnResult, op::PutLease, wire::etcdserverpb::ResponseHeader,
 };
 use tenure_replica::{
-    Answer, Consistency, Outcome, Read, Reply, Request, command::Command, queue::key_of,
+    Answer, Consistency, Outcome, Read, Reply, Request,
+    command::{Command, Expiry},
+    queue::key_of,
 };
 use tokio::sync::Semaphore;
 use tonic::{Status, metadata::MetadataMap};
@@ -158,14 +160,22 @@ impl Places {
     }
 
     /// Ends a lease that the server granted, if nothing else hangs on it. If that fails it runs out.
+    ///
+    /// To look and to end are two steps, and between them a call at any member may take another place on the same
+    /// lease, whose id its holder knows. So the lease is ended as if its time were over: only if nobody has renewed it
+    /// since the look, and only in the same term. Whoever takes a place on such a lease renews it then, before anybody
+    /// is told of the place (see `enter`). A plain write of a key on it at the same time is not guarded.
     async fn end_unowned(&self, lease: LeaseId) {
-        let read = Request::Read(Read::Lease(lease, true), Consistency::Linearizable);
-        let Ok(Answer { result: Ok(Reply::Lease(Some(found))), .. }) = self.door.ask(read).await
+        let read = Request::Read(Read::State, Consistency::Linearizable);
+        let Ok(Answer { result: Ok(Reply::State(frozen)), term, .. }) = self.door.ask(read).await
         else {
             return;
         };
-        if found.keys.is_empty() && found.granted_secs == unowned::TTL_SECS {
-            let _ = self.door.ask(Request::Write(Command::LeaseRevoke(lease))).await;
+        let Some(found) = frozen.state.leases.get(lease) else { return };
+        if found.keys.is_empty() && found.ttl_secs == unowned::TTL_SECS {
+            let unused = vec![Expiry { id: lease, renewed_at: found.renewed_at }];
+            drop(frozen);
+            let _ = self.door.ask(Request::Write(Command::LeaseExpire(term, unused))).await;
         }
     }
 
@@ -229,10 +239,15 @@ async fn enter(door: Door, newcomer: Newcomer) -> Result<Place, Status> {
     let undo = match unowned {
         // A new lease takes its key with it.
         Some(lease) => lease,
-        None if is_fresh => Undo::new(door, Command::Txn(untouched(&key, created))),
+        None if is_fresh => Undo::new(door.clone(), Command::Txn(untouched(&key, created))),
         None => Undo::nothing(),
     };
-    Ok(Place { key, created, lease, is_fresh, is_unowned, undo })
+    let place = Place { key, created, lease, is_fresh, is_unowned, undo };
+    if newcomer.lease.is_some_and(unowned::is) {
+        // Whoever found the lease unused before that must not end it now.
+        renew_once(&door, lease).await.map_err(refuse)?;
+    }
+    Ok(place)
 }
 
 async fn grant(door: &Door) -> Result<LeaseId, Status> {

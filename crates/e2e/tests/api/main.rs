@@ -16,6 +16,7 @@ mod limits;
 mod long_reads;
 mod metrics;
 mod overload;
+mod overload_measured;
 mod reflection;
 mod traces;
 mod watch;

@@ -82,7 +82,11 @@ pub(super) struct Held {
 
 impl Places {
     pub(super) fn new(door: Door, limits: Limits) -> Places {
-        Places { door, limits, waiting: Arc::new(Semaphore::new(WAITING_MAX)) }
+        Places::with_room(door, limits, WAITING_MAX)
+    }
+
+    fn with_room(door: Door, limits: Limits, waiting_max: usize) -> Places {
+        Places { door, limits, waiting: Arc::new(Semaphore::new(waiting_max)) }
     }
 
     /// Takes a place and waits for its turn.
@@ -402,4 +406,70 @@ fn leaving(key: &Bytes, only_if: impl IntoIterator<Item = Compare>) -> Txn {
 /// Deletes a key that nobody has touched since it was made.
 fn untouched(key: &Bytes, made: Revision) -> Txn {
     leaving(key, [created(key, made), compare(key, CompareTarget::Mod(made))])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use futures_util::poll;
+    use tenure_replica::{HardState, Moment, Recovered, Replica};
+    use tokio::sync::watch;
+    use tonic::Code;
+
+    use super::*;
+    use crate::Config;
+
+    /// A door behind which nobody answers.
+    fn places(waiting_max: usize) -> Places {
+        let config = Config::default();
+        let members = config.members();
+        let me = members[0].id;
+        let nothing = Recovered {
+            boot: 1,
+            snapshot: None,
+            hard_state: HardState::default(),
+            entries: vec![],
+        };
+        let settings = tenure_replica::Config::new(me, members);
+        let replica = Replica::new(Moment::ZERO, settings, nothing);
+        let (_, status) = watch::channel(Arc::new(replica.status()));
+        let (door, _) = Door::alone(me, config.cluster_id(), status);
+        let limits = Limits {
+            request_bytes_max: config.max_request_bytes,
+            txn_ops_max: config.max_txn_ops,
+            leaderless_max: Duration::from_secs(1),
+            can_grow: true,
+        };
+        Places::with_room(door, limits, waiting_max)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_than_may_wait_for_their_turn_are_refused_until_somebody_goes() {
+        const MAX: usize = 3;
+        let places = places(MAX);
+        let metadata = MetadataMap::new();
+        let newcomer = || Newcomer {
+            name: "door".into(),
+            lease: LeaseId::from_wire(7),
+            value: None,
+            expired: Failure::LeaseNotFound,
+        };
+        let mut waiting = VecDeque::new();
+        for _ in 0..MAX {
+            let mut call = Box::pin(places.hold(newcomer(), &metadata));
+            assert!(poll!(&mut call).is_pending());
+            waiting.push_back(call);
+        }
+        for _ in 0..2 {
+            let refused = places.hold(newcomer(), &metadata).await.err().expect("no room");
+            let said = (refused.code(), refused.message());
+            assert_eq!(said, (Code::ResourceExhausted, "etcdserver: too many requests"));
+            // Somebody hangs up, and there is room for one.
+            waiting.pop_front();
+            let mut call = Box::pin(places.hold(newcomer(), &metadata));
+            assert!(poll!(&mut call).is_pending());
+            waiting.push_back(call);
+        }
+    }
 }

@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use tenure::grpc::{Code, stubs::MaintenanceClient};
+use tenure::grpc::{
+    Code,
+    stubs::{KvClient, MaintenanceClient},
+};
 use tenure_e2e::{Cluster, pb, session::connect};
 use tokio::task::JoinSet;
 
@@ -89,4 +92,42 @@ async fn a_few_checksums_are_reckoned_at_once_some_wait_and_more_are_refused() {
     assert!(nice.iter().any(|nice| *nice > 0), "{nice:?}");
     let again = cluster.client().maintenance().hash_kv(pb::HashKvRequest { revision: 0 }).await;
     assert!(hashes.contains(&again.unwrap().hash));
+}
+
+/// More of them than run at once, each with all keys, on a store that is large enough to be read aside.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_ranges_wait_for_each_other_and_all_are_answered() {
+    const KEYS: usize = 10_200;
+    const PER_TXN: usize = 120;
+    const RANGES: usize = 80;
+    let cluster = Cluster::start(1).await;
+    for from in (0..KEYS).step_by(PER_TXN) {
+        let put = |n: usize| pb::RequestOp {
+            request: Some(pb::request_op::Request::RequestPut(pb::PutRequest {
+                key: format!("key/{n:06}").into(),
+                value: "v".into(),
+                ..Default::default()
+            })),
+        };
+        let success = (from..from + PER_TXN).map(put).collect();
+        let txn = pb::TxnRequest { success, ..Default::default() };
+        cluster.client().kv().txn(txn).await.unwrap();
+    }
+    let client = KvClient::new(connect(cluster.members[0].client).await)
+        .max_decoding_message_size(usize::MAX);
+    let mut asked = JoinSet::new();
+    for n in 0..RANGES {
+        let mut client = client.clone();
+        let range = pb::RangeRequest {
+            key: "key/".into(),
+            range_end: "key0".into(),
+            serializable: n % 2 == 0,
+            ..Default::default()
+        };
+        asked.spawn(async move { client.range(range).await });
+    }
+    for answer in asked.join_all().await {
+        let found = answer.unwrap().into_inner();
+        assert_eq!((found.count as usize, found.kvs.len()), (KEYS, KEYS));
+    }
 }

@@ -95,12 +95,11 @@ async fn a_machine_that_is_gone_is_noticed_by_the_kernel_and_its_session_lives_f
 
 /// Its kernel goes on acknowledging everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_stands_still_is_noticed_by_pings_and_leads_on_when_it_goes_on() {
+async fn a_process_that_stands_still_is_noticed_by_pings_and_its_session_lives_for_its_time() {
     let network = Network::new(2);
-    let flags = ["--grpc-keepalive-interval=1s", "--grpc-keepalive-timeout=1s"];
+    let flags = ["--grpc-keepalive-interval=1s", "--grpc-keepalive-timeout=3s"];
     let cluster = network.cluster_of(1, &flags).await;
     let clients = Clients::start(&network, &cluster).await;
-    let before = Caller::new(cluster.client()).leader("office").await.unwrap();
     clients.signal(Signal::STOP);
     are_let_go_but_not_released(&network, &cluster).await;
     clients.signal(Signal::CONT);
@@ -109,8 +108,6 @@ async fn a_process_that_stands_still_is_noticed_by_pings_and_leads_on_when_it_go
         if watchers(member).await == 1.0 { Ok(()) } else { Err("nobody watches".to_owned()) }
     })
     .await;
-    let after = Caller::new(cluster.client()).leader("office").await.unwrap();
-    assert_eq!(after.fencing_token, before.fencing_token);
 }
 
 #[tokio::test(flavor = "multi_thread")]

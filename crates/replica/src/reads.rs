@@ -133,3 +133,99 @@ impl Reads {
         self.waiting.is_empty() && self.round.is_none() && self.confirmed.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOW: Moment = Moment::ZERO;
+
+    fn read(id: RequestId) -> PendingRead {
+        PendingRead { id, read: Read::Freshness, since: NOW }
+    }
+
+    /// As many as may wait, and the number of the first that was refused.
+    fn overloaded() -> (Reads, RequestId) {
+        let mut reads = Reads::new(1, 1);
+        let refused = (0..).find(|id| !reads.push(read(*id)));
+        (reads, refused.expect("somebody is refused"))
+    }
+
+    fn ids(reads: &[PendingRead]) -> Vec<RequestId> {
+        reads.iter().map(|read| read.id).collect()
+    }
+
+    #[test]
+    fn reads_past_what_may_wait_are_refused_and_those_that_were_taken_are_answered() {
+        let (mut reads, refused) = overloaded();
+        assert_eq!(refused as usize, WAITING_READS_MAX);
+        assert!(!reads.push(read(refused)), "it is still full");
+        let round = reads.start_round(NOW).expect("reads wait");
+        // Those of a round under way do not wait for one: there is room for the next.
+        assert!(reads.push(read(refused)));
+        assert_eq!(reads.start_round(NOW), None, "one round at a time");
+        reads.confirm(&round, 5);
+        assert!(reads.take_ready(4).is_empty());
+        assert_eq!(ids(&reads.take_ready(5)), (0..refused).collect::<Vec<_>>());
+        assert!(!reads.is_idle(), "one waits for the next round");
+    }
+
+    /// Nothing is forgotten however full it is: to refuse a read that was taken would come too late.
+    #[test]
+    fn a_lost_round_gives_all_its_reads_back_and_nobody_else_comes_in() {
+        let (mut reads, refused) = overloaded();
+        let lost = reads.start_round(NOW).expect("reads wait");
+        assert!(reads.push(read(refused)));
+        reads.abandon_round();
+        assert!(!reads.push(read(refused + 1)));
+        reads.confirm(&lost, 5);
+        assert!(reads.take_ready(5).is_empty(), "an answer to the lost round comes too late");
+        let round = reads.start_round(NOW).expect("reads wait");
+        assert_ne!(round, lost);
+        reads.confirm(&round, 6);
+        assert_eq!(ids(&reads.take_ready(6)), (0..=refused).collect::<Vec<_>>());
+        assert!(reads.is_idle());
+    }
+
+    /// What a former raft leader has confirmed may wait for entries that will never come.
+    #[test]
+    fn a_new_raft_leader_is_asked_for_all_that_was_not_answered() {
+        let mut reads = Reads::new(1, 1);
+        for id in 0..3 {
+            assert!(reads.push(read(id)));
+            let round = reads.start_round(NOW).expect("a read waits");
+            if id < 2 {
+                reads.confirm(&round, 9);
+            }
+        }
+        reads.abandon_all();
+        assert!(reads.take_ready(9).is_empty());
+        let round = reads.start_round(NOW).expect("reads wait");
+        reads.confirm(&round, 9);
+        let mut answered = ids(&reads.take_ready(9));
+        answered.sort_unstable();
+        assert_eq!(answered, [0, 1, 2]);
+    }
+
+    #[test]
+    fn reads_are_given_up_wherever_they_wait_and_make_room() {
+        let (mut reads, refused) = overloaded();
+        let round = reads.start_round(NOW).expect("reads wait");
+        reads.confirm(&round, 5);
+        assert!(reads.push(read(refused)));
+        reads.start_round(NOW).expect("a read waits");
+        let later = NOW + Duration::from_secs(1);
+        assert!(reads.push(read(refused + 1)));
+        assert!(reads.push(PendingRead { since: later, ..read(refused + 2) }));
+        let mut given_up = reads.give_up(NOW);
+        given_up.sort_unstable();
+        assert_eq!(given_up, (0..=refused + 1).collect::<Vec<_>>());
+        assert!(reads.take_ready(5).is_empty());
+        reads.abandon_round();
+        let round = reads.start_round(later).expect("the late one waits");
+        reads.confirm(&round, 5);
+        assert_eq!(ids(&reads.take_ready(5)), [refused + 2]);
+    }
+}

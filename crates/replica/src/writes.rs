@@ -448,6 +448,38 @@ mod tests {
         assert!(batch.commands.len() > 1, "others fill it up");
     }
 
+    /// Each lane by its own bytes and its own number: a full one takes no room from the others.
+    #[test]
+    fn every_lane_has_a_limit_in_bytes_and_in_commands() {
+        let put = |bytes: usize, lease: Option<i64>| {
+            let (value, lease) = (Some(vec![0; bytes].into()), PutLease::Set(lease.map(LeaseId)));
+            Command::Put(Put { key: "k".into(), value, lease, prev_kv: false })
+        };
+        let full = |writes: &mut Writes, command: &Command| {
+            let mut taken = 0;
+            while writes.push(Moment::ZERO, Some(0), command).is_ok() {
+                taken += 1;
+            }
+            taken
+        };
+        let mut writes = Writes::new(MemberId(1), 1);
+        const LARGE: usize = 1 << 20;
+        let taken = full(&mut writes, &put(LARGE, None));
+        let most = WAITING_BYTES_MAX / LARGE;
+        assert!((most - 1..=most + 1).contains(&taken), "{taken} of a MiB each");
+        let refused = writes.push(Moment::ZERO, Some(1), &put(0, None));
+        assert_eq!(refused, Err(Failure::TooManyRequests), "however small it is");
+        // Small ones on a lease, which are many before they are large.
+        assert_eq!(full(&mut writes, &put(16, Some(7))), LEASED_WAITING_MAX);
+        assert_eq!(full(&mut writes, &renewal()), SESSION_WAITING_MAX);
+        let mut writes = Writes::new(MemberId(1), 1);
+        const SMALL_MAX: usize = 4000;
+        let taken = full(&mut writes, &put(SMALL_MAX, Some(7)));
+        assert!(taken < LEASED_WAITING_MAX && taken * SMALL_MAX <= WAITING_BYTES_MAX, "{taken}");
+        assert!(taken * 2 * SMALL_MAX > WAITING_BYTES_MAX, "{taken}");
+        writes.push(Moment::ZERO, Some(1), &put(0, None)).unwrap();
+    }
+
     #[test]
     fn only_renewals_may_follow_when_enough_is_under_way() {
         let mut writes = overloaded();

@@ -9,6 +9,7 @@ pub mod disk;
 pub mod grpc;
 pub mod http;
 pub mod import;
+mod liveness;
 mod metrics;
 pub mod node;
 pub mod peer;

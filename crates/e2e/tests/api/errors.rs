@@ -3,7 +3,10 @@
 use std::fmt::Debug;
 
 use tenure::grpc::{Client, Endpoint, Options, stubs};
-use tenure_e2e::{Cluster, Ctl, eventually, pb};
+use tenure_e2e::{
+    Cluster, Ctl, eventually,
+    pb::{self, downgrade_request::DowngradeAction},
+};
 use tokio_stream::StreamExt;
 use tonic::{Code, Request, Response, Status, transport::Channel};
 
@@ -242,6 +245,45 @@ async fn leases(table: &mut Table) {
     table.expect("revocation again", result, NotFound, NO_LEASE);
 }
 
+const BAD_TARGET: &str = "etcdserver: invalid downgrade target version";
+const BAD_FORMAT: &str = "etcdserver: wrong downgrade target version format";
+const NO_DOWNGRADE: &str = "etcdserver: no inflight downgrade job";
+
+fn downgrade(action: DowngradeAction, version: &str) -> pb::DowngradeRequest {
+    pb::DowngradeRequest { action: action as i32, version: version.to_owned() }
+}
+
+/// etcd asks the same of a version whether it is only looked at or gone down to.
+async fn downgrades(table: &mut Table) {
+    use Code::{FailedPrecondition, InvalidArgument};
+    use DowngradeAction::{Cancel, Enable, Validate};
+    let rows = [
+        (Validate, "3.3.0", InvalidArgument, BAD_TARGET),
+        (Validate, "3.5.0", InvalidArgument, BAD_TARGET),
+        (Validate, "4.0.0", InvalidArgument, BAD_TARGET),
+        (Validate, "old", InvalidArgument, BAD_FORMAT),
+        (Validate, "", InvalidArgument, BAD_FORMAT),
+        (Enable, "3.3.0", InvalidArgument, BAD_TARGET),
+        (Enable, "old", InvalidArgument, BAD_FORMAT),
+        (Cancel, "", FailedPrecondition, NO_DOWNGRADE),
+    ];
+    for (action, version, code, text) in rows {
+        let result = table.maintenance.downgrade(downgrade(action, version)).await;
+        table.expect(&format!("{action:?} {version:?}"), result, code, text);
+    }
+}
+
+/// What is stored here has no older form: etcd would go down to 3.4, and we cannot.
+async fn no_way_down(table: &mut Table) {
+    for action in [DowngradeAction::Validate, DowngradeAction::Enable] {
+        let result = table.maintenance.downgrade(downgrade(action, "3.4.0")).await;
+        let what = format!("{action:?} 3.4.0");
+        table.expect(&what, result, Code::FailedPrecondition, "etcdserver: not capable");
+    }
+    // And nothing has begun by it.
+    downgrades(table).await;
+}
+
 /// What newer etcds refuse and etcd 3.5.1 dies of.
 async fn newer(table: &mut Table) {
     use Code::InvalidArgument;
@@ -271,6 +313,7 @@ async fn play(client: &Client) -> Wrong {
     transactions(&mut table).await;
     compactions(&mut table).await;
     leases(&mut table).await;
+    downgrades(&mut table).await;
     table.wrong
 }
 
@@ -280,6 +323,7 @@ async fn it_refuses_with_etcds_codes_and_texts() {
     assert_eq!(play(&one.client()).await, Wrong::new());
     let mut table = Table::new(&one.client());
     newer(&mut table).await;
+    no_way_down(&mut table).await;
     assert_eq!(table.wrong, Wrong::new());
     let three = Cluster::start(3).await;
     let follower = three.other_than(three.leader().await);

@@ -18,7 +18,7 @@ enum Alike {
     /// Only ours is asked; etcd 3.5.1 has no such path or would never answer.
     Ours(u16),
     /// This status and this message, which are etcd's; but etcd is not asked: of two changes of members in a row it
-    /// may lose the second, and then never answers.
+    /// may lose the second, and then never answers; or it would do what we cannot.
     Known(u16, &'static str),
 }
 
@@ -26,6 +26,7 @@ use Alike::{Known, OrNotYet, Ours, Same, Status};
 
 const BAD_URLS: &str = "etcdserver: given member URLs are invalid";
 const NO_MEMBER: &str = "etcdserver: member not found";
+const NOT_CAPABLE: &str = "etcdserver: not capable";
 
 /// Requests in the order in which they are made. `foo` is Zm9v, `fop` is Zm9w, `bar` is YmFy.
 const REQUESTS: &[(&str, &str, Alike)] = &[
@@ -117,7 +118,21 @@ const REQUESTS: &[(&str, &str, Alike)] = &[
     ("/v3/maintenance/hashkv", "{}", Ours(200)),
     ("/v3/maintenance/snapshot", "{}", Status),
     ("/v3/maintenance/transfer-leadership", r#"{"targetID":"7"}"#, Same),
-    ("/v3/maintenance/downgrade", r#"{"action":"VALIDATE","version":"3.4.0"}"#, Ours(400)),
+    ("/v3/maintenance/downgrade", r#"{"action":"VALIDATE","version":"3.3.0"}"#, Same),
+    ("/v3/maintenance/downgrade", r#"{"action":"VALIDATE","version":"old"}"#, Same),
+    ("/v3/maintenance/downgrade", r#"{"action":"ENABLE","version":"3.3.0"}"#, Same),
+    ("/v3/maintenance/downgrade", r#"{"action":"CANCEL"}"#, Same),
+    // etcd would do these.
+    (
+        "/v3/maintenance/downgrade",
+        r#"{"action":"VALIDATE","version":"3.4.0"}"#,
+        Known(400, NOT_CAPABLE),
+    ),
+    (
+        "/v3/maintenance/downgrade",
+        r#"{"action":"ENABLE","version":"3.4.0"}"#,
+        Known(400, NOT_CAPABLE),
+    ),
     // Users and roles.
     ("/v3/auth/status", "{}", Same),
     ("/v3/auth/authenticate", r#"{"name":"root","password":"x"}"#, Same),
@@ -285,6 +300,21 @@ async fn it_has_no_other_paths_and_methods() {
     }
     for path in ["/v3", "/v3/", "/v3/kv", "/v3/kv/range/", "/v3/nonsense", "/v2/keys"] {
         let said = gateway.post(path, "{}").await;
+        assert_eq!(said.status, 404, "{path}: {said:?}");
+    }
+    // As docs/GATEWAY.md says: no WebSockets, and nothing of Go's.
+    let upgrade = [
+        ("connection", "Upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    for path in ["/v3/watch", "/v3/lease/keepalive", "/v3/election/observe"] {
+        let said = gateway.request("GET", path, &upgrade, "").await;
+        assert_eq!(said.status, 405, "{path}: {said:?}");
+    }
+    for path in ["/debug/vars", "/debug/pprof"] {
+        let said = gateway.request("GET", path, &[], "").await;
         assert_eq!(said.status, 404, "{path}: {said:?}");
     }
 }

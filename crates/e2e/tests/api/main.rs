@@ -1,6 +1,7 @@
 //! What clients of etcd see: the rpcs, the gateway, their errors and limits.
 #![allow(clippy::unwrap_used)]
 
+mod dead_clients;
 mod differential;
 mod errors;
 mod etcdctl;
@@ -12,8 +13,10 @@ mod gateway_streams;
 mod health;
 mod lease;
 mod limits;
+mod long_reads;
 mod metrics;
 mod overload;
+mod overload_measured;
 mod reflection;
 mod traces;
 mod watch;

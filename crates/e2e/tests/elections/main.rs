@@ -1,6 +1,7 @@
 //! Elections, locks and fences: the library, stock clients, and what others got wrong.
 #![allow(clippy::unwrap_used)]
 
+mod cut_off_observers;
 mod electors_cluster;
 mod examples;
 mod fence_postgres;

@@ -104,3 +104,16 @@ async fn a_time_to_live_below_the_floor_is_raised_to_it() {
     let above = session(&cluster, 0, "brief", SESSION_TTL_MS_MIN + 1).await;
     assert_eq!(above.opened.ttl_ms, SESSION_TTL_MS_MIN + 1);
 }
+
+/// Whoever heard no answer asks again, and so does the client's own retry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_can_be_ended_from_outside_more_than_once() {
+    let cluster = Cluster::start(3).await;
+    let mut holder = session(&cluster, 0, "holder", 60_000).await;
+    for (at, stopped) in [(1, false), (1, false), (2, false), (2, true), (0, false)] {
+        let sessions = cluster.members[at].client();
+        sessions.sessions().end(holder.id(), stopped).await.unwrap();
+    }
+    assert_eq!(holder.ended().await, pb::SessionEnd::SessionRevoked);
+    assert!(cluster.client().sessions().list().await.unwrap().sessions.is_empty());
+}

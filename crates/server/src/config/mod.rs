@@ -48,6 +48,10 @@ pub struct Config {
     pub max_request_bytes: usize,
     /// `--pre-vote`.
     pub pre_vote: bool,
+    /// `--grpc-keepalive-interval`: a client that is silent for so long is pinged; zero for never.
+    pub grpc_keepalive_interval: Duration,
+    /// `--grpc-keepalive-timeout`: how long it may take to answer; zero for no pings.
+    pub grpc_keepalive_timeout: Duration,
     /// `--watch-progress-notify-interval`.
     pub watch_progress_notify_interval: Duration,
     /// `--quota-backend-bytes`: how large the store may grow; 0 for [`Config::QUOTA_DEFAULT`].
@@ -103,6 +107,8 @@ impl Default for Config {
             max_txn_ops: 128,
             max_request_bytes: 1_572_864,
             pre_vote: true,
+            grpc_keepalive_interval: Duration::from_secs(7200),
+            grpc_keepalive_timeout: Duration::from_secs(20),
             watch_progress_notify_interval: Duration::from_secs(600),
             quota_backend_bytes: 0,
             auto_compaction: AutoCompaction::default(),

@@ -118,7 +118,7 @@ impl stubs::election_server::Election for Election {
         let name = named(self.take(request)?.name)?;
         let (door, limits) = (self.door.clone(), self.limits);
         door.lines_ready().await.map_err(refuse)?;
-        let leaders = Leaders::of(door.clone(), name);
+        let leaders = Leaders::of(door.clone(), name).await.map_err(refuse)?;
         let heard = stream::try_unfold((leaders, door), move |(mut leaders, door)| async move {
             let (leader, stamp) = tokio::select! {
                 next = leaders.next() => next.map_err(refuse)?,

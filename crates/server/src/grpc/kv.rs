@@ -14,6 +14,7 @@ use tonic::{Response, Status};
 
 use super::{
     Limits,
+    aside::Aside,
     reply::{refuse, unexpected},
     steps, stubs,
 };
@@ -22,13 +23,14 @@ use crate::node::Door;
 pub(super) struct Kv {
     door: Door,
     limits: Limits,
+    large_ranges: Aside,
 }
 
 type Answered<T> = Result<Response<T>, Status>;
 
 impl Kv {
     pub(super) fn new(door: Door, limits: Limits) -> Kv {
-        Kv { door, limits }
+        Kv { door, limits, large_ranges: Aside::ranges() }
     }
 
     /// Takes a request's message if it may come in at all.
@@ -55,12 +57,16 @@ impl Kv {
             (_, other) => Err(unexpected(&other)),
         }
     }
-}
 
-/// Reads a large range on another thread.
-async fn read_aside(store: Store, range: tenure_api::Range) -> Result<pb::RangeResponse, Status> {
-    let read = tokio::task::spawn_blocking(move || store.range(&range).map(Into::into));
-    read.await.map_err(|_| refuse(Failure::Stopped))?.map_err(refuse)
+    /// Reads a large range on another thread.
+    async fn read_aside(
+        &self,
+        store: Store,
+        range: tenure_api::Range,
+    ) -> Result<pb::RangeResponse, Status> {
+        let read = self.large_ranges.run(move || store.range(&range).map(Into::into));
+        read.await.and_then(|found| found).map_err(refuse)
+    }
 }
 
 #[tonic::async_trait]
@@ -78,7 +84,7 @@ impl stubs::kv_server::Kv for Kv {
         let (header, reply) = self.door.open(self.door.ask(read).await)?;
         let mut response: pb::RangeResponse = match reply {
             Reply::Range(found) => found.into(),
-            Reply::LargeRange(store, range) => read_aside(store, range).await?,
+            Reply::LargeRange(store, range) => self.read_aside(store, range).await?,
             other => return Err(unexpected(&other)),
         };
         response.header = header;

@@ -19,6 +19,7 @@ use tonic::{Response, Status};
 
 use super::{
     ETCD_VERSION,
+    aside::Aside,
     reply::{refuse, unexpected},
     stubs,
 };
@@ -33,11 +34,13 @@ const BACKUPS_MAX: usize = 4;
 pub(super) struct Maintenance {
     door: Door,
     backups: Arc<Semaphore>,
+    hashes: Aside,
 }
 
 impl Maintenance {
     pub(super) fn new(door: Door) -> Maintenance {
-        Maintenance { door, backups: Arc::new(Semaphore::new(BACKUPS_MAX)) }
+        let backups = Arc::new(Semaphore::new(BACKUPS_MAX));
+        Maintenance { door, backups, hashes: Aside::hashes() }
     }
 
     fn header_now(&self) -> Option<pb::ResponseHeader> {
@@ -98,10 +101,8 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         let read = Request::Read(Read::Store, Consistency::Serializable);
         let (header, reply) = self.door.open(self.door.ask(read).await)?;
         let Reply::Store(store) = reply else { return Err(unexpected(&reply)) };
-        let hash = tokio::task::spawn_blocking(move || store.hash(at))
-            .await
-            .map_err(|_| refuse(Failure::Stopped))?
-            .map_err(refuse)?;
+        let hash = self.hashes.run(move || store.hash(at)).await.and_then(|hash| hash);
+        let hash = hash.map_err(refuse)?;
         Ok(Response::new(pb::HashKvResponse {
             header,
             hash: hash.hash,
@@ -171,9 +172,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         let read = Request::Read(Read::State, Consistency::Serializable);
         let (header, reply) = self.door.open(self.door.ask(read).await)?;
         let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
-        let digest = tokio::task::spawn_blocking(move || frozen.state.digest())
-            .await
-            .map_err(|_| refuse(Failure::Stopped))?;
+        let digest = self.hashes.run(move || frozen.state.digest()).await.map_err(refuse)?;
         Ok(Response::new(pb::HashResponse { header, hash: (digest ^ digest >> 32) as u32 }))
     }
 

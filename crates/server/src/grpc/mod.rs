@@ -1,5 +1,6 @@
 //! The etcd v3 API and our own over gRPC: a file per service, each a thin door to the node.
 
+mod aside;
 mod attachment;
 mod auth;
 mod bare;

@@ -22,7 +22,9 @@ use tenure_api::{
     Put, Range, Revision, Span, Txn, TxnResult, op::PutLease, wire::etcdserverpb::ResponseHeader,
 };
 use tenure_replica::{
-    Answer, Consistency, Outcome, Read, Reply, Request, command::Command, queue::key_of,
+    Answer, Consistency, Outcome, Read, Reply, Request,
+    command::{Command, Expiry},
+    queue::key_of,
 };
 use tokio::sync::Semaphore;
 use tonic::{Status, metadata::MetadataMap};
@@ -80,7 +82,11 @@ pub(super) struct Held {
 
 impl Places {
     pub(super) fn new(door: Door, limits: Limits) -> Places {
-        Places { door, limits, waiting: Arc::new(Semaphore::new(WAITING_MAX)) }
+        Places::with_room(door, limits, WAITING_MAX)
+    }
+
+    fn with_room(door: Door, limits: Limits, waiting_max: usize) -> Places {
+        Places { door, limits, waiting: Arc::new(Semaphore::new(waiting_max)) }
     }
 
     /// Takes a place and waits for its turn.
@@ -158,14 +164,22 @@ impl Places {
     }
 
     /// Ends a lease that the server granted, if nothing else hangs on it. If that fails it runs out.
+    ///
+    /// To look and to end are two steps, and between them a call at any member may take another place on the same
+    /// lease, whose id its holder knows. So the lease is ended as if its time were over: only if nobody has renewed it
+    /// since the look, and only in the same term. Whoever takes a place on such a lease renews it then, before anybody
+    /// is told of the place (see `enter`). A plain write of a key on it at the same time is not guarded.
     async fn end_unowned(&self, lease: LeaseId) {
-        let read = Request::Read(Read::Lease(lease, true), Consistency::Linearizable);
-        let Ok(Answer { result: Ok(Reply::Lease(Some(found))), .. }) = self.door.ask(read).await
+        let read = Request::Read(Read::State, Consistency::Linearizable);
+        let Ok(Answer { result: Ok(Reply::State(frozen)), term, .. }) = self.door.ask(read).await
         else {
             return;
         };
-        if found.keys.is_empty() && found.granted_secs == unowned::TTL_SECS {
-            let _ = self.door.ask(Request::Write(Command::LeaseRevoke(lease))).await;
+        let Some(found) = frozen.state.leases.get(lease) else { return };
+        if found.keys.is_empty() && found.ttl_secs == unowned::TTL_SECS {
+            let unused = vec![Expiry { id: lease, renewed_at: found.renewed_at }];
+            drop(frozen);
+            let _ = self.door.ask(Request::Write(Command::LeaseExpire(term, unused))).await;
         }
     }
 
@@ -229,10 +243,15 @@ async fn enter(door: Door, newcomer: Newcomer) -> Result<Place, Status> {
     let undo = match unowned {
         // A new lease takes its key with it.
         Some(lease) => lease,
-        None if is_fresh => Undo::new(door, Command::Txn(untouched(&key, created))),
+        None if is_fresh => Undo::new(door.clone(), Command::Txn(untouched(&key, created))),
         None => Undo::nothing(),
     };
-    Ok(Place { key, created, lease, is_fresh, is_unowned, undo })
+    let place = Place { key, created, lease, is_fresh, is_unowned, undo };
+    if newcomer.lease.is_some_and(unowned::is) {
+        // Whoever found the lease unused before that must not end it now.
+        renew_once(&door, lease).await.map_err(refuse)?;
+    }
+    Ok(place)
 }
 
 async fn grant(door: &Door) -> Result<LeaseId, Status> {
@@ -387,4 +406,70 @@ fn leaving(key: &Bytes, only_if: impl IntoIterator<Item = Compare>) -> Txn {
 /// Deletes a key that nobody has touched since it was made.
 fn untouched(key: &Bytes, made: Revision) -> Txn {
     leaving(key, [created(key, made), compare(key, CompareTarget::Mod(made))])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use futures_util::poll;
+    use tenure_replica::{HardState, Moment, Recovered, Replica};
+    use tokio::sync::watch;
+    use tonic::Code;
+
+    use super::*;
+    use crate::Config;
+
+    /// A door behind which nobody answers.
+    fn places(waiting_max: usize) -> Places {
+        let config = Config::default();
+        let members = config.members();
+        let me = members[0].id;
+        let nothing = Recovered {
+            boot: 1,
+            snapshot: None,
+            hard_state: HardState::default(),
+            entries: vec![],
+        };
+        let settings = tenure_replica::Config::new(me, members);
+        let replica = Replica::new(Moment::ZERO, settings, nothing);
+        let (_, status) = watch::channel(Arc::new(replica.status()));
+        let (door, _) = Door::alone(me, config.cluster_id(), status);
+        let limits = Limits {
+            request_bytes_max: config.max_request_bytes,
+            txn_ops_max: config.max_txn_ops,
+            leaderless_max: Duration::from_secs(1),
+            can_grow: true,
+        };
+        Places::with_room(door, limits, waiting_max)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_than_may_wait_for_their_turn_are_refused_until_somebody_goes() {
+        const MAX: usize = 3;
+        let places = places(MAX);
+        let metadata = MetadataMap::new();
+        let newcomer = || Newcomer {
+            name: "door".into(),
+            lease: LeaseId::from_wire(7),
+            value: None,
+            expired: Failure::LeaseNotFound,
+        };
+        let mut waiting = VecDeque::new();
+        for _ in 0..MAX {
+            let mut call = Box::pin(places.hold(newcomer(), &metadata));
+            assert!(poll!(&mut call).is_pending());
+            waiting.push_back(call);
+        }
+        for _ in 0..2 {
+            let refused = places.hold(newcomer(), &metadata).await.err().expect("no room");
+            let said = (refused.code(), refused.message());
+            assert_eq!(said, (Code::ResourceExhausted, "etcdserver: too many requests"));
+            // Somebody hangs up, and there is room for one.
+            waiting.pop_front();
+            let mut call = Box::pin(places.hold(newcomer(), &metadata));
+            assert!(poll!(&mut call).is_pending());
+            waiting.push_back(call);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use tenure_api::{LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
     Consistency, Read, Reply, Request,
     command::{Command, Ended, LineCommand},
+    queue::Refusal,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Response, Status, Streaming};
@@ -64,7 +65,11 @@ impl sessions_server::Sessions for Sessions {
         let command = LineCommand::End { id: LeaseId(request.session), how };
         let request = Request::Write(Command::Line(command));
         let (header, reply) = self.door.open(self.door.ask(request).await)?;
-        line_done(reply)?.map_err(refuse_rule)?;
+        match line_done(reply)? {
+            // Whoever heard no answer asks again, and what it asked for is so.
+            Ok(_) | Err(Refusal::SessionGone) => {}
+            Err(refusal) => return Err(refuse_rule(refusal)),
+        }
         Ok(Response::new(pb::EndSessionResponse { header }))
     }
 

@@ -65,9 +65,9 @@ pub(super) struct Leaders {
 }
 
 impl Leaders {
-    pub(super) fn of(door: Door, name: Bytes) -> Leaders {
-        let outlet = observe(&door, &name);
-        Leaders { door, name, outlet, told: None }
+    pub(super) async fn of(door: Door, name: Bytes) -> Result<Leaders, Failure> {
+        let outlet = observe(&door, &name).await?;
+        Ok(Leaders { door, name, outlet, told: None })
     }
 
     /// Whoever leads next, or what the leader shows next. Says nothing while nobody leads: etcd has no word for
@@ -79,8 +79,7 @@ impl Leaders {
                 Some(_) => continue,
                 None => {
                     // Too much was told and not taken: go on with how things are.
-                    serves(&self.door).await?;
-                    self.outlet = observe(&self.door, &self.name);
+                    self.outlet = observe(&self.door, &self.name).await?;
                     continue;
                 }
             };
@@ -94,18 +93,24 @@ impl Leaders {
                     }
                 }
                 // This member skipped a part of the log, and knows of that time who led, but not with what.
-                Observed::Began(_, None) => self.outlet = observe(&self.door, &self.name),
+                Observed::Began(_, None) => {
+                    self.outlet = observe(&self.door, &self.name).await?;
+                }
                 _ => {}
             }
         }
     }
 }
 
-fn observe(door: &Door, name: &Bytes) -> LineOutlet {
-    door.listen(|listener| LineInput::Observe { listener, name: name.clone(), after: None })
+/// Listens from how things are now. A member that lags, or is cut off, would tell how they were: it must hear
+/// first that it knows all that was decided before it was asked.
+async fn observe(door: &Door, name: &Bytes) -> Result<LineOutlet, Failure> {
+    serves(door).await?;
+    Ok(door.listen(|listener| LineInput::Observe { listener, name: name.clone(), after: None }))
 }
 
-/// Why somebody was let go who listened: this member serves nobody any more, or it was only that listener.
+/// Whether this member serves anybody, and knows what it must know for it. Who listened and was let go learns here
+/// whether it was only that listener.
 async fn serves(door: &Door) -> Result<(), Failure> {
     let read = Request::Read(Read::Freshness, Consistency::Linearizable);
     door.ask(read).await?.result.map(|_| ())

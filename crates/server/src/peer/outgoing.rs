@@ -20,15 +20,16 @@ use super::{
     roster,
     transport::{PeerEvent, Shared},
 };
+use crate::liveness::Liveness;
 
 /// How long a connection may take to stand.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long sent bytes may stay unacknowledged. Without this, the kernel would go on for many
-/// minutes after a partition, and wait long between its attempts when the partition is over.
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(2);
-/// After this silence the kernel asks whether the other side is still there.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(5);
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(1);
+/// Members hear of each other many times a second: one that is silent is soon gone.
+const LIVENESS: Liveness = Liveness {
+    unacknowledged_max: Duration::from_secs(2),
+    ask_after: Duration::from_secs(5),
+    ask_every: Duration::from_secs(1),
+};
 
 /// Keeps one outgoing connection to a member.
 pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
@@ -103,13 +104,8 @@ pub(super) async fn call(
 
 /// What every peer connection needs.
 pub(super) fn set_options(stream: &TcpStream) -> io::Result<()> {
-    use rustix::net::sockopt;
     stream.set_nodelay(true)?;
-    sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX.as_millis() as u32)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEPALIVE_AFTER)?;
-    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_EVERY)?;
-    Ok(())
+    LIVENESS.watch(stream)
 }
 
 /// Sends until the connection breaks.

@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
 };
@@ -21,12 +21,38 @@ pub(super) struct Metered {
     pub(super) received: IntCounter,
     pub(super) sent: IntCounter,
     pub(super) link: Link,
+    pub(super) words: Words,
+    /// The connection was given up here, for silence.
+    pub(super) is_given_up: bool,
+}
+
+/// How much has been heard on a connection, for those who wait for its first words.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Words(Arc<AtomicUsize>);
+
+impl Words {
+    /// The first words of HTTP/2, whole. Whoever has said so much, or asked something, speaks.
+    const FIRST_BYTES: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
+
+    fn heard(&self, bytes: usize) {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Something was asked, however short.
+    pub(super) fn asked(&self) {
+        self.heard(Words::FIRST_BYTES);
+    }
+
+    /// Whether the first words are still missing.
+    pub(super) fn are_missing(&self) -> bool {
+        self.0.load(Ordering::Relaxed) < Words::FIRST_BYTES
+    }
 }
 
 /// Whether the other side of a connection has closed it. Given to every request that comes over it.
 ///
 /// Only what the other side's kernel says counts: an orderly end or a reset. A connection that this
-/// member gives up, because it stops or hears nothing, is not closed by the other side.
+/// member or its kernel gives up, because it stops or hears nothing, is not closed by the other side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Link(Arc<AtomicBool>);
 
@@ -38,15 +64,6 @@ impl Link {
 
     fn closed(&self) {
         self.0.store(true, Ordering::Release);
-    }
-
-    /// Silence is no word: who does not answer may live.
-    fn failed(&self, error: &io::Error) {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-        if matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
-        {
-            self.closed();
-        }
     }
 
     /// Whether it has.
@@ -65,22 +82,40 @@ impl AsyncRead for Metered {
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
         let received = buffer.filled().len() - before;
         self.received.inc_by(received as u64);
+        self.words.heard(received);
         match &read {
-            Ok(()) if received == 0 && buffer.remaining() > 0 => self.link.closed(),
+            Ok(()) if received == 0 && buffer.remaining() > 0 => self.ended(),
             Ok(()) => {}
-            Err(error) => self.link.failed(error),
+            Err(error) => self.failed(error),
         }
         Poll::Ready(read)
     }
 }
 
 impl Metered {
-    fn sent(&self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
+    fn sent(&mut self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
         match &written {
             Ok(bytes) => self.sent.inc_by(*bytes as u64),
-            Err(error) => self.link.failed(error),
+            Err(error) => self.failed(error),
         }
         Poll::Ready(written)
+    }
+
+    /// There is nothing more to read. Of a connection that our kernel gave up that is its own word: it says once
+    /// that it did, and from then on what it says of a connection that was closed.
+    fn ended(&mut self) {
+        if !self.is_given_up {
+            self.link.closed();
+        }
+    }
+
+    /// Silence is no word: who does not answer may live.
+    fn failed(&mut self, error: &io::Error) {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => self.ended(),
+            _ => self.is_given_up = true,
+        }
     }
 }
 
@@ -113,5 +148,37 @@ impl AsyncWrite for Metered {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// When nothing is acknowledged any more the kernel says so once, and then that the connection is closed. The
+    /// process at the other end may live, and must not lose what it holds for that.
+    #[tokio::test]
+    async fn a_connection_that_is_given_up_for_silence_was_not_closed_by_the_other_side() {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, HostUnreachable, TimedOut};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connect = async || {
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let count = || IntCounter::new("bytes", "of a test").unwrap();
+            let (received, sent) = (count(), count());
+            let (link, words) = (Link::default(), Words::default());
+            Metered { stream, received, sent, link, words, is_given_up: false }
+        };
+        for silence in [TimedOut, HostUnreachable] {
+            let mut given_up = connect().await;
+            given_up.failed(&silence.into());
+            given_up.failed(&BrokenPipe.into());
+            given_up.ended();
+            assert!(!given_up.link.is_gone(), "{silence}");
+        }
+        let mut reset = connect().await;
+        reset.failed(&ConnectionReset.into());
+        assert!(reset.link.is_gone());
     }
 }

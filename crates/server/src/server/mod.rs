@@ -227,8 +227,9 @@ impl Server {
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let counted = |router| Counted { router, metrics: door.metrics.clone() };
+        let patience = serve::Patience::of(&config);
         let serve = |listener: TcpListener, router: &Counted| {
-            tokio::spawn(serve::clients(listener, router.clone(), stopping.clone()))
+            tokio::spawn(serve::clients(listener, router.clone(), patience, stopping.clone()))
         };
         let watched = counted(http::routes(door.clone()).fallback(http::nothing_here));
         let router = counted(router);

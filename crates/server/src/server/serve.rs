@@ -3,7 +3,7 @@
 use std::{pin::pin, time::Duration};
 
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
@@ -15,14 +15,24 @@ use tokio::{
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::metered::{Link, Metered};
-use crate::metrics::Counted;
+use super::metered::{Link, Metered, Words};
+use crate::{Config, liveness::Liveness, metrics::Counted};
 
 /// Requests that one connection may have under way.
 const STREAMS_PER_CONNECTION_MAX: u32 = 100_000;
 /// How much a client may send ahead on one request and on one connection.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+/// How long the head of an HTTP/1 request may take, counted from the end of the one before it: a connection that is
+/// kept for the next request and brings none ends as well. Whoever scrapes or asks once a minute keeps its connection.
+const HEAD_MAX: Duration = Duration::from_secs(150);
+/// After this silence the kernel asks whether a client's machine is still there, unless pings are to come earlier.
+const ASK_AFTER: Duration = Duration::from_secs(10);
+/// How often it asks then, at the most.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+/// Silence that counts: the kernel counts in whole seconds, and up to 24 days. etcd takes less than a second for one, too.
+const SILENCE_MIN: Duration = Duration::from_secs(1);
+const SILENCE_MAX: Duration = Duration::from_secs(24 * 86400);
 /// How long connections may take to finish what they began when the server stops.
 const FAREWELL: Duration = Duration::from_millis(1000);
 /// How long somebody is still let in when the server stops.
@@ -30,10 +40,44 @@ const LAST_CALL: Duration = Duration::from_millis(10);
 /// A pause after a failed accept (out of file descriptors, most likely).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long silence is borne.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// A process that is silent for so long is asked whether it is there, if that is wanted at all.
+    ping_after: Option<Duration>,
+    /// How long it may take to answer, or to say its first words, and its machine to acknowledge what was sent.
+    answer_within: Duration,
+}
+
+impl Patience {
+    /// By the settings. As with etcd, either of the two being zero means that nobody is pinged; machines are asked
+    /// all the same.
+    pub(super) fn of(config: &Config) -> Patience {
+        let (after, within) = (config.grpc_keepalive_interval, config.grpc_keepalive_timeout);
+        let default = Config::default().grpc_keepalive_timeout;
+        let counted = |silence: Duration| silence.clamp(SILENCE_MIN, SILENCE_MAX);
+        Patience {
+            ping_after: (!after.is_zero() && !within.is_zero()).then_some(counted(after)),
+            answer_within: counted(if within.is_zero() { default } else { within }),
+        }
+    }
+
+    /// What the kernel is to find out. It answers for a process that stands still, which is why a process has to
+    /// be asked as well.
+    fn liveness(&self) -> Liveness {
+        Liveness {
+            unacknowledged_max: self.answer_within,
+            ask_after: self.ping_after.unwrap_or(ASK_AFTER).min(ASK_AFTER),
+            ask_every: (self.answer_within / 4).clamp(SILENCE_MIN, ASK_EVERY),
+        }
+    }
+}
+
 /// Serves clients until told to stop; then lets them finish.
 pub(super) async fn clients(
     listener: TcpListener,
     router: Counted,
+    patience: Patience,
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut connections = JoinSet::new();
@@ -41,7 +85,7 @@ pub(super) async fn clients(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, router.clone(), stopping.clone()));
+                    connections.spawn(connection(stream, router.clone(), patience, stopping.clone()));
                 }
                 Err(cause) => {
                     warn!(%cause, "cannot accept a connection");
@@ -55,7 +99,7 @@ pub(super) async fn clients(
     // Whoever has connected already, and may have sent something, is not cut off unheard.
     let last_ones = async {
         while let Ok((stream, _)) = listener.accept().await {
-            connections.spawn(connection(stream, router.clone(), stopping.clone()));
+            connections.spawn(connection(stream, router.clone(), patience, stopping.clone()));
         }
     };
     let _ = tokio::time::timeout(LAST_CALL, last_ones).await;
@@ -76,26 +120,59 @@ async fn last_call(stopping: &mut watch::Receiver<bool>) {
     tokio::time::sleep(2 * LAST_CALL).await;
 }
 
-async fn connection(stream: TcpStream, router: Counted, mut stopping: watch::Receiver<bool>) {
+/// Waits until a connection has not said its first words in time, if that comes.
+async fn silence(words: Words, patience: Patience) {
+    tokio::time::sleep(patience.answer_within).await;
+    if !words.are_missing() {
+        std::future::pending().await
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    router: Counted,
+    patience: Patience,
+    mut stopping: watch::Receiver<bool>,
+) {
     let _ = stream.set_nodelay(true);
+    if let Err(cause) = patience.liveness().watch(&stream) {
+        debug!(%cause, "the kernel does not look after a client connection");
+    }
     let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_MAX);
     builder
         .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(patience.ping_after)
+        .keep_alive_timeout(patience.answer_within)
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     let network = &router.metrics.network;
     let (received, sent) = (network.client_received.clone(), network.client_sent.clone());
-    let link = Link::default();
-    let stream = Metered { stream, received, sent, link: link.clone() };
+    let (link, words) = (Link::default(), Words::default());
+    let silence = silence(words.clone(), patience);
+    let stream = Metered {
+        stream,
+        received,
+        sent,
+        link: link.clone(),
+        words: words.clone(),
+        is_given_up: false,
+    };
     let service =
         TowerToHyperService::new(router.map_request(move |mut request: http::Request<_>| {
+            words.asked();
             request.extensions_mut().insert(link.clone());
             request
         }));
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = &mut connection => ended,
+        () = silence => {
+            debug!("a client connection said nothing");
+            return;
+        }
         () = last_call(&mut stopping) => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -103,5 +180,91 @@ async fn connection(stream: TcpStream, router: Counted, mut stopping: watch::Rec
     };
     if let Err(cause) = ended {
         debug!(%cause, "a client connection ended badly");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        time::Instant,
+    };
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    const WITHIN: Duration = Duration::from_secs(20);
+    const PING_AFTER: Duration = Duration::from_secs(7200);
+    /// The first words of HTTP/2 and an empty frame of settings.
+    const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+    /// Says something and then nothing more, and answers when the connection ended, if it did within a day.
+    async fn ends_after(words: &[u8], patience: Patience) -> Option<Duration> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let metrics = Arc::new(Metrics::new(&Config::default()));
+        let router = Counted { router: axum::Router::new(), metrics };
+        let (_stop, stopping) = watch::channel(false);
+        let server = tokio::spawn(clients(listener, router, patience, stopping));
+        let mut client = TcpStream::connect(at).await.unwrap();
+        client.write_all(words).await.unwrap();
+        let began = Instant::now();
+        let mut said = Vec::new();
+        let day = Duration::from_secs(86400);
+        let ended = tokio::time::timeout(day, client.read_to_end(&mut said)).await;
+        server.abort();
+        ended.ok().map(|_| began.elapsed())
+    }
+
+    fn about(expected: Duration) -> impl Fn(Option<Duration>) -> bool {
+        let near = Duration::from_secs(1);
+        move |ended| ended.is_some_and(|after| after + near > expected && after < expected + near)
+    }
+
+    /// Time is made to pass by the runtime whenever everybody waits.
+    #[tokio::test(start_paused = true)]
+    async fn who_connects_and_does_not_say_what_it_wants_is_not_waited_for() {
+        let patience = Patience { ping_after: Some(PING_AFTER), answer_within: WITHIN };
+        for silent in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n"] {
+            let ended = ends_after(silent.as_bytes(), patience).await;
+            assert!(about(WITHIN)(ended), "{silent:?}: {ended:?}");
+        }
+        // A head that does not end, and one request that no other follows.
+        for head in ["GET / HTTP/1.1\r\nhost: somebody with time\r\n", "GET / HTTP/1.1\r\n\r\n"] {
+            let ended = ends_after(head.as_bytes(), patience).await;
+            assert!(about(HEAD_MAX)(ended), "{head:?}: {ended:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_answer_a_ping_is_not_waited_for() {
+        let patience = Patience { ping_after: Some(PING_AFTER), answer_within: WITHIN };
+        let ended = ends_after(HTTP2, patience).await;
+        assert!(about(PING_AFTER + WITHIN)(ended), "{ended:?}");
+        let unasked = ends_after(HTTP2, Patience { ping_after: None, ..patience }).await;
+        assert_eq!(unasked, None);
+    }
+
+    #[test]
+    fn pings_can_be_switched_off_but_machines_are_always_asked() {
+        let default = Patience::of(&Config::default());
+        assert_eq!((default.ping_after, default.answer_within), (Some(PING_AFTER), WITHIN));
+        assert_eq!(default.liveness().ask_after, ASK_AFTER);
+        let off = Config { grpc_keepalive_interval: Duration::ZERO, ..Config::default() };
+        assert_eq!(Patience::of(&off).ping_after, None);
+        let off = Config { grpc_keepalive_timeout: Duration::ZERO, ..Config::default() };
+        let off = Patience::of(&off);
+        assert_eq!((off.ping_after, off.answer_within), (None, WITHIN));
+        // What the kernel would not take.
+        let odd = Config {
+            grpc_keepalive_interval: Duration::from_millis(1),
+            grpc_keepalive_timeout: Duration::MAX,
+            ..Config::default()
+        };
+        let odd = Patience::of(&odd);
+        assert_eq!((odd.ping_after, odd.answer_within), (Some(SILENCE_MIN), SILENCE_MAX));
+        assert!(i32::try_from(odd.liveness().unacknowledged_max.as_millis()).is_ok());
     }
 }

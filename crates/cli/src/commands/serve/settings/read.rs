@@ -93,6 +93,12 @@ impl Reader<'_> {
                 .number("max-request-bytes")
                 .unwrap_or(default.max_request_bytes),
             pre_vote: self.switch("pre-vote"),
+            grpc_keepalive_interval: self
+                .duration("grpc-keepalive-interval")
+                .unwrap_or(default.grpc_keepalive_interval),
+            grpc_keepalive_timeout: self
+                .duration("grpc-keepalive-timeout")
+                .unwrap_or(default.grpc_keepalive_timeout),
             watch_progress_notify_interval: self
                 .duration("watch-progress-notify-interval")
                 .unwrap_or(default.watch_progress_notify_interval),

@@ -149,6 +149,7 @@ fn flags_that_lost_experimental_in_etcd_3_6_are_understood() {
 fn etcds_own_sections_and_durations_are_understood() {
     let file = file(
         "experimental-corrupt-check-time: 5000000000\nwatch-progress-notify-interval: 2s\n\
+         grpc-keepalive-interval: 7000000000\ngrpc-keepalive-timeout: 0s\n\
          listen-client-urls: [http://a:1, 'http://b:2']\nclient-transport-security:\n  cert-file:\n  \
          client-cert-auth: false\npeer-transport-security:\n  auto-tls: true\n",
     );
@@ -156,8 +157,10 @@ fn etcds_own_sections_and_durations_are_understood() {
     let config = settings.read().config;
     assert_eq!(config.corrupt_check_time.as_secs(), 5);
     assert_eq!(config.watch_progress_notify_interval.as_secs(), 2);
+    assert_eq!(config.grpc_keepalive_interval.as_secs(), 7);
+    assert!(config.grpc_keepalive_timeout.is_zero());
     assert_eq!(config.listen_client_urls, ["http://a:1", "http://b:2"]);
-    let place = format!("{}:8: peer-transport-security.auto-tls: ", file.path().display());
+    let place = format!("{}:10: peer-transport-security.auto-tls: ", file.path().display());
     assert_eq!(settings.problems.len(), 1, "{:?}", settings.problems);
     assert!(settings.problems[0].starts_with(&place), "{:?}", settings.problems);
 }

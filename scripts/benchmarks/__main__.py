@@ -33,7 +33,7 @@ class Bench:
         self.tenure = os.path.abspath("target/release/tenure")
         self.etcd = os.path.abspath(options.etcd)
         self.etcdctl = str(Path(self.etcd).with_name("etcdctl"))
-        self.root = os.path.abspath("target/bench")
+        self.root = os.path.abspath(options.root)
         self.load = Load(self.tenure)
         quick = options.quick
         self.rounds = 1 if quick else 3
@@ -84,6 +84,7 @@ def main():
     parser.add_argument("--etcd", required=True, help="path of the etcd binary")
     parser.add_argument("--quick", action="store_true", help="a few seconds each, for a first look")
     parser.add_argument("--only", help=f"parts to run and print, of {','.join(PARTS)}")
+    parser.add_argument("--root", default="target/bench", help="where the data lies (default: %(default)s)")
     parser.add_argument("--no-write", action="store_true", help="print only")
     options = parser.parse_args()
     bench = Bench(options)
@@ -106,7 +107,7 @@ def main():
         print(section, flush=True)
         text.append(section)
         # A part by itself would take the place of all others.
-        if not options.no_write and not options.only:
+        if not options.no_write and not options.only and options.root == parser.get_default("root"):
             Path("docs/BENCHMARKS.md").write_text("\n".join(text) + "\n")
 
 

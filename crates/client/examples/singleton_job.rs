@@ -7,7 +7,7 @@
 //!
 //! The job ends before the leadership is given up: on SIGTERM it finishes the step it is at, and then resigns, so
 //! that the next replica begins at once and never beside it. If the process dies or is stopped, the next one
-//! begins when its session has run out.
+//! begins when its session has run out; one that wakes up after that has its work dropped where it stands.
 //!
 //! `TENURE_ENDPOINTS` names another cluster than 127.0.0.1:2379, tenure or etcd.
 
@@ -47,6 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Steps on for as long as it may. Whoever returns `Continue` works again when it leads again.
 async fn work(name: &str, scope: Scope) -> ControlFlow<()> {
     println!("{name} works under token {}", scope.token());
+    let _stopped = Stopped(name);
     let mut steps: u64 = 0;
     while !scope.is_cancelled()
         && let Ok(token) = scope.may_act(STEP_TAKES)
@@ -55,8 +56,16 @@ async fn work(name: &str, scope: Scope) -> ControlFlow<()> {
         steps += 1;
         println!("{name} did step {steps} under {token}");
     }
-    println!("{name} has stopped");
     ControlFlow::Continue(())
+}
+
+/// Whatever ends the work, also if it is dropped because its time is over.
+struct Stopped<'a>(&'a str);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        println!("{} has stopped", self.0);
+    }
 }
 
 /// The work. Here it does nothing that needs fencing; see `primary_standby` for work that does.

@@ -44,7 +44,7 @@ pub enum Loss {
 impl Loss {
     /// Whether our own time was over when this was noticed, so that somebody else may have begun since.
     pub(crate) fn comes_late(self) -> bool {
-        matches!(self, Loss::Unconfirmed | Loss::Expired | Loss::ConnectionLost | Loss::NotFound)
+        matches!(self, Loss::Unconfirmed | Loss::Expired | Loss::ConnectionLost)
     }
 
     /// Whether the server has said that nothing of the session is left there.

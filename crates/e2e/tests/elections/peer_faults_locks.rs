@@ -398,20 +398,27 @@ async fn a_command_under_a_lock_has_ended_when_the_next_begins() {
         let runs = |name: &str, command: &str| {
             Program::start(name, &mut ctl.command(&["lock", "door", "--", "sh", "-c", command]))
         };
-        let first = runs("first", "echo runs as $$; exec sleep 600");
+        let mut first = runs("first", "echo runs as $$; exec sleep 600");
         let pid = first.says("runs as ").await;
         let pid: u32 = pid.rsplit(' ').next().unwrap().parse().unwrap();
-        let second = runs("second", "echo begins");
+        let mut second = runs("second", "echo begins");
         let caller = side.caller();
         let holder = caller.in_line("door", 2).await[0].lease;
         caller.revoke(holder).await;
         second.says("begins").await;
-        if lives(pid) {
+        let still_runs = lives(pid);
+        if still_runs {
             // It is not the supervisor's, which has forgotten it.
             send(pid, rustix::process::Signal::KILL);
-            return "the first command still ran".to_owned();
         }
-        "the first command had ended".to_owned()
+        second.ends().await;
+        // Ours stands in line again.
+        first.ask_to_stop();
+        first.ends().await;
+        match still_runs {
+            true => "the first command still ran".to_owned(),
+            false => "the first command had ended".to_owned(),
+        }
     })
     .await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure::grpc::{
-    Client,
+    Client, ClientError,
     stubs::{ElectionClient, LockClient},
 };
 use tokio::task::JoinHandle;
@@ -137,20 +137,24 @@ impl Caller {
 
     /// Everybody in a line, first come first: the keys under `<name>/` by create revision.
     pub async fn line(&self, name: &str) -> Vec<KeyValue> {
+        self.try_line(name).await.expect("a range")
+    }
+
+    async fn try_line(&self, name: &str) -> Result<Vec<KeyValue>, ClientError> {
         let range = pb::RangeRequest {
             key: format!("{name}/").into(),
             range_end: format!("{name}0").into(),
             ..Default::default()
         };
-        let mut found = self.client.kv().range(range).await.expect("a range").kvs;
+        let mut found = self.client.kv().range(range).await?.kvs;
         found.sort_by_key(|kv| kv.create_revision);
-        found
+        Ok(found)
     }
 
-    /// Waits until so many stand in a line.
+    /// Waits until so many stand in a line, also if there is no raft leader for a while.
     pub async fn in_line(&self, name: &str, count: usize) -> Vec<KeyValue> {
         eventually(&format!("{count} in line for {name}"), async || {
-            let line = self.line(name).await;
+            let line = self.try_line(name).await.map_err(|error| error.to_string())?;
             if line.len() == count { Ok(line) } else { Err(format!("{line:?}")) }
         })
         .await

@@ -73,6 +73,14 @@ impl Side {
         }
     }
 
+    /// kill -9 of one member.
+    pub fn kill(&mut self, at: usize) {
+        match self {
+            Side::Etcd(etcd) => etcd.kill(at),
+            Side::Tenure(cluster) => cluster.members[at].kill(),
+        }
+    }
+
     /// SIGSTOP to one member.
     pub fn pause(&self, at: usize) {
         match self {

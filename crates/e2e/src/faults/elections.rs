@@ -137,7 +137,25 @@ pub(super) const FAULTS: &[Fault] = &[
         },
     },
     Fault {
-        what: "everybody leads after the raft leader failed",
+        what: "everybody is elected after the raft leader failed, and their sessions with it",
+        source: "etcd#11007, etcd-client#14",
+        shown: Both {
+            test: "one_is_elected_when_sessions_end_with_the_raft_leader",
+            etcd: "all were elected, all but one without a session",
+            tenure: "one was elected, the others refused: election: session is expired",
+        },
+    },
+    Fault {
+        what: "somebody is elected because the raft leader failed, though the leader leads on",
+        source: "etcd#11007",
+        shown: Both {
+            test: "nobody_is_elected_because_the_raft_leader_failed",
+            etcd: "nobody while the leader led, then the first in line",
+            tenure: "nobody while the leader led, then the first in line",
+        },
+    },
+    Fault {
+        what: "a long line breaks when raft leaders fail one after the other, or all members at once",
         source: "etcd#11007",
         shown: Ours {
             tests: &[(

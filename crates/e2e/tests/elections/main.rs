@@ -13,6 +13,7 @@ mod mid_operation;
 mod one_line;
 mod peer_faults;
 mod peer_faults_elections;
+mod peer_faults_failover;
 mod peer_faults_locks;
 mod peer_faults_observers;
 mod peer_faults_sessions;

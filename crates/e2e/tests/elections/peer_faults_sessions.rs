@@ -2,15 +2,22 @@
 //!
 //! What is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use tempfile::TempDir;
-use tenure::{Election, Engine, FencingToken, Session, grpc::ClientError};
+use tenure::{
+    Election, Engine, FencingToken, Session,
+    grpc::{Client, ClientError},
+};
 use tenure_e2e::{
-    Caller, Cluster, Etcd, Plan, Side, eventually,
+    Caller, Cluster, Etcd, Plan, Side, eventually, eventually_within,
     faults::{on_both, on_both_with, on_so_many},
     pb,
 };
+use tokio::task::JoinSet;
 
 const TTL: i64 = 600;
 /// Long enough to outlive an election of etcd's.
@@ -19,6 +26,18 @@ const RENEWAL_INTERVAL: Duration = Duration::from_millis(500);
 /// etcd looks for dead leases twice in a second.
 const SLEEPER_PATIENCE: Duration = Duration::from_secs(2);
 const SESSION_TTL: Duration = Duration::from_secs(60);
+/// More than etcd ends in a second, by far: it ends a thousand.
+const LEASES: usize = 5000;
+/// How many of them are asked for at once.
+const GRANTS_AT_ONCE: usize = 100;
+/// When all of them shall end. They should have been granted by then.
+const TOGETHER: Duration = Duration::from_secs(5);
+/// The least that etcd grants.
+const TTL_MIN: u64 = 2;
+/// How long they may take to end after that.
+const LEASES_PATIENCE: Duration = Duration::from_secs(60);
+/// What is late beyond doubt. etcd needs twice as long at least.
+const LATE_SECS: u64 = 2;
 /// Full after some 40 values.
 const QUOTA_BYTES: &str = "4194304";
 
@@ -110,6 +129,52 @@ async fn a_lease_of_a_second_is_one() {
     on_both("a_lease_of_a_second_is_one", async |side: &mut Side| {
         let grant = pb::LeaseGrantRequest { ttl: 1, id: 0 };
         format!("{} s", side.client().lease().grant(grant).await.unwrap().ttl)
+    })
+    .await;
+}
+
+/// Grants leases that end within a second of each other, if that does not take too long. Answers when the first may
+/// end, and when all should have.
+async fn leases_that_end_together(client: &Client) -> (Instant, Instant) {
+    let end = Instant::now() + TOGETHER;
+    let mut grants = JoinSet::new();
+    for _ in 0..GRANTS_AT_ONCE {
+        let client = client.clone();
+        grants.spawn(async move {
+            let mut ends = vec![];
+            for _ in 0..LEASES / GRANTS_AT_ONCE {
+                let sent = Instant::now();
+                let ttl = TTL_MIN.max(end.saturating_duration_since(sent).as_secs() + 1);
+                let grant = pb::LeaseGrantRequest { ttl: ttl as i64, id: 0 };
+                assert_eq!(client.lease().grant(grant).await.unwrap().ttl, ttl as i64);
+                let ttl = Duration::from_secs(ttl);
+                ends.push((sent + ttl, Instant::now() + ttl));
+            }
+            ends
+        });
+    }
+    let ends = grants.join_all().await.concat();
+    let (first, last) = ends.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
+    (first.into_iter().min().unwrap(), last.into_iter().max().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_leases_end_in_time() {
+    on_both("thousands_of_leases_end_in_time", async |side: &mut Side| {
+        let client = side.caller().client().clone();
+        let (first, last) = leases_that_end_together(&client).await;
+        eventually_within(LEASES_PATIENCE, "all have ended", async || {
+            let left = client.lease().leases().await.map_err(|error| error.to_string())?;
+            let left = left.leases.len();
+            assert!(left == LEASES || Instant::now() > first, "ended early: {left} are left");
+            if left == 0 { Ok(()) } else { Err(format!("{left} are left")) }
+        })
+        .await;
+        match last.elapsed().as_secs() {
+            0 => "all had ended within a second of their time".to_owned(),
+            LATE_SECS.. => "the last ended more than 2 s late".to_owned(),
+            _ => "the last ended more than a second late".to_owned(),
+        }
     })
     .await;
 }

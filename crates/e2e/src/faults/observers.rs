@@ -28,6 +28,15 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "an observer is not told that nobody leads",
         source: "trillian#1387, charts#326",
+        shown: Both {
+            test: "an_observer_is_told_that_nobody_leads",
+            etcd: "etcd's Observe says nothing",
+            tenure: "etcd's Observe says nothing, `tenure.v1` that nobody leads",
+        },
+    },
+    Fault {
+        what: "an observer misses a tenure, or a time without a leader",
+        source: "trillian#1387",
         shown: Ours {
             tests: &[
                 (
@@ -36,7 +45,7 @@ pub(super) const FAULTS: &[Fault] = &[
                 ),
                 (SESSIONS, &["a_frozen_name_has_no_leader_until_it_is_resumed"]),
             ],
-            says: "it is, by the library and by `tenure.v1`",
+            says: "it is told of each, by the library and by `tenure.v1`",
         },
     },
     Fault {

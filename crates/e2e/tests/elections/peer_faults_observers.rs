@@ -4,9 +4,18 @@
 
 use std::time::Duration;
 
-use tenure_e2e::{Caller, Side, electionpb::LeaderKey, faults::on_both, pb};
+use tenure::api::wire::tenure::v1 as tenure_pb;
+use tenure_e2e::{
+    Caller, Side, electionpb::LeaderKey, faults::on_both, pb, session::lines as lines_at,
+};
+use tenure_pb::observe_response::What;
+use tonic::Streaming;
 
 const TTL: i64 = 600;
+/// Longer than news take to arrive, many times over.
+const SILENCE: Duration = Duration::from_secs(1);
+/// How long news that must come may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How often something is tried that a server may happen to survive.
 const TRIALS: usize = 20;
 /// How much longer than the trial before it each waits for what cannot be seen.
@@ -74,6 +83,55 @@ async fn compaction_does_not_break_an_observer() {
             }
         }
         "heard of every leader".to_owned()
+    })
+    .await;
+}
+
+/// What is told of `tenure.v1`, where there is such a thing.
+async fn told_by_us(side: &Side, name: &str) -> Option<Streaming<tenure_pb::ObserveResponse>> {
+    let Side::Tenure(cluster) = side else { return None };
+    let observe = tenure_pb::ObserveRequest { name: name.to_owned(), after_revision: 0 };
+    let mut lines = lines_at(cluster.members[0].client).await;
+    Some(lines.observe(observe).await.unwrap().into_inner())
+}
+
+/// The next word of `tenure.v1`.
+async fn word(observer: &mut Streaming<tenure_pb::ObserveResponse>) -> What {
+    let next = tokio::time::timeout(PATIENCE, observer.message()).await;
+    next.expect("a word in time").unwrap().expect("the stream goes on").what.unwrap()
+}
+
+/// A leader goes, by its own will or with its lease, and nobody follows for a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observer_is_told_that_nobody_leads() {
+    on_both("an_observer_is_told_that_nobody_leads", async |side: &mut Side| {
+        let caller = side.caller();
+        let mut told = vec![];
+        for name in ["resigned", "revoked"] {
+            let (mut observer, leader) = observed(&caller, name).await;
+            let mut ours = told_by_us(side, name).await;
+            match name {
+                "resigned" => drop(caller.resign(leader).await.unwrap()),
+                _ => caller.revoke(leader.lease).await,
+            }
+            let mut words = match observer.within(SILENCE).await {
+                None => "etcd's Observe says nothing".to_owned(),
+                Some(heard) => format!("etcd's Observe says {heard:?}"),
+            };
+            if let Some(ours) = &mut ours {
+                assert!(matches!(word(ours).await, What::Began(_)), "who led");
+                assert!(matches!(word(ours).await, What::Ended(_)), "it is over");
+                words += match word(ours).await {
+                    What::NoLeader(_) => ", `tenure.v1` that nobody leads",
+                    _ => ", `tenure.v1` something else",
+                };
+            }
+            caller.elected(name, caller.lease(TTL).await, "second").await;
+            assert_eq!(observer.next_value().await, "second", "it still listens");
+            told.push(words);
+        }
+        assert_eq!(told[0], told[1], "both ends are told alike");
+        told.remove(0)
     })
     .await;
 }

@@ -1,6 +1,7 @@
 //! Real etcd 3.5.1 processes, to compare with and to be as cruel to.
 
 use std::{
+    ffi::OsString,
     fs::File,
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -26,6 +27,8 @@ struct EtcdMember {
     client: Address,
     peer: Address,
     data_dir: PathBuf,
+    /// A command in front of etcd.
+    before: Vec<OsString>,
     process: Option<Child>,
 }
 
@@ -46,14 +49,20 @@ impl Etcd {
 
     /// Members that are not started.
     pub fn prepare(count: usize) -> Etcd {
+        let free = reserve(2 * count);
+        Etcd::prepare_at(free.chunks(2).map(|pair| (pair[0], pair[1], vec![])))
+    }
+
+    /// Members that are not started, each with where it serves clients, where it meets other members, and a command
+    /// in front of it, which must replace itself with etcd, so that signals arrive.
+    pub fn prepare_at(places: impl Iterator<Item = (Address, Address, Vec<OsString>)>) -> Etcd {
         let home = TempDir::with_prefix("tenure-e2e-etcd-").expect("a temporary directory");
-        let member = |(at, pair): (usize, &[Address])| {
+        let members = places.enumerate().map(|(at, (client, peer, before))| {
             let name = format!("n{}", at + 1);
             let data_dir = home.path().join(&name);
-            EtcdMember { name, client: pair[0], peer: pair[1], data_dir, process: None }
-        };
-        let members = reserve(2 * count).chunks(2).enumerate().map(member).collect();
-        Etcd { members, flags: vec![], home }
+            EtcdMember { name, client, peer, data_dir, before, process: None }
+        });
+        Etcd { members: members.collect(), flags: vec![], home }
     }
 
     /// All members, as `--initial-cluster` has them.
@@ -69,7 +78,10 @@ impl Etcd {
         let member = &mut self.members[at];
         let log = self.home.path().join(format!("{}.log", member.name));
         let log = File::options().create(true).append(true).open(log).expect("a log file");
-        let child = Command::new(tools::installed("etcd"))
+        let mut argv = member.before.clone();
+        argv.push(tools::installed("etcd").into());
+        let child = Command::new(&argv[0])
+            .args(&argv[1..])
             .args(["--name", &member.name, "--data-dir"])
             .arg(&member.data_dir)
             .args(["--listen-client-urls", &member.client.url()])

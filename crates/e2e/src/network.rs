@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use crate::{Address, Cluster, Plan, tools};
+use crate::{Address, Cluster, Etcd, Plan, tools};
 
 const CLIENT_PORT: u16 = 2379;
 const PEER_PORT: u16 = 2380;
@@ -45,8 +45,7 @@ impl Network {
     }
 
     fn add(&self, at: usize) {
-        let (space, outside, inside) =
-            (self.space(at), format!("{}o{at}", self.tag), self.inner_link(at));
+        let (space, outside, inside) = (self.space(at), self.outer_link(at), self.inner_link(at));
         ip(&["netns", "add", &space]);
         ip(&["link", "add", &outside, "type", "veth", "peer", "name", &inside, "netns", &space]);
         ip(&["link", "set", &outside, "master", &self.bridge(), "up"]);
@@ -70,6 +69,16 @@ impl Network {
         }
         cluster.ready().await;
         cluster
+    }
+
+    /// A member of etcd in each namespace.
+    pub async fn etcd(&self) -> Etcd {
+        let places = self.addresses(self.count).into_iter().enumerate();
+        let mut etcd =
+            Etcd::prepare_at(places.map(|(at, (client, peer))| (client, peer, self.inside(at))));
+        (0..self.count).for_each(|at| etcd.start_member(at));
+        etcd.healthy().await;
+        etcd
     }
 
     /// Where members in the first namespaces listen, for clients and for each other.
@@ -153,6 +162,10 @@ impl Network {
         format!("{}i{at}", self.tag)
     }
 
+    fn outer_link(&self, at: usize) -> String {
+        format!("{}o{at}", self.tag)
+    }
+
     fn bridge(&self) -> String {
         format!("{}b", self.tag)
     }
@@ -180,6 +193,8 @@ impl Drop for Network {
         };
         for at in 0..self.count {
             quietly(&["netns", "delete", &self.space(at)]);
+            // A namespace stays, and so would this, for as long as it has sockets of processes that were killed.
+            quietly(&["link", "delete", &self.outer_link(at)]);
         }
         quietly(&["link", "delete", &self.bridge()]);
     }

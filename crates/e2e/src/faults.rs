@@ -13,7 +13,7 @@ mod operations;
 mod places;
 mod sessions;
 
-use crate::{Cluster, Etcd, Plan, Side};
+use crate::{Cluster, Etcd, Network, Plan, Side};
 
 /// Every fault that concerns elections, locks, sessions, those who look on and those who look after it all.
 pub fn faults() -> impl Iterator<Item = &'static Fault> {
@@ -72,19 +72,54 @@ pub async fn on_both_with(test: &str, flags: &[&str], story: impl AsyncFn(&mut S
     played(test, 1, flags, story).await;
 }
 
+/// The same with three members of each in a network of their own, whose links can be cut.
+pub async fn on_networks(test: &str, story: impl AsyncFn(&mut Side, &Network) -> String) {
+    let told = Told::of(test);
+    let network = Network::new(3);
+    let seen = story(&mut Side::Etcd(network.etcd().await), &network).await;
+    // The next one has the same addresses.
+    drop(network);
+    told.of_etcd(&seen);
+    let network = Network::new(3);
+    told.of_us(&story(&mut Side::Tenure(network.cluster(&[]).await), &network).await);
+}
+
 async fn played(
     test: &str,
     members: usize,
     flags: &[&str],
     story: impl AsyncFn(&mut Side) -> String,
 ) {
-    let told = faults().find_map(|fault| match fault.shown {
-        Shown::Both { test: name, etcd, tenure } if name == test => Some((etcd, tenure)),
-        _ => None,
-    });
-    let (etcd, tenure) = told.unwrap_or_else(|| panic!("{test} is not in the list of faults"));
-    let seen = story(&mut Side::Etcd(Etcd::with(members, flags).await)).await;
-    assert!(etcd.split(" or ").any(|one| one == seen), "what etcd does: {seen}, and not {etcd}");
-    let seen = story(&mut Side::Tenure(Cluster::with(3, Plan::flags(flags)).await)).await;
-    assert_eq!(seen, tenure, "what we do");
+    let told = Told::of(test);
+    told.of_etcd(&story(&mut Side::Etcd(Etcd::with(members, flags).await)).await);
+    let ours = Cluster::with(3, Plan::flags(flags)).await;
+    told.of_us(&story(&mut Side::Tenure(ours)).await);
+}
+
+/// What the list says of a story.
+struct Told {
+    etcd: &'static str,
+    tenure: &'static str,
+}
+
+impl Told {
+    fn of(test: &str) -> Told {
+        let told = faults().find_map(|fault| match fault.shown {
+            Shown::Both { test: name, etcd, tenure } if name == test => Some(Told { etcd, tenure }),
+            _ => None,
+        });
+        told.unwrap_or_else(|| panic!("{test} is not in the list of faults"))
+    }
+
+    fn of_etcd(&self, seen: &str) {
+        let told = self.etcd;
+        assert!(
+            told.split(" or ").any(|one| one == seen),
+            "what etcd does: {seen}, and not {told}"
+        );
+    }
+
+    fn of_us(&self, seen: &str) {
+        assert_eq!(seen, self.tenure, "what we do");
+    }
 }

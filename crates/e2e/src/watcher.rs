@@ -23,6 +23,28 @@ impl Watcher {
     /// Opens a stream; `has_leader` asks to be ended when the member loses its raft leader.
     pub async fn open(client: &Client, has_leader: bool) -> Result<Watcher, Status> {
         let (ask, queue) = mpsc::channel(64);
+        Watcher::opened(client, has_leader, ask, queue).await
+    }
+
+    /// Opens a stream and asks for its first watch. Some servers answer the opening only with their first message.
+    pub async fn of(
+        client: &Client,
+        has_leader: bool,
+        create: pb::WatchCreateRequest,
+    ) -> Result<Watcher, Status> {
+        let (ask, queue) = mpsc::channel(64);
+        let create = pb::watch_request::RequestUnion::CreateRequest(create);
+        let first = pb::WatchRequest { request_union: Some(create) };
+        ask.send(first).await.expect("the stream is new");
+        Watcher::opened(client, has_leader, ask, queue).await
+    }
+
+    async fn opened(
+        client: &Client,
+        has_leader: bool,
+        ask: mpsc::Sender<pb::WatchRequest>,
+        queue: mpsc::Receiver<pb::WatchRequest>,
+    ) -> Result<Watcher, Status> {
         let mut request = Request::new(ReceiverStream::new(queue));
         if has_leader {
             request.metadata_mut().insert("hasleader", "true".parse().expect("ascii"));

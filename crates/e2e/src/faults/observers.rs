@@ -49,7 +49,17 @@ pub(super) const FAULTS: &[Fault] = &[
         },
     },
     Fault {
-        what: "watches lose events, starve, or hang at a member that is cut off",
+        what: "a watch hangs at a member that is cut off",
+        source: "etcd#8980, #7247",
+        shown: Both {
+            test: "a_watch_that_wants_a_leader_does_not_hang_at_a_member_that_is_cut_off",
+            etcd: "a watch hears nothing; one that wants a leader is ended: etcdserver: no leader",
+            tenure: "a watch hears nothing; one that wants a leader is ended: etcdserver: no leader; \
+                     an observer of `tenure.v1` is let go",
+        },
+    },
+    Fault {
+        what: "watches lose events, starve, or hang at a member that hears nobody",
         source: "etcd#17529, #15237, #8980, Xline#677",
         shown: Ours {
             tests: &[

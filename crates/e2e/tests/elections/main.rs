@@ -17,6 +17,7 @@ mod peer_faults_failover;
 mod peer_faults_locks;
 mod peer_faults_observers;
 mod peer_faults_sessions;
+mod peer_faults_watches;
 mod recipes;
 mod recipes_cluster;
 mod recipes_processes;

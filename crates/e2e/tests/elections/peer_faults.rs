@@ -10,12 +10,13 @@ use std::{
 
 use tenure_e2e::faults::{Shown, faults};
 
-const STORIES: [(&str, &str); 5] = [
+const STORIES: [(&str, &str); 6] = [
     ("peer_faults_elections", include_str!("peer_faults_elections.rs")),
     ("peer_faults_failover", include_str!("peer_faults_failover.rs")),
     ("peer_faults_locks", include_str!("peer_faults_locks.rs")),
     ("peer_faults_sessions", include_str!("peer_faults_sessions.rs")),
     ("peer_faults_observers", include_str!("peer_faults_observers.rs")),
+    ("peer_faults_watches", include_str!("peer_faults_watches.rs")),
 ];
 
 /// The cases that run on every engine are listed here.

@@ -168,6 +168,18 @@ impl Txn {
             Op::Put(_) | Op::DeleteRange(_) => false,
         })
     }
+
+    /// Whether any comparison or step, however deep, may look at more than one key.
+    pub fn is_wide(&self) -> bool {
+        let step = |op: &Op| match op {
+            Op::Range(range) => range.span.is_wide(),
+            Op::DeleteRange(delete) => delete.span.is_wide(),
+            Op::Put(_) => false,
+            Op::Txn(txn) => txn.is_wide(),
+        };
+        self.compare.iter().any(|compare| compare.span.is_wide())
+            || self.success.iter().chain(&self.failure).any(step)
+    }
 }
 
 /// A condition on every key of a span. Where the span holds no key, it is judged once against a key

@@ -56,6 +56,11 @@ impl Span {
         }
     }
 
+    /// Whether it may hold more than one key.
+    pub fn is_wide(&self) -> bool {
+        !matches!(self, Span::One(_))
+    }
+
     /// Whether the span can contain no key at all.
     pub fn is_empty(&self) -> bool {
         matches!(self, Span::Between(start, end) if start >= end)

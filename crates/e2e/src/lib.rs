@@ -7,7 +7,7 @@
 //! A [`Side`] is such a cluster or a real [`Etcd`], on which the same story is played ([`faults`]); a
 //! [`Caller`] campaigns and locks there. [`Gateway`] speaks JSON to a member or to an etcd,
 //! [`session`] speaks tenure.v1, [`Load`] writes keys meanwhile and remembers what was acknowledged,
-//! [`Register`] looks for stale reads. [`Network`] puts members into network namespaces and cuts the
+//! [`Register`] looks for stale reads, a [`Flood`] is more than a member takes. [`Network`] puts members into network namespaces and cuts the
 //! links between them, a [`Relay`] is a path that can be slow or cut, a [`Volume`] a disk that can be full. [`torture`] does
 //! all of that at once, and judges what came of it.
 //!
@@ -26,6 +26,7 @@ mod ctl;
 mod etcd;
 pub mod faults;
 mod fence;
+mod flood;
 mod gateway;
 mod load;
 mod member;
@@ -56,6 +57,7 @@ pub use cluster::{Cluster, Plan, hash_everywhere};
 pub use ctl::{Ctl, Said};
 pub use etcd::Etcd;
 pub use fence::{Answered, Fence, read_until};
+pub use flood::{Flood, Make, Tally};
 pub use gateway::{Gateway, Lines, Posted};
 pub use load::{Load, Record};
 pub use member::{Member, Spawn};

@@ -138,6 +138,8 @@ pub enum Reply {
     LargeRange(Store, Range),
     /// A transaction that only read.
     Txn(TxnResult),
+    /// One over so large a store that it should be read beside the core loop.
+    LargeTxn(Store, Txn),
     /// A lease as it stands; none if there is no such lease.
     Lease(Option<LeaseStatus>),
     /// All leases.

@@ -3,12 +3,24 @@
 //! As with [`Writes`](crate::writes::Writes), one entry is under way at a time while the cluster is
 //! fast; whatever arrives meanwhile goes into the next entry, and the next entry waits a moment for
 //! the members that were in the last ones.
+//!
+//! A member sends a batch again when it has waited long for it. If the first one has only not had its turn yet, another would
+//! make everybody wait longer still, and be sent again; so what is in the queue or in the log already is not taken twice.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use bytes::Bytes;
 
-use crate::{command::encode_entry, gather::Gather, log::LogIndex, moment::Moment, writes::Sealed};
+use crate::{
+    command::{BatchNumber, encode_entry},
+    gather::Gather,
+    log::LogIndex,
+    moment::Moment,
+    writes::Sealed,
+};
 
 /// Entries that may be uncommitted at once.
 const IN_FLIGHT_MAX: usize = 64;
@@ -16,8 +28,8 @@ const IN_FLIGHT_MAX: usize = 64;
 const PIPELINE_AFTER: Duration = Duration::from_millis(2);
 /// An entry takes no more batches once it has so many bytes.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
-/// An entry takes no more batches once it has so many commands: it is applied in one go.
-const ENTRY_COMMANDS_MAX: usize = 2048;
+/// An entry takes no more batches once their commands weigh so much: it is applied in one go.
+const ENTRY_WEIGHT_MAX: usize = 2048;
 /// Bytes of batches that may wait; more are dropped, and sent again by their members.
 const QUEUED_BYTES_MAX: usize = 256 << 20;
 
@@ -29,6 +41,8 @@ pub(crate) struct Proposals {
     queued_since: Option<Moment>,
     gather: Gather,
     in_flight: VecDeque<(LogIndex, Moment)>,
+    /// Batches that were taken and not applied yet.
+    under_way: BTreeSet<BatchNumber>,
     /// Raft did not take the last one: it is tried again when something happens, or with the next
     /// tick.
     refused: bool,
@@ -36,10 +50,16 @@ pub(crate) struct Proposals {
 
 impl Proposals {
     pub(crate) fn push(&mut self, batch: Sealed) {
-        if self.queued_bytes + batch.bytes.len() <= QUEUED_BYTES_MAX {
+        let fits = self.queued_bytes + batch.bytes.len() <= QUEUED_BYTES_MAX;
+        if fits && self.under_way.insert(batch.number) {
             self.queued_bytes += batch.bytes.len();
             self.queue.push_back(batch);
         }
+    }
+
+    /// A batch was applied, or turned out to have overtaken another. If it comes again it is another matter.
+    pub(crate) fn settled(&mut self, batch: BatchNumber) {
+        self.under_way.remove(&batch);
     }
 
     /// The change of members that is next in line, if one is and an entry may go.
@@ -63,7 +83,8 @@ impl Proposals {
     pub(crate) fn change_refused(&mut self, instead: Bytes) {
         if let Some(first) = self.queue.front_mut() {
             self.queued_bytes = self.queued_bytes - first.bytes.len() + instead.len();
-            *first = Sealed { bytes: instead, is_change: false, commands: 1 };
+            let number = first.number;
+            *first = Sealed { number, bytes: instead, is_change: false, commands: 1, weight: 1 };
         }
     }
 
@@ -85,11 +106,11 @@ impl Proposals {
         if !self.may_propose(now) || (self.in_flight.is_empty() && !complete) {
             return false;
         }
-        let (mut bytes, mut commands) = (0, 0);
+        let (mut bytes, mut weight) = (0, 0);
         let fits = |batch: &&Sealed| {
             bytes += batch.bytes.len();
-            commands += batch.commands;
-            bytes <= ENTRY_BYTES_MAX && commands <= ENTRY_COMMANDS_MAX && !batch.is_change
+            weight += batch.weight;
+            bytes <= ENTRY_BYTES_MAX && weight <= ENTRY_WEIGHT_MAX && !batch.is_change
         };
         let count = self.queue.iter().take_while(fits).count().max(1);
         let batches: Vec<Bytes> =
@@ -136,5 +157,57 @@ impl Proposals {
             None => self.queued_since.map(|since| self.gather.ends_at(since)),
             Some((_, since)) => Some(*since + PIPELINE_AFTER),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_api::MemberId;
+
+    use super::*;
+
+    fn batch(sequence: u64) -> Sealed {
+        let number = BatchNumber { origin: MemberId(1), boot: 1, sequence };
+        let bytes = Bytes::from_static(b"a batch");
+        Sealed { number, bytes, is_change: false, commands: 1, weight: 1 }
+    }
+
+    fn entries(proposals: &mut Proposals) -> usize {
+        let mut index = 0;
+        while proposals.propose_next(Moment::after_start(Duration::from_secs(index)), None, |_| {
+            index += 1;
+            Some(index)
+        }) {}
+        index as usize
+    }
+
+    #[test]
+    fn a_batch_that_comes_again_before_it_was_applied_is_not_taken_twice() {
+        let mut proposals = Proposals::default();
+        proposals.push(batch(1));
+        proposals.push(batch(1));
+        assert_eq!(proposals.queue.len(), 1);
+        assert_eq!(entries(&mut proposals), 1);
+        proposals.push(batch(1));
+        proposals.push(batch(2));
+        assert_eq!(proposals.queue.len(), 1, "the first is in the log");
+        proposals.settled(batch(1).number);
+        proposals.push(batch(1));
+        assert_eq!(proposals.queue.len(), 2, "it may have been applied before its time");
+        proposals.clear();
+        proposals.push(batch(2));
+        assert_eq!(proposals.queue.len(), 1, "another raft leader starts anew");
+    }
+
+    #[test]
+    fn a_batch_for_which_there_was_no_room_is_taken_when_there_is() {
+        let mut proposals = Proposals::default();
+        let large = Sealed { bytes: vec![0; QUEUED_BYTES_MAX].into(), ..batch(1) };
+        proposals.push(large);
+        proposals.push(batch(2));
+        assert_eq!(proposals.queue.len(), 1);
+        assert_eq!(entries(&mut proposals), 1);
+        proposals.push(batch(2));
+        assert_eq!(proposals.queue.len(), 1);
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Reads {
     waiting: Vec<PendingRead>,
     round: Option<Round>,
     confirmed: VecDeque<(LogIndex, Vec<PendingRead>)>,
+    /// Those that wait for nothing but their turn.
+    ready: VecDeque<PendingRead>,
 }
 
 impl Reads {
@@ -49,7 +51,13 @@ impl Reads {
             waiting: vec![],
             round: None,
             confirmed: VecDeque::new(),
+            ready: VecDeque::new(),
         }
+    }
+
+    /// A read that need not be linearizable.
+    pub(crate) fn push_ready(&mut self, read: PendingRead) {
+        self.ready.push_back(read);
     }
 
     /// False if too many wait already.
@@ -98,16 +106,21 @@ impl Reads {
         }
     }
 
-    /// Reads whose index has been applied: they can be answered from the state as it is.
-    pub(crate) fn take_ready(&mut self, applied: LogIndex) -> Vec<PendingRead> {
-        let mut ready = Vec::new();
-        while self.confirmed.front().is_some_and(|(index, _)| *index <= applied) {
-            ready.extend(self.confirmed.pop_front().into_iter().flat_map(|(_, reads)| reads));
+    /// The next read that can be answered from the state as it is, with so much of the log applied.
+    pub(crate) fn next_ready(&mut self, applied: LogIndex) -> Option<PendingRead> {
+        while let Some((_, reads)) = self.confirmed.pop_front_if(|(index, _)| *index <= applied) {
+            self.ready.extend(reads);
         }
-        ready
+        self.ready.pop_front()
     }
 
-    /// Reads that came at or before a moment are given up.
+    /// Whether there is one.
+    pub(crate) fn is_ready(&self, applied: LogIndex) -> bool {
+        let is_applied = |(index, _): &(LogIndex, _)| *index <= applied;
+        !self.ready.is_empty() || self.confirmed.front().is_some_and(is_applied)
+    }
+
+    /// Reads that came at or before a moment are given up, wherever they wait for others.
     pub(crate) fn give_up(&mut self, before: Moment) -> Vec<RequestId> {
         let mut given_up = Vec::new();
         let groups = std::iter::once(&mut self.waiting)
@@ -130,7 +143,10 @@ impl Reads {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.round.is_none() && self.confirmed.is_empty()
+        self.waiting.is_empty()
+            && self.round.is_none()
+            && self.confirmed.is_empty()
+            && self.ready.is_empty()
     }
 }
 
@@ -153,8 +169,11 @@ mod tests {
         (reads, refused.expect("somebody is refused"))
     }
 
-    fn ids(reads: &[PendingRead]) -> Vec<RequestId> {
-        reads.iter().map(|read| read.id).collect()
+    /// All that can be answered.
+    fn ready(reads: &mut Reads, applied: LogIndex) -> Vec<RequestId> {
+        let ready = std::iter::from_fn(|| reads.next_ready(applied)).map(|read| read.id).collect();
+        assert!(!reads.is_ready(applied));
+        ready
     }
 
     #[test]
@@ -167,8 +186,8 @@ mod tests {
         assert!(reads.push(read(refused)));
         assert_eq!(reads.start_round(NOW), None, "one round at a time");
         reads.confirm(&round, 5);
-        assert!(reads.take_ready(4).is_empty());
-        assert_eq!(ids(&reads.take_ready(5)), (0..refused).collect::<Vec<_>>());
+        assert!(ready(&mut reads, 4).is_empty());
+        assert_eq!(ready(&mut reads, 5), (0..refused).collect::<Vec<_>>());
         assert!(!reads.is_idle(), "one waits for the next round");
     }
 
@@ -181,11 +200,11 @@ mod tests {
         reads.abandon_round();
         assert!(!reads.push(read(refused + 1)));
         reads.confirm(&lost, 5);
-        assert!(reads.take_ready(5).is_empty(), "an answer to the lost round comes too late");
+        assert!(ready(&mut reads, 5).is_empty(), "an answer to the lost round comes too late");
         let round = reads.start_round(NOW).expect("reads wait");
         assert_ne!(round, lost);
         reads.confirm(&round, 6);
-        assert_eq!(ids(&reads.take_ready(6)), (0..=refused).collect::<Vec<_>>());
+        assert_eq!(ready(&mut reads, 6), (0..=refused).collect::<Vec<_>>());
         assert!(reads.is_idle());
     }
 
@@ -201,10 +220,10 @@ mod tests {
             }
         }
         reads.abandon_all();
-        assert!(reads.take_ready(9).is_empty());
+        assert!(ready(&mut reads, 9).is_empty());
         let round = reads.start_round(NOW).expect("reads wait");
         reads.confirm(&round, 9);
-        let mut answered = ids(&reads.take_ready(9));
+        let mut answered = ready(&mut reads, 9);
         answered.sort_unstable();
         assert_eq!(answered, [0, 1, 2]);
     }
@@ -222,10 +241,10 @@ mod tests {
         let mut given_up = reads.give_up(NOW);
         given_up.sort_unstable();
         assert_eq!(given_up, (0..=refused + 1).collect::<Vec<_>>());
-        assert!(reads.take_ready(5).is_empty());
+        assert!(ready(&mut reads, 5).is_empty());
         reads.abandon_round();
         let round = reads.start_round(later).expect("the late one waits");
         reads.confirm(&round, 5);
-        assert_eq!(ids(&reads.take_ready(5)), [refused + 2]);
+        assert_eq!(ready(&mut reads, 5), [refused + 2]);
     }
 }

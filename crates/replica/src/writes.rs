@@ -15,7 +15,7 @@ use tenure_api::{Failure, MemberId};
 
 use crate::{
     codec::Codec,
-    command::{COMMANDS_MAX, Command, Lane, encode_batch_head},
+    command::{BatchNumber, COMMANDS_MAX, Command, Lane, encode_batch_head},
     gather::Gather,
     input::RequestId,
     moment::Moment,
@@ -25,14 +25,17 @@ use crate::{
 const SENT_MAX: usize = 8;
 /// A batch under way for so long lets the next one follow.
 const PIPELINE_AFTER: Duration = Duration::from_millis(2);
+/// How many times the wait doubles before batches are sent again.
+const STUCK_MAX: u32 = 3;
 /// A batch takes no more commands once it has so many bytes.
 const BATCH_BYTES_MAX: usize = 512 << 10;
-/// A batch takes no more commands than this.
-const BATCH_COMMANDS_MAX: usize = 1024;
+/// A batch takes no more commands once they weigh so much, which is so many commands at the most.
+const BATCH_WEIGHT_MAX: usize = 1024;
 const _: () =
-    assert!(4 * BATCH_COMMANDS_MAX <= COMMANDS_MAX, "a full batch of each lane can be read");
-/// Commands under way before only the sessions' may follow; more would only wait at the raft leader, in front of those.
-const SENT_COMMANDS_MAX: usize = 2 * BATCH_COMMANDS_MAX;
+    assert!(4 * BATCH_WEIGHT_MAX <= COMMANDS_MAX, "a full batch of each lane can be read");
+/// What commands under way may weigh before only the sessions' may follow; more would only wait at the raft leader, in front
+/// of those.
+const SENT_WEIGHT_MAX: usize = 2 * BATCH_WEIGHT_MAX;
 /// Batches under way before only the sessions' may follow.
 const SENT_OTHERS_MAX: usize = SENT_MAX - 2;
 /// Commands of a lane that may wait before more are turned away.
@@ -41,6 +44,9 @@ const LEASED_WAITING_MAX: usize = 50_000;
 const SESSION_WAITING_MAX: usize = 200_000;
 /// Bytes of a lane that may wait before more are turned away.
 const WAITING_BYTES_MAX: usize = 64 << 20;
+/// With so many ordinary commands or bytes waiting, more is not read if that can be helped. A member that keeps up has fewer.
+const BEHIND_COMMANDS: usize = 4096;
+const BEHIND_BYTES: usize = 8 << 20;
 
 /// One member's requests that are not answered yet.
 #[derive(Debug)]
@@ -52,6 +58,8 @@ pub(crate) struct Writes {
     leased: Waiting,
     ordinary: Waiting,
     sent: VecDeque<Sent>,
+    /// How often in a row they were sent again.
+    stuck: u32,
     gather: Gather,
 }
 
@@ -65,6 +73,8 @@ struct Waiting {
     commands: usize,
     bytes: usize,
     commands_max: usize,
+    /// How long the last one that was sent had waited, and how many went meanwhile, it included.
+    pace: Option<(Duration, usize)>,
 }
 
 /// A batch in the making.
@@ -72,7 +82,10 @@ struct Waiting {
 struct Open {
     commands: Vec<u8>,
     waiters: Vec<Waiter>,
+    weight: usize,
     since: Moment,
+    /// How many commands waited before it when it was begun.
+    ahead: usize,
     /// Nothing may be added to it: it carries a change of the members.
     is_change: bool,
     /// It does not wait here, for company or for another batch: somebody's turn may depend on it.
@@ -81,7 +94,7 @@ struct Open {
 
 impl Waiting {
     fn new(commands_max: usize) -> Waiting {
-        Waiting { open: VecDeque::new(), commands: 0, bytes: 0, commands_max }
+        Waiting { open: VecDeque::new(), commands: 0, bytes: 0, commands_max, pace: None }
     }
 
     fn push(&mut self, now: Moment, waiter: Waiter, command: &Command) -> Result<(), Failure> {
@@ -93,7 +106,9 @@ impl Waiting {
             self.open.push_back(Open {
                 commands: vec![],
                 waiters: vec![],
+                weight: 0,
                 since: now,
+                ahead: self.commands,
                 is_change,
                 is_urgent: false,
             });
@@ -103,6 +118,7 @@ impl Waiting {
         command.encode(&mut open.commands);
         open.is_urgent |= command.is_urgent();
         open.waiters.push(waiter);
+        open.weight += command.weight();
         self.bytes += open.commands.len() - before;
         self.commands += 1;
         Ok(())
@@ -113,6 +129,20 @@ impl Waiting {
         self.bytes -= open.commands.len();
         self.commands -= open.waiters.len();
         Some(open)
+    }
+
+    /// The next one to be sent.
+    fn send(&mut self, now: Moment) -> Option<Open> {
+        let open = self.pop()?;
+        self.pace = Some((now.since(open.since), open.ahead + open.waiters.len()));
+        Some(open)
+    }
+
+    /// How long somebody who comes now will wait, if it goes on as it went.
+    fn wait(&self, now: Moment) -> Duration {
+        let waits = self.first().map_or(Duration::ZERO, |first| now.since(first.since));
+        let (took, went) = self.pace.unwrap_or((Duration::ZERO, 1));
+        waits.max(took * self.commands as u32 / went as u32)
     }
 
     fn pop_if(&mut self, wanted: impl FnOnce(&Open) -> bool) -> Option<Open> {
@@ -126,13 +156,16 @@ impl Waiting {
 
 impl Open {
     fn is_full(&self) -> bool {
-        self.commands.len() >= BATCH_BYTES_MAX
-            || self.waiters.len() >= BATCH_COMMANDS_MAX
-            || self.is_change
+        self.commands.len() >= BATCH_BYTES_MAX || self.weight >= BATCH_WEIGHT_MAX || self.is_change
     }
 
     fn part(&self) -> Part {
-        Part { commands: self.waiters.len(), bytes: self.commands.len(), since: self.since }
+        Part {
+            commands: self.waiters.len(),
+            weight: self.weight,
+            bytes: self.commands.len(),
+            since: self.since,
+        }
     }
 }
 
@@ -154,6 +187,7 @@ struct Sent {
 #[derive(Clone, Copy, Debug)]
 struct Part {
     commands: usize,
+    weight: usize,
     bytes: usize,
     since: Moment,
 }
@@ -163,16 +197,23 @@ impl Sent {
     fn since(&self) -> Option<Moment> {
         self.parts.iter().map(|part| part.since).min()
     }
+
+    fn weight(&self) -> usize {
+        self.parts.iter().map(|part| part.weight).sum()
+    }
 }
 
 /// A batch on its way to the raft leader.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
+    pub(crate) number: BatchNumber,
     pub(crate) bytes: Bytes,
     /// It carries a change of the members that concerns raft.
     pub(crate) is_change: bool,
     /// How many commands it holds.
     pub(crate) commands: usize,
+    /// What they weigh.
+    pub(crate) weight: usize,
 }
 
 impl Writes {
@@ -185,6 +226,7 @@ impl Writes {
             leased: Waiting::new(LEASED_WAITING_MAX),
             ordinary: Waiting::new(ORDINARY_WAITING_MAX),
             sent: VecDeque::new(),
+            stuck: 0,
             gather: Gather::default(),
         }
     }
@@ -219,7 +261,7 @@ impl Writes {
         ];
         for (lane, may_go) in lanes {
             if may_go && !opens.last().is_some_and(Open::is_full) {
-                opens.extend(lane.pop());
+                opens.extend(lane.send(now));
             }
         }
         if opens.is_empty() {
@@ -228,6 +270,7 @@ impl Writes {
         let is_change = opens.iter().any(|open| open.is_change);
         let parts: Vec<Part> = opens.iter().map(Open::part).collect();
         let commands = parts.iter().map(|part| part.commands).sum();
+        let weight = parts.iter().map(|part| part.weight).sum();
         self.last_sequence += 1;
         if is_time {
             self.gather.went(commands);
@@ -243,7 +286,8 @@ impl Writes {
             is_change,
             is_early: !is_time,
         });
-        Some(Sealed { bytes, is_change, commands })
+        let number = self.number(self.last_sequence);
+        Some(Sealed { number, bytes, is_change, commands, weight })
     }
 
     /// Whether it is time for what waits, whatever that is.
@@ -277,7 +321,7 @@ impl Writes {
 
     /// Whether there is, for others than the sessions.
     fn others_may_follow(&self) -> bool {
-        self.sent_commands() < SENT_COMMANDS_MAX && self.sent.len() < SENT_OTHERS_MAX
+        self.sent_weight() < SENT_WEIGHT_MAX && self.sent.len() < SENT_OTHERS_MAX
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Waiting> {
@@ -286,6 +330,10 @@ impl Writes {
 
     fn waiting_since(&self) -> Option<Moment> {
         self.lanes().filter_map(|lane| lane.first()).map(|open| open.since).min()
+    }
+
+    fn sent_weight(&self) -> usize {
+        self.sent.iter().map(Sent::weight).sum()
     }
 
     fn sent_commands(&self) -> usize {
@@ -311,16 +359,28 @@ impl Writes {
             sent.sent_at = now;
         }
         let sealed = |sent: &Sent| Sealed {
+            number: self.number(sent.sequence),
             bytes: sent.bytes.clone(),
             is_change: sent.is_change,
             commands: sent.waiters.len(),
+            weight: sent.weight(),
         };
         self.sent.iter().map(sealed).collect()
     }
 
-    /// When the oldest batch under way was last sent.
-    pub(crate) fn oldest_sent_at(&self) -> Option<Moment> {
-        self.sent.front().map(|sent| sent.sent_at)
+    fn number(&self, sequence: u64) -> BatchNumber {
+        BatchNumber { origin: self.me, boot: self.boot, sequence }
+    }
+
+    /// Whether batches are to be sent again because none was applied for so long, or for longer each time that this happens:
+    /// where everything is slow, more of it would not make it quicker.
+    pub(crate) fn are_stuck(&mut self, now: Moment, patience: Duration) -> bool {
+        let waits = self.sent.front().map(|sent| now.since(sent.sent_at));
+        let are_stuck = waits.is_some_and(|waits| waits > patience * (1 << self.stuck));
+        if are_stuck {
+            self.stuck = (self.stuck + 1).min(STUCK_MAX);
+        }
+        are_stuck
     }
 
     /// A batch of this member was applied: who waits for its outcomes, in order, and since when.
@@ -334,6 +394,7 @@ impl Writes {
             return None;
         }
         let sent = self.sent.pop_front()?;
+        self.stuck = 0;
         self.gather.came_back(now.since(sent.sent_at));
         let since = sent.since().unwrap_or(now);
         Some((sent.waiters, since))
@@ -405,6 +466,16 @@ impl Writes {
         self.may_follow().then_some(at)
     }
 
+    /// How long an ordinary command will wait that comes now.
+    pub(crate) fn wait(&self, now: Moment) -> Duration {
+        self.ordinary.wait(now)
+    }
+
+    /// Whether more ordinary commands wait than will go soon.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.ordinary.commands >= BEHIND_COMMANDS || self.ordinary.bytes >= BEHIND_BYTES
+    }
+
     /// How many requests wait for their outcome.
     pub(crate) fn pending(&self) -> usize {
         self.lanes().map(|lane| lane.commands).sum::<usize>() + self.sent_commands()
@@ -417,7 +488,7 @@ impl Writes {
 
 #[cfg(test)]
 mod tests {
-    use tenure_api::{LeaseId, Put, op::PutLease};
+    use tenure_api::{DeleteRange, LeaseId, Op, Put, Span, Txn, op::PutLease};
 
     use super::*;
     use crate::command::Batch;
@@ -489,11 +560,48 @@ mod tests {
             sent += Batch::from_bytes(&batch.bytes).unwrap().commands.len();
             now = now + PIPELINE_AFTER;
         }
-        assert_eq!(sent, SENT_COMMANDS_MAX);
+        assert_eq!(sent, SENT_WEIGHT_MAX);
         assert_eq!(writes.next_send(), None);
         writes.push(now, Some(2), &renewal()).unwrap();
         let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
         assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
+    }
+
+    /// They are applied in one go, and whoever applies hears nobody.
+    #[test]
+    fn transactions_that_look_at_many_keys_do_not_travel_together() {
+        let delete = DeleteRange { span: Span::prefix("a".into()), prev_kv: false };
+        let success = vec![Op::DeleteRange(delete); 20];
+        let txn = Command::Txn(Txn { success, ..Txn::default() });
+        let mut writes = Writes::new(MemberId(1), 1);
+        let mut now = Moment::ZERO;
+        for _ in 0..100 {
+            writes.push(now, Some(0), &txn).unwrap();
+        }
+        let mut sent = Vec::new();
+        while let Some(batch) = writes.next_batch(now) {
+            assert_eq!(batch.weight, batch.commands * txn.weight());
+            sent.push(batch.commands);
+            now = now + PIPELINE_AFTER;
+        }
+        assert_eq!(
+            sent,
+            [2, 2],
+            "two of them weigh as much as a batch may, two batches may be under way"
+        );
+    }
+
+    #[test]
+    fn how_long_somebody_will_wait_is_told_by_how_long_others_did() {
+        let mut writes = overloaded();
+        assert_eq!(writes.wait(Moment::ZERO), Duration::ZERO, "nobody knows yet");
+        let second = Moment::ZERO + Duration::from_secs(1);
+        writes.next_batch(second).expect("nothing is under way");
+        let waiting = (ORDINARY_WAITING_MAX - BATCH_WEIGHT_MAX) as u32;
+        let expected = Duration::from_secs(1) * waiting / BATCH_WEIGHT_MAX as u32;
+        assert_eq!(writes.wait(second), expected, "a batch a second");
+        let later = Moment::ZERO + Duration::from_secs(100);
+        assert_eq!(writes.wait(later), Duration::from_secs(100), "it takes longer now");
     }
 
     #[test]
@@ -509,10 +617,10 @@ mod tests {
         let first = Batch::from_bytes(&first.bytes).unwrap();
         assert_eq!((&first.commands[0], &first.commands[1]), (&renewal(), &claim));
         while let Some(batch) = writes.next_batch(now) {
-            assert!(batch.commands <= BATCH_COMMANDS_MAX);
+            assert!(batch.commands <= BATCH_WEIGHT_MAX);
             now = now + PIPELINE_AFTER;
         }
-        assert!(writes.sent_commands() < SENT_COMMANDS_MAX + BATCH_COMMANDS_MAX);
+        assert!(writes.sent_commands() < SENT_WEIGHT_MAX + BATCH_WEIGHT_MAX);
         writes.push(now, Some(3), &renewal()).unwrap();
         let next = writes.next_batch(now).expect("a renewal does not wait for them");
         assert_eq!(Batch::from_bytes(&next.bytes).unwrap().commands, [renewal()]);

@@ -14,7 +14,7 @@ use tenure::grpc::{
     Code,
     stubs::{KvClient, MaintenanceClient},
 };
-use tenure_e2e::{Cluster, pb, session::connect};
+use tenure_e2e::{Cluster, Scrape, pb, session::connect};
 use tokio::task::JoinSet;
 
 const ASKED_AT_ONCE: usize = 300;
@@ -94,12 +94,11 @@ async fn a_few_checksums_are_reckoned_at_once_some_wait_and_more_are_refused() {
     assert!(hashes.contains(&again.unwrap().hash));
 }
 
-/// More of them than run at once, each with all keys, on a store that is large enough to be read aside.
-#[tokio::test(flavor = "multi_thread")]
-async fn large_ranges_wait_for_each_other_and_all_are_answered() {
-    const KEYS: usize = 10_200;
+const KEYS: usize = 10_200;
+
+/// A member with a store that is large enough to be read aside.
+async fn with_many_keys() -> Cluster {
     const PER_TXN: usize = 120;
-    const RANGES: usize = 80;
     let cluster = Cluster::start(1).await;
     for from in (0..KEYS).step_by(PER_TXN) {
         let put = |n: usize| pb::RequestOp {
@@ -113,21 +112,64 @@ async fn large_ranges_wait_for_each_other_and_all_are_answered() {
         let txn = pb::TxnRequest { success, ..Default::default() };
         cluster.client().kv().txn(txn).await.unwrap();
     }
+    cluster
+}
+
+fn everything() -> pb::RangeRequest {
+    pb::RangeRequest { key: "key/".into(), range_end: "key0".into(), ..Default::default() }
+}
+
+/// More of them than run at once, each with all keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_ranges_wait_for_each_other_and_all_are_answered() {
+    const RANGES: usize = 80;
+    let cluster = with_many_keys().await;
     let client = KvClient::new(connect(cluster.members[0].client).await)
         .max_decoding_message_size(usize::MAX);
     let mut asked = JoinSet::new();
     for n in 0..RANGES {
         let mut client = client.clone();
-        let range = pb::RangeRequest {
-            key: "key/".into(),
-            range_end: "key0".into(),
-            serializable: n % 2 == 0,
-            ..Default::default()
-        };
+        let range = pb::RangeRequest { serializable: n % 2 == 0, ..everything() };
         asked.spawn(async move { client.range(range).await });
     }
     for answer in asked.join_all().await {
         let found = answer.unwrap().into_inner();
         assert_eq!((found.count as usize, found.kvs.len()), (KEYS, KEYS));
     }
+}
+
+/// Each takes a good part of a second. In the core loop they would keep this member from hearing anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_that_only_read_much_do_not_hold_the_core_loop() {
+    const TXNS: usize = 8;
+    const RANGES: usize = 100;
+    let cluster = with_many_keys().await;
+    let client = KvClient::new(connect(cluster.members[0].client).await);
+    let mut asked = JoinSet::new();
+    for n in 0..TXNS {
+        let mut client = client.clone();
+        let greatest = pb::RangeRequest {
+            sort_order: pb::range_request::SortOrder::Descend as i32,
+            sort_target: pb::range_request::SortTarget::Mod as i32,
+            limit: 1,
+            serializable: n % 2 == 0,
+            ..everything()
+        };
+        let op = pb::RequestOp { request: Some(pb::request_op::Request::RequestRange(greatest)) };
+        let txn = pb::TxnRequest { success: vec![op; RANGES], ..Default::default() };
+        asked.spawn(async move { client.txn(txn).await });
+    }
+    for answer in asked.join_all().await {
+        let answer = answer.unwrap().into_inner();
+        assert!(answer.succeeded && answer.header.is_some());
+        let counts = answer.responses.into_iter().map(|step| match step.response {
+            Some(pb::response_op::Response::ResponseRange(found)) => found.count as usize,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(counts.collect::<Vec<_>>(), [KEYS; RANGES]);
+    }
+    let metrics = Scrape::of(&cluster.members[0].client.to_string()).await.unwrap();
+    let rounds = metrics.series["tenure_core_round_seconds_count"];
+    let short = metrics.series["tenure_core_round_seconds_bucket{le=\"0.32768\"}"];
+    assert_eq!(rounds, short, "all rounds but {} were short", rounds - short);
 }

@@ -17,6 +17,7 @@ mod long_reads;
 mod metrics;
 mod overload;
 mod overload_measured;
+mod overload_starved;
 mod reflection;
 mod traces;
 mod watch;

@@ -25,6 +25,7 @@ const ALONE: &[(Act, &[&str])] = &[
         "tenure_core_round_seconds", "tenure_core_round_cpu_seconds", "tenure_core_round_inputs", "tenure_wal_batch_bytes",
         "tenure_log_tail_bytes", "tenure_log_tail_entries",
     ]),
+    (Act::PutMuch, &["tenure_client_reads_held_total"]),
     (Act::Get, &["etcd_mvcc_range_total", "etcd_debugging_mvcc_range_total"]),
     (Act::Delete, &["etcd_mvcc_delete_total"]),
     (Act::Txn, &["etcd_mvcc_txn_total"]),
@@ -79,6 +80,7 @@ const FACTS: [&str; 3] = ["etcd_server_id", "etcd_server_version", "etcd_cluster
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Put,
+    PutMuch,
     Get,
     Delete,
     Txn,
@@ -127,6 +129,8 @@ async fn act(act: Act, cluster: &mut Cluster) -> Held {
     let client = cluster.members[0].client();
     match act {
         Act::Put => drop(client.kv().put(set("k", 100)).await.unwrap()),
+        // More than is read before the core loop has its turn.
+        Act::PutMuch => drop(client.kv().put(set("k", 1_400_000)).await.unwrap()),
         Act::Get => drop(client.kv().range(get("k")).await.unwrap()),
         Act::Delete => {
             let delete = pb::DeleteRangeRequest { key: "k".into(), ..Default::default() };

@@ -1,7 +1,7 @@
 //! More work than a member takes: what is refused, and what is not.
 //!
-//! A member lets 20,000 ordinary writes wait and 30,000 requests be open. Whoever wants to see what happens then has
-//! to ask for more at once, so the flood is many streams on few connections, each with one put under way.
+//! A member lets 10,000 calls about keys be open; beyond that, connections with many of them begin no more. Whoever wants to see
+//! what happens then has to ask for more at once, so the flood is many streams on few connections, each with one put under way.
 
 use std::{
     sync::{
@@ -25,8 +25,7 @@ use tonic::Status;
 
 const TTL: Duration = Duration::from_secs(9);
 const SESSIONS: usize = 60;
-/// A quarter of them on a lease. The others are above what may wait, with what is under way, and below what may be open: they are
-/// refused for waiting.
+/// A quarter of them on a lease. Together they are several times as many as may be open.
 const PUTS_AT_ONCE: usize = 36_000;
 const CONNECTIONS: usize = 9;
 /// Whoever was refused asks again after this long.
@@ -209,7 +208,7 @@ async fn puts_are_refused_and_sessions_are_not_when_more_is_asked_than_a_member_
     let flood = Flood::start(cluster.members[flooded].client, burden);
     eventually("puts are refused", async || {
         let refused = flood.tally.refused.load(Relaxed);
-        if refused > 1000 { Ok(()) } else { Err(format!("{:?}", flood.tally)) }
+        if refused > 100 { Ok(()) } else { Err(format!("{:?}", flood.tally)) }
     })
     .await;
     let led = lead(cluster.members[flooded].client, to_lead).await;
@@ -236,7 +235,9 @@ pub(crate) async fn writes_again(cluster: &Cluster) {
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_past_what_may_be_open_are_refused_and_the_others_are_answered_when_they_can_be() {
     const READS: usize = 36_000;
-    const OPEN: usize = 30_000;
+    const OPEN: usize = 10_000;
+    /// A connection may have so many in any case.
+    const FEW: usize = 64;
     // Nobody else shall lead meanwhile. The first raft leader is elected without a wait.
     let flags = ["--election-timeout=45000", "--heartbeat-interval=100"];
     let cluster = Cluster::with(3, Plan::flags(&flags)).await;
@@ -260,11 +261,12 @@ async fn reads_past_what_may_be_open_are_refused_and_the_others_are_answered_whe
         assert_eq!(said, (Code::ResourceExhausted, "etcdserver: too many requests"));
     };
     // Those that are refused are refused at once.
-    for _ in OPEN..READS {
+    let open_max = OPEN + CONNECTIONS * FEW;
+    for _ in open_max..READS {
         is_refusal(&reads.join_next().await.unwrap().unwrap().expect_err("nobody can be answered"));
     }
     cluster.members[leader].resume();
-    let (mut answered, mut refused) = (0, READS - OPEN);
+    let (mut answered, mut refused) = (0, READS - open_max);
     while let Some(read) = reads.join_next().await {
         match read.unwrap() {
             Ok(found) => {
@@ -278,6 +280,6 @@ async fn reads_past_what_may_be_open_are_refused_and_the_others_are_answered_whe
         }
     }
     println!("{answered} reads were answered, {refused} refused");
-    // A few are open that the members themselves or this test ask.
-    assert!(answered > OPEN - 100, "{answered} answered, {refused} refused");
+    let all = (OPEN..=open_max).contains(&answered);
+    assert!(all, "{answered} answered, {refused} refused");
 }

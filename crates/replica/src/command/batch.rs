@@ -29,7 +29,19 @@ pub struct Batch {
     pub commands: Vec<Command>,
 }
 
+/// Which batch it is, of all that ever were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct BatchNumber {
+    pub(crate) origin: MemberId,
+    pub(crate) boot: u64,
+    pub(crate) sequence: u64,
+}
+
 impl Batch {
+    pub(crate) fn number(&self) -> BatchNumber {
+        BatchNumber { origin: self.origin, boot: self.boot, sequence: self.sequence }
+    }
+
     /// The change of members that this batch carries to raft, if that is all it carries.
     pub(crate) fn change(&self) -> Option<&MemberChange> {
         match &self.commands[..] {

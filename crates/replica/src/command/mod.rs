@@ -13,6 +13,7 @@ mod lines;
 mod members;
 mod ops;
 mod space;
+mod weight;
 
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
@@ -23,7 +24,7 @@ pub use self::{
     space::Lane,
 };
 pub(crate) use self::{
-    batch::{COMMANDS_MAX, decode_entry, encode_batch_head, encode_entry},
+    batch::{BatchNumber, COMMANDS_MAX, decode_entry, encode_batch_head, encode_entry},
     lines::{pairs, put_pairs},
 };
 use crate::log::LogIndex;

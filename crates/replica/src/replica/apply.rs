@@ -1,6 +1,6 @@
 //! Committed entries become state, answers and news.
 
-use super::Replica;
+use super::{Replica, effort::Effort};
 use crate::{
     canary::Canary,
     command::{Batch, Command, MemberChange, decode_entry},
@@ -11,27 +11,23 @@ use crate::{
 };
 
 impl Replica {
-    /// Applies entries in order; answers how many commands there were in them.
-    pub(super) fn apply(&mut self, now: Moment, entries: Vec<Entry>) -> usize {
-        let Some(last) = entries.last().map(|entry| (entry.index, entry.term)) else { return 0 };
-        let mut commands = 0;
+    /// Applies entries in order.
+    pub(super) fn apply(&mut self, now: Moment, entries: Vec<Entry>, effort: &mut Effort) {
+        let Some(last) = entries.last().map(|entry| (entry.index, entry.term)) else { return };
         let mut traces = Traces::default();
         for entry in &entries {
             if entry.term == self.raft.term() {
                 self.leases_are_renewable(now);
             }
             self.upkeep.applied(entry);
-            let applied = self.apply_entry(now, entry, &mut traces);
+            let applied = self.apply_entry(now, entry, &mut traces, effort);
             self.applied = (entry.index, entry.term);
             if let Some(index) = traces.audited_at.take() {
                 self.begin_audit(index);
             }
-            match applied {
-                Ok(count) => commands += count,
-                Err(fatal) => {
-                    self.effects.fatal = Some(fatal);
-                    return commands;
-                }
+            if let Err(fatal) = applied {
+                self.effects.fatal = Some(fatal);
+                return;
             }
         }
         self.effects.applied += entries.len();
@@ -39,7 +35,6 @@ impl Replica {
         self.proposals.applied(now, last.0);
         self.follow(now, traces);
         self.raise_if_full(now);
-        commands
     }
 
     fn apply_entry(
@@ -47,22 +42,21 @@ impl Replica {
         now: Moment,
         entry: &Entry,
         traces: &mut Traces,
-    ) -> Result<usize, Fatal> {
+        effort: &mut Effort,
+    ) -> Result<(), Fatal> {
         if entry.data.is_empty() {
             // A new raft leader's first entry, or the end of a change of the members.
             if entry.kind == EntryKind::Membership {
                 self.finish_change();
             }
-            return Ok(0);
+            return Ok(());
         }
         let unreadable = |cause| Fatal::UnreadableEntry { index: entry.index, cause };
         let (ms, batches) = decode_entry(&entry.data).map_err(unreadable)?;
-        let mut commands = 0;
         for batch in batches {
-            commands += batch.commands.len();
-            self.apply_batch((now, ms), entry, batch, traces);
+            self.apply_batch((now, ms), entry, batch, traces, effort);
         }
-        Ok(commands)
+        Ok(())
     }
 
     fn apply_batch(
@@ -71,10 +65,12 @@ impl Replica {
         entry: &Entry,
         batch: Batch,
         traces: &mut Traces,
+        effort: &mut Effort,
     ) {
         let ms = if Canary::OwnClock.sings() { self.clock_ms(now).unwrap_or(ms) } else { ms };
         let at = At { index: entry.index, term: entry.term, ms };
         self.state.leap(ms);
+        self.proposals.settled(batch.number());
         if !self.state.admits(&batch) {
             return;
         }
@@ -93,6 +89,7 @@ impl Replica {
                 self.change_done(&MemberChange::Remove(*member));
             }
             self.count_applied(command, &outcome);
+            effort.applied(&outcome);
             if let Some(id) = waiters.next().flatten() {
                 if self.upkeep.wait_for_sweep(id, outcome.is_ok())
                     || self.wait_for_change(since, id, command, outcome.is_ok())

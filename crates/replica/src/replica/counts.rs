@@ -61,6 +61,8 @@ impl Replica {
         match reply {
             Reply::Range(_) | Reply::LargeRange(..) => self.counts.ranges += 1,
             Reply::Txn(done) => self.count_steps(&done.responses),
+            // Which of its steps are done is found out elsewhere.
+            Reply::LargeTxn(..) => self.counts.txns += 1,
             _ => {}
         }
     }

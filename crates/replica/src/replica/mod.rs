@@ -10,6 +10,7 @@ mod apply;
 mod audit;
 mod config;
 mod counts;
+mod effort;
 mod joining;
 mod leadership;
 mod lines;
@@ -25,6 +26,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use tenure_api::{MemberId, Revision, Term};
 
+use self::effort::Effort;
 pub use self::{
     config::Config,
     counts::Counts,
@@ -98,9 +100,6 @@ pub struct Replica {
 
 /// A call so much later than was asked for means that the process did not run.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// Commands applied in one call, or a few more; the rest follows in the next. A member that has much to catch up with still hears
-/// everybody.
-const APPLY_COMMANDS_MAX: usize = 1024;
 
 impl Replica {
     /// A member as it comes up.
@@ -162,7 +161,7 @@ impl Replica {
             self.raft.step(message);
             more = self.pump(now);
         }
-        self.answer_reads(now);
+        more |= self.answer_reads(now);
         more |= self.watchers.catch_up(now, &self.state.store);
         self.watchers.progress(now, &self.state.store);
         more |= self.keep_house(now);
@@ -250,7 +249,7 @@ impl Replica {
 
     /// Lets raft run until it rests, or until enough was applied for one call. True if there is more.
     fn pump(&mut self, now: Moment) -> bool {
-        let mut applied = 0;
+        let mut effort = Effort::default();
         loop {
             self.follow_leader_changes(now);
             self.send_batches(now);
@@ -270,11 +269,11 @@ impl Replica {
             for (context, index) in progress.reads {
                 self.reads.confirm(&context, index);
             }
-            applied += self.apply(now, progress.committed);
+            self.apply(now, progress.committed, &mut effort);
             if self.effects.fatal.is_some() {
                 return false;
             }
-            if applied > APPLY_COMMANDS_MAX {
+            if effort.is_enough() {
                 return true;
             }
         }

@@ -1,13 +1,13 @@
 //! Requests: from arrival to their one answer.
 
 use bytes::Bytes;
-use tenure_api::{Failure, LeaseStatus, MemberId, Range, Span};
+use tenure_api::{Failure, LeaseStatus, MemberId, Range};
 
-use super::Replica;
+use super::{Replica, effort::Effort};
 use crate::{
     canary::Canary,
     codec::Codec,
-    command::{Batch, Command},
+    command::{Batch, Command, Lane},
     input::{Consistency, Read, Reply, Request, RequestId},
     message::Message,
     moment::Moment,
@@ -15,7 +15,7 @@ use crate::{
     writes::{Sealed, Waiter},
 };
 
-/// From so many keys on, a range over more than one key is not read in the core loop.
+/// From so many keys on, a range over more than one key is not read in the core loop, nor a transaction with such ranges.
 const LARGE_STORE_KEYS: usize = 10_000;
 
 impl Replica {
@@ -29,8 +29,11 @@ impl Replica {
                 self.upkeep.answer_when_swept(id);
                 self.write(now, id, Command::Compact(revision));
             }
+            Request::Read(read @ (Read::Range(_) | Read::Txn(_)), Consistency::Serializable) => {
+                self.reads.push_ready(PendingRead { id, read, since: now });
+            }
             Request::Read(read, Consistency::Serializable) => {
-                self.answer_read(now, id, read);
+                self.answer_read(now, id, read, &mut Effort::default());
             }
             Request::Read(read, Consistency::Linearizable) => {
                 if self.is_given_up_on(now) {
@@ -58,6 +61,8 @@ impl Replica {
             // Known without asking anybody, which matters if nobody can be asked: the change under way
             // may be the one that waits for a second voter to start.
             Err(Failure::ChangeUnderWay)
+        } else if command.lane() == Lane::Ordinary && self.would_wait_in_vain(now) {
+            Err(Failure::TooManyRequests)
         } else {
             self.writes.push(now, Some(id), &command)
         };
@@ -71,6 +76,13 @@ impl Replica {
         }
     }
 
+    /// Whether so much waits that who comes now would most likely be given up on. Better to know at once that nothing was done
+    /// than not to know after a long wait. Without a raft leader that is for others to say.
+    fn would_wait_in_vain(&self, now: Moment) -> bool {
+        let patience = self.config.request_timeout / 2;
+        self.raft.leader().is_some() && self.writes.wait(now) > patience
+    }
+
     /// Whether nobody has led for so long that waiting for a leader makes no sense.
     fn is_given_up_on(&self, now: Moment) -> bool {
         self.leadership
@@ -81,8 +93,7 @@ impl Replica {
     /// Batches of this member go to whoever leads.
     pub(super) fn send_batches(&mut self, now: Moment) {
         let Some(leader) = self.raft.leader() else { return };
-        let stuck = self.writes.oldest_sent_at();
-        if stuck.is_some_and(|sent_at| now.since(sent_at) > self.config.election_timeout) {
+        if self.writes.are_stuck(now, self.config.election_timeout) {
             self.resend_batches(now);
         }
         while let Some(batch) = self.writes.next_batch(now) {
@@ -122,7 +133,9 @@ impl Replica {
         match Batch::from_bytes(&bytes) {
             Ok(batch) if batch.origin == from && !batch.is_mixed() => {
                 let (is_change, commands) = (batch.change().is_some(), batch.commands.len());
-                self.proposals.push(Sealed { bytes, is_change, commands });
+                let weight = batch.commands.iter().map(Command::weight).sum();
+                let number = batch.number();
+                self.proposals.push(Sealed { number, bytes, is_change, commands, weight });
             }
             _ => {}
         }
@@ -148,14 +161,19 @@ impl Replica {
         round
     }
 
-    pub(super) fn answer_reads(&mut self, now: Moment) {
-        for pending in self.reads.take_ready(self.applied.0) {
-            self.answer_read(now, pending.id, pending.read);
+    /// Answers what can be answered, and enough for one call. True if there is more.
+    pub(super) fn answer_reads(&mut self, now: Moment) -> bool {
+        let mut effort = Effort::default();
+        while !effort.is_enough() {
+            let Some(ready) = self.reads.next_ready(self.applied.0) else { return false };
+            self.answer_read(now, ready.id, ready.read, &mut effort);
         }
+        self.reads.is_ready(self.applied.0)
     }
 
-    fn answer_read(&mut self, now: Moment, id: RequestId, read: Read) {
+    fn answer_read(&mut self, now: Moment, id: RequestId, read: Read, effort: &mut Effort) {
         let result = self.read(now, read);
+        effort.answered(&result);
         if let Ok(reply) = &result {
             self.count_read(reply);
         }
@@ -169,6 +187,9 @@ impl Replica {
                 Reply::LargeRange(state.store.clone(), range)
             }
             Read::Range(range) => Reply::Range(state.store.range(&range)?),
+            Read::Txn(txn) if self.is_large_store() && txn.is_wide() => {
+                Reply::LargeTxn(state.store.clone(), txn)
+            }
             Read::Txn(txn) => Reply::Txn(state.store.read_txn(&txn)?),
             Read::Lease(id, keys) => Reply::Lease(self.lease_status(now, id, keys)),
             Read::Leases => Reply::Leases(state.leases.iter().map(|(id, _)| id).collect()),
@@ -188,7 +209,11 @@ impl Replica {
     }
 
     fn is_large(&self, range: &Range) -> bool {
-        !matches!(range.span, Span::One(_)) && self.state.store.len() > LARGE_STORE_KEYS
+        range.span.is_wide() && self.is_large_store()
+    }
+
+    fn is_large_store(&self) -> bool {
+        self.state.store.len() > LARGE_STORE_KEYS
     }
 
     fn lease_status(

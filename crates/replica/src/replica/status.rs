@@ -61,6 +61,8 @@ pub struct Status {
     pub compacted: Revision,
     /// Writes of this member's clients that are not answered yet.
     pub writes_pending: usize,
+    /// Whether so many of them wait that to take in more would help nobody.
+    pub is_behind: bool,
     /// What it has done since it came up.
     pub counts: Counts,
 }
@@ -109,6 +111,7 @@ impl Replica {
             is_idle: self.writes.is_idle() && self.reads.is_idle() && self.awaits_no_change(),
             compacted: self.state.store.compacted(),
             writes_pending: self.writes.pending(),
+            is_behind: self.writes.is_behind(),
             counts: self.counts,
         }
     }

@@ -16,11 +16,11 @@ use crate::node::files::beside;
 const HASHES_MAX: usize = 2;
 /// Those who may wait for one.
 const HASHES_WAITING_MAX: usize = 64;
-/// Ranges of a large store that are read at once. Many of them are small: they must not stand long behind a few that
+/// Ranges of a large store, and transactions of them, that are read at once. Many of them are small: they must not stand long behind a few that
 /// are not.
-const RANGES_MAX: usize = 8;
+const READS_MAX: usize = 8;
 /// Those who may wait for one.
-const RANGES_WAITING_MAX: usize = 10_000;
+const READS_WAITING_MAX: usize = 10_000;
 
 /// One kind of such work.
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ impl Aside {
     }
 
     /// Ranges of a large store: somebody waits for the keys.
-    pub(super) fn ranges() -> Aside {
-        Aside::new(RANGES_MAX, RANGES_WAITING_MAX, How::Readily)
+    pub(super) fn reads() -> Aside {
+        Aside::new(READS_MAX, READS_WAITING_MAX, How::Readily)
     }
 
     fn new(at_once: usize, waiting: usize, how: How) -> Aside {

@@ -6,9 +6,7 @@ use tenure_api::{
     wire::{convert, etcdserverpb as pb},
 };
 use tenure_replica::{
-    Consistency, Outcome, Read, Reply, Request,
-    command::Command,
-    mvcc::{Store, check_txn},
+    Consistency, Outcome, Read, Reply, Request, command::Command, mvcc::check_txn,
 };
 use tonic::{Response, Status};
 
@@ -23,14 +21,14 @@ use crate::node::Door;
 pub(super) struct Kv {
     door: Door,
     limits: Limits,
-    large_ranges: Aside,
+    large_reads: Aside,
 }
 
 type Answered<T> = Result<Response<T>, Status>;
 
 impl Kv {
     pub(super) fn new(door: Door, limits: Limits) -> Kv {
-        Kv { door, limits, large_ranges: Aside::ranges() }
+        Kv { door, limits, large_reads: Aside::reads() }
     }
 
     /// Takes a request's message if it may come in at all.
@@ -58,14 +56,12 @@ impl Kv {
         }
     }
 
-    /// Reads a large range on another thread.
-    async fn read_aside(
+    /// Reads much on another thread.
+    async fn read_aside<T: Send + 'static>(
         &self,
-        store: Store,
-        range: tenure_api::Range,
-    ) -> Result<pb::RangeResponse, Status> {
-        let read = self.large_ranges.run(move || store.range(&range).map(Into::into));
-        read.await.and_then(|found| found).map_err(refuse)
+        read: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Status> {
+        self.large_reads.run(read).await.and_then(|found| found).map_err(refuse)
     }
 }
 
@@ -84,7 +80,9 @@ impl stubs::kv_server::Kv for Kv {
         let (header, reply) = self.door.open(self.door.ask(read).await)?;
         let mut response: pb::RangeResponse = match reply {
             Reply::Range(found) => found.into(),
-            Reply::LargeRange(store, range) => self.read_aside(store, range).await?,
+            Reply::LargeRange(store, range) => {
+                self.read_aside(move || store.range(&range).map(Into::into)).await?
+            }
             other => return Err(unexpected(&other)),
         };
         response.header = header;
@@ -124,14 +122,17 @@ impl stubs::kv_server::Kv for Kv {
         } else {
             Request::Write(Command::Txn(txn))
         };
-        match self.door.open(self.door.ask(request).await)? {
-            (header, Reply::Wrote(Outcome::Txn(done)) | Reply::Txn(done)) => {
-                let mut response = pb::TxnResponse { header, ..done.into() };
-                steps::date(&mut response);
-                Ok(Response::new(response))
+        let (header, reply) = self.door.open(self.door.ask(request).await)?;
+        let response: pb::TxnResponse = match reply {
+            Reply::Wrote(Outcome::Txn(done)) | Reply::Txn(done) => done.into(),
+            Reply::LargeTxn(store, txn) => {
+                self.read_aside(move || store.read_txn(&txn).map(Into::into)).await?
             }
-            (_, other) => Err(unexpected(&other)),
-        }
+            other => return Err(unexpected(&other)),
+        };
+        let mut response = pb::TxnResponse { header, ..response };
+        steps::date(&mut response);
+        Ok(Response::new(response))
     }
 
     async fn compact(

@@ -12,6 +12,7 @@ pub(crate) struct NetworkMetrics {
     me: String,
     pub(crate) client_received: IntCounter,
     pub(crate) client_sent: IntCounter,
+    pub(crate) client_held: IntCounter,
     peer_sent: IntCounterVec,
     peer_received: IntCounterVec,
     peer_dropped: IntCounterVec,
@@ -34,6 +35,10 @@ impl NetworkMetrics {
             client_sent: make.counter(
                 "etcd_network_client_grpc_sent_bytes_total",
                 "Bytes sent on client connections.",
+            ),
+            client_held: make.counter(
+                "tenure_client_reads_held_total",
+                "How often a client connection that had brought much was not read before the core loop had its turn.",
             ),
             peer_sent: make.counters(
                 "etcd_network_peer_sent_bytes_total",

@@ -16,12 +16,15 @@ use tokio::{
     net::TcpStream,
 };
 
+use super::turnstile::Pass;
+
 pub(super) struct Metered {
     pub(super) stream: TcpStream,
     pub(super) received: IntCounter,
     pub(super) sent: IntCounter,
     pub(super) link: Link,
     pub(super) words: Words,
+    pub(super) pass: Pass,
     /// The connection was given up here, for silence.
     pub(super) is_given_up: bool,
 }
@@ -78,11 +81,13 @@ impl AsyncRead for Metered {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.pass.poll_enter(cx));
         let before = buffer.filled().len();
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, buffer));
         let received = buffer.filled().len() - before;
         self.received.inc_by(received as u64);
         self.words.heard(received);
+        self.pass.read(received);
         match &read {
             Ok(()) if received == 0 && buffer.remaining() > 0 => self.ended(),
             Ok(()) => {}
@@ -155,7 +160,7 @@ impl AsyncWrite for Metered {
 mod tests {
     use tokio::net::TcpListener;
 
-    use super::*;
+    use super::{super::turnstile::Turnstile, *};
 
     /// When nothing is acknowledged any more the kernel says so once, and then that the connection is closed. The
     /// process at the other end may live, and must not lose what it holds for that.
@@ -168,7 +173,8 @@ mod tests {
             let count = || IntCounter::new("bytes", "of a test").unwrap();
             let (received, sent) = (count(), count());
             let (link, words) = (Link::default(), Words::default());
-            Metered { stream, received, sent, link, words, is_given_up: false }
+            let pass = Turnstile::new(count()).pass();
+            Metered { stream, received, sent, link, words, pass, is_given_up: false }
         };
         for silence in [TimedOut, HostUnreachable] {
             let mut given_up = connect().await;

@@ -1,9 +1,11 @@
 //! A server from its settings to its end.
 
+mod calls;
 mod listen;
 mod metered;
 mod seat;
 mod serve;
+mod turnstile;
 
 use std::{
     net::SocketAddr,
@@ -21,8 +23,11 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::listen::{ListenError, at as listen, owner_of};
-pub(crate) use self::metered::Link;
-use self::seat::Seat;
+pub(crate) use self::{
+    calls::{Caller, Calls, Open},
+    metered::Link,
+};
+use self::{seat::Seat, turnstile::Turnstile};
 use crate::{
     backup::{self, BackupError},
     config::{AutoCompaction, Config, Problem},
@@ -228,8 +233,13 @@ impl Server {
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let counted = |router| Counted { router, metrics: door.metrics.clone() };
         let patience = serve::Patience::of(&config);
+        let turnstile = Turnstile::new(door.metrics.network.client_held.clone());
+        let calls = Calls::default();
+        tokio::spawn(turnstile.clone().serve(door.clone(), calls.clone(), stopping.clone()));
+        let limits = serve::Limits { patience, turnstile, calls };
         let serve = |listener: TcpListener, router: &Counted| {
-            tokio::spawn(serve::clients(listener, router.clone(), patience, stopping.clone()))
+            let (limits, stopping) = (limits.clone(), stopping.clone());
+            tokio::spawn(serve::clients(listener, router.clone(), limits, stopping))
         };
         let watched = counted(http::routes(door.clone()).fallback(http::nothing_here));
         let router = counted(router);

@@ -15,7 +15,11 @@ use tokio::{
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::metered::{Link, Metered, Words};
+use super::{
+    calls::Calls,
+    metered::{Link, Metered, Words},
+    turnstile::Turnstile,
+};
 use crate::{Config, liveness::Liveness, metrics::Counted};
 
 /// Requests that one connection may have under way.
@@ -39,6 +43,14 @@ const FAREWELL: Duration = Duration::from_millis(1000);
 const LAST_CALL: Duration = Duration::from_millis(10);
 /// A pause after a failed accept (out of file descriptors, most likely).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What connections may do to a member.
+#[derive(Clone, Debug)]
+pub(super) struct Limits {
+    pub(super) patience: Patience,
+    pub(super) turnstile: Turnstile,
+    pub(super) calls: Calls,
+}
 
 /// How long silence is borne.
 #[derive(Clone, Copy, Debug)]
@@ -77,15 +89,18 @@ impl Patience {
 pub(super) async fn clients(
     listener: TcpListener,
     router: Counted,
-    patience: Patience,
+    limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let serve = |stream, stopping: &watch::Receiver<bool>| {
+        connection(stream, router.clone(), limits.clone(), stopping.clone())
+    };
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(connection(stream, router.clone(), patience, stopping.clone()));
+                    connections.spawn(serve(stream, &stopping));
                 }
                 Err(cause) => {
                     warn!(%cause, "cannot accept a connection");
@@ -99,7 +114,7 @@ pub(super) async fn clients(
     // Whoever has connected already, and may have sent something, is not cut off unheard.
     let last_ones = async {
         while let Ok((stream, _)) = listener.accept().await {
-            connections.spawn(connection(stream, router.clone(), patience, stopping.clone()));
+            connections.spawn(serve(stream, &stopping));
         }
     };
     let _ = tokio::time::timeout(LAST_CALL, last_ones).await;
@@ -109,7 +124,8 @@ pub(super) async fn clients(
     let _ = tokio::time::timeout(FAREWELL, farewell).await;
 }
 
-async fn stop_wanted(stopping: &mut watch::Receiver<bool>) {
+/// Waits until the server is to stop.
+pub(super) async fn stop_wanted(stopping: &mut watch::Receiver<bool>) {
     // An error means that the server is gone altogether.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
@@ -131,9 +147,11 @@ async fn silence(words: Words, patience: Patience) {
 async fn connection(
     stream: TcpStream,
     router: Counted,
-    patience: Patience,
+    limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let Limits { patience, turnstile, calls } = limits;
+    let (pass, caller) = (turnstile.pass(), calls.caller());
     let _ = stream.set_nodelay(true);
     if let Err(cause) = patience.liveness().watch(&stream) {
         debug!(%cause, "the kernel does not look after a client connection");
@@ -152,18 +170,22 @@ async fn connection(
     let (received, sent) = (network.client_received.clone(), network.client_sent.clone());
     let (link, words) = (Link::default(), Words::default());
     let silence = silence(words.clone(), patience);
+    let asked = pass.asked();
     let stream = Metered {
         stream,
         received,
         sent,
         link: link.clone(),
         words: words.clone(),
+        pass,
         is_given_up: false,
     };
     let service =
         TowerToHyperService::new(router.map_request(move |mut request: http::Request<_>| {
             words.asked();
+            asked.one();
             request.extensions_mut().insert(link.clone());
+            request.extensions_mut().insert(caller.clone());
             request
         }));
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -205,9 +227,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new(&Config::default()));
+        let turnstile = Turnstile::new(metrics.network.client_held.clone());
         let router = Counted { router: axum::Router::new(), metrics };
         let (_stop, stopping) = watch::channel(false);
-        let server = tokio::spawn(clients(listener, router, patience, stopping));
+        let limits = Limits { patience, turnstile, calls: Calls::default() };
+        let server = tokio::spawn(clients(listener, router, limits, stopping));
         let mut client = TcpStream::connect(at).await.unwrap();
         client.write_all(words).await.unwrap();
         let began = Instant::now();

@@ -1,0 +1,59 @@
+//! How much one call has done, so that no call does too much.
+//!
+//! A member that applies or reads for a second hears nobody meanwhile, and the others elect a new raft leader. The replica has
+//! no clock to notice that by. It counts instead what the time goes into: commands, reads, and the keys that they looked at.
+
+use tenure_api::{Failure, OpResult};
+
+use crate::{input::Reply, state::Outcome};
+
+/// What a command or a read costs that looks at one key, in keys that a range passes over.
+const ONE: usize = 20;
+/// What one call may apply, and what it may read, or a little more: 1024 commands that touch one key each, which takes a few
+/// milliseconds. The rest follows in the next.
+const CALL_MAX: usize = 1024 * ONE;
+
+/// What was done in one call.
+#[derive(Debug, Default)]
+pub(super) struct Effort(usize);
+
+impl Effort {
+    /// A command was applied.
+    pub(super) fn applied(&mut self, outcome: &Result<Outcome, Failure>) {
+        self.0 += ONE
+            + match outcome {
+                Ok(Outcome::DeleteRange(done)) => ONE * keys(done.deleted),
+                Ok(Outcome::Txn(done)) => steps(&done.responses),
+                _ => 0,
+            };
+    }
+
+    /// A read was answered.
+    pub(super) fn answered(&mut self, result: &Result<Reply, Failure>) {
+        self.0 += ONE
+            + match result {
+                Ok(Reply::Range(found)) => keys(found.count),
+                Ok(Reply::Txn(done)) => steps(&done.responses),
+                _ => 0,
+            };
+    }
+
+    /// Whether that is enough for one call.
+    pub(super) fn is_enough(&self) -> bool {
+        self.0 > CALL_MAX
+    }
+}
+
+fn steps(steps: &[OpResult]) -> usize {
+    let step = |step: &OpResult| match step {
+        OpResult::Range(found) => keys(found.count),
+        OpResult::Put(_) => ONE,
+        OpResult::DeleteRange(done) => ONE * keys(done.deleted),
+        OpResult::Txn(done) => self::steps(&done.responses),
+    };
+    steps.iter().map(step).sum()
+}
+
+fn keys(count: i64) -> usize {
+    usize::try_from(count).unwrap_or(0)
+}

@@ -1,0 +1,85 @@
+//! How many calls about keys may be open, counted from their first word.
+//!
+//! The door counts requests that have arrived whole. Until then each has a stream, a task and a piece of its message here, and a
+//! client that asks faster than it is heard would fill the memory with those. So what is too much is refused before anything
+//! else is done about it, and with it only whoever brings so much: a connection with few open calls is never refused here.
+//! Calls that wait for somebody's turn, and those that keep sessions alive, do not count: their number has limits elsewhere.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+/// Open calls at a member, above which connections with many of them may begin no more.
+const OPEN_MAX: usize = 10_000;
+/// With so many open, more is not read if that can be helped.
+const MANY: usize = OPEN_MAX / 2;
+/// What a connection may have open in any case.
+const FEW: usize = 64;
+
+/// The open calls of a member.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calls(Arc<AtomicUsize>);
+
+impl Calls {
+    /// Whether there are so many that it would help nobody to hear of more.
+    pub(super) fn are_many(&self) -> bool {
+        self.0.load(Relaxed) >= MANY
+    }
+
+    /// For one connection.
+    pub(super) fn caller(&self) -> Caller {
+        Caller { all: self.0.clone(), own: Arc::default() }
+    }
+}
+
+/// The open calls of a connection. Given to every request that comes over it.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    all: Arc<AtomicUsize>,
+    own: Arc<AtomicUsize>,
+}
+
+impl Caller {
+    /// One more call, unless there are too many. It is open until this is dropped.
+    pub(crate) fn begin(&self) -> Option<Open> {
+        if self.all.load(Relaxed) >= OPEN_MAX && self.own.load(Relaxed) >= FEW {
+            return None;
+        }
+        self.all.fetch_add(1, Relaxed);
+        self.own.fetch_add(1, Relaxed);
+        Some(Open(self.clone()))
+    }
+}
+
+/// A call that is open.
+#[derive(Debug)]
+pub(crate) struct Open(Caller);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.all.fetch_sub(1, Relaxed);
+        self.0.own.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_has_many_open_is_refused_when_there_are_too_many() {
+        let calls = Calls::default();
+        let (loud, quiet) = (calls.caller(), calls.caller());
+        let mut open: Vec<Open> = std::iter::from_fn(|| loud.begin()).collect();
+        assert_eq!(open.len(), OPEN_MAX);
+        assert!(calls.are_many());
+        let few: Vec<Open> = std::iter::from_fn(|| quiet.begin()).collect();
+        assert_eq!(few.len(), FEW);
+        open.truncate(OPEN_MAX - FEW - 1);
+        assert!(loud.begin().is_some(), "there is room again");
+        drop((open, few));
+        assert!(!calls.are_many());
+        assert_eq!(calls.0.load(Relaxed), 0);
+    }
+}

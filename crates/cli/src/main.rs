@@ -8,6 +8,7 @@ mod advice;
 mod args;
 mod commands;
 mod exit;
+mod files;
 mod guardian;
 mod memory;
 mod output;

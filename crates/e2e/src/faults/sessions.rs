@@ -106,11 +106,21 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "sessions end when the servers are overloaded",
         source: "argo-workflows#5234, ovn-kubernetes#3959, etcd#20492",
         shown: Ours {
-            tests: &[(
-                "e2e/tests/api/overload.rs",
-                &["puts_are_refused_and_sessions_are_not_when_more_is_asked_than_a_member_takes"],
-            )],
-            says: "what keeps sessions alive has a lane of its own",
+            tests: &[
+                (
+                    "e2e/tests/api/overload.rs",
+                    &["sessions_do_not_wait_when_more_is_asked_than_a_member_takes"],
+                ),
+                (
+                    "e2e/tests/api/overload_measured.rs",
+                    &["no_session_is_lost_when_ten_times_what_the_cluster_carries_is_offered"],
+                ),
+                (
+                    "e2e/tests/api/overload_starved.rs",
+                    &["no_session_is_lost_at_members_that_can_hardly_read_what_they_are_sent"],
+                ),
+            ],
+            says: "what keeps sessions alive has a lane of its own, and whoever brings too much is not read for a while",
         },
     },
     Fault {

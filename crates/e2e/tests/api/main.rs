@@ -1,6 +1,7 @@
 //! What clients of etcd see: the rpcs, the gateway, their errors and limits.
 #![allow(clippy::unwrap_used)]
 
+mod connections;
 mod dead_clients;
 mod differential;
 mod errors;

@@ -17,8 +17,9 @@ fn judge(report: &Value, workload: &str, total: u64) {
     assert_eq!(report["errors"], serde_json::json!({}), "{report}");
     assert_eq!(report["clients"], 4, "{report}");
     let figure = |name: &str| report[name].as_f64().unwrap();
-    let rate = total as f64 / figure("seconds");
-    assert!((figure("operations_per_second") / rate - 1.0).abs() < 0.01, "{report}");
+    // The time is told in whole milliseconds, and a quick machine needs only a few.
+    let seconds = total as f64 / figure("operations_per_second");
+    assert!((figure("seconds") - seconds).abs() < 0.001, "{report}");
     let latency = |quantile: &str| report["latency_ms"][quantile].as_f64().unwrap();
     let quantiles = ["p50", "p90", "p99", "p99.9", "max"].map(latency);
     assert!(quantiles[0] > 0.0 && quantiles.is_sorted(), "{report}");

@@ -1,6 +1,7 @@
 //! A server from its settings to its end.
 
 mod calls;
+mod connections;
 mod listen;
 mod metered;
 mod seat;
@@ -27,7 +28,7 @@ pub(crate) use self::{
     calls::{Caller, Calls, Open},
     metered::Link,
 };
-use self::{seat::Seat, turnstile::Turnstile};
+use self::{connections::Connections, seat::Seat, turnstile::Turnstile};
 use crate::{
     backup::{self, BackupError},
     config::{AutoCompaction, Config, Problem},
@@ -236,16 +237,19 @@ impl Server {
         let turnstile = Turnstile::new(door.metrics.network.client_held.clone());
         let calls = Calls::default();
         tokio::spawn(turnstile.clone().serve(door.clone(), calls.clone(), stopping.clone()));
-        let limits = serve::Limits { patience, turnstile, calls };
-        let serve = |listener: TcpListener, router: &Counted| {
+        let connections = Connections::of_clients();
+        let of_clients = serve::Limits { patience, turnstile, calls, connections };
+        let connections = Connections::of_watchers();
+        let of_watchers = serve::Limits { connections, ..of_clients.clone() };
+        let serve = |listener: TcpListener, router: &Counted, limits: &serve::Limits| {
             let (limits, stopping) = (limits.clone(), stopping.clone());
             tokio::spawn(serve::clients(listener, router.clone(), limits, stopping))
         };
         let watched = counted(http::routes(door.clone()).fallback(http::nothing_here));
         let router = counted(router);
-        let doors = clients.into_iter().map(|listener| serve(listener, &router));
-        let doors = doors.chain(watchers.into_iter().map(|listener| serve(listener, &watched)));
-        let doors = doors.collect();
+        let doors = clients.into_iter().map(|listener| serve(listener, &router, &of_clients));
+        let watchers = watchers.into_iter().map(|listener| serve(listener, &watched, &of_watchers));
+        let doors = doors.chain(watchers).collect();
         Ok(Server {
             client_addresses,
             stop,

@@ -17,6 +17,7 @@ use tracing::{debug, warn};
 
 use super::{
     calls::Calls,
+    connections::Connections,
     metered::{Link, Metered, Words},
     turnstile::Turnstile,
 };
@@ -50,6 +51,7 @@ pub(super) struct Limits {
     pub(super) patience: Patience,
     pub(super) turnstile: Turnstile,
     pub(super) calls: Calls,
+    pub(super) connections: Connections,
 }
 
 /// How long silence is borne.
@@ -93,14 +95,19 @@ pub(super) async fn clients(
     mut stopping: watch::Receiver<bool>,
 ) {
     let serve = |stream, stopping: &watch::Receiver<bool>| {
-        connection(stream, router.clone(), limits.clone(), stopping.clone())
+        let connected = limits.connections.open()?;
+        let served = connection(stream, router.clone(), limits.clone(), stopping.clone());
+        Some(async move {
+            served.await;
+            drop(connected);
+        })
     };
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(serve(stream, &stopping));
+                    serve(stream, &stopping).map(|served| connections.spawn(served));
                 }
                 Err(cause) => {
                     warn!(%cause, "cannot accept a connection");
@@ -114,7 +121,7 @@ pub(super) async fn clients(
     // Whoever has connected already, and may have sent something, is not cut off unheard.
     let last_ones = async {
         while let Ok((stream, _)) = listener.accept().await {
-            connections.spawn(serve(stream, &stopping));
+            serve(stream, &stopping).map(|served| connections.spawn(served));
         }
     };
     let _ = tokio::time::timeout(LAST_CALL, last_ones).await;
@@ -150,7 +157,7 @@ async fn connection(
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let Limits { patience, turnstile, calls } = limits;
+    let Limits { patience, turnstile, calls, .. } = limits;
     let (pass, caller) = (turnstile.pass(), calls.caller());
     let _ = stream.set_nodelay(true);
     if let Err(cause) = patience.liveness().watch(&stream) {
@@ -230,7 +237,8 @@ mod tests {
         let turnstile = Turnstile::new(metrics.network.client_held.clone());
         let router = Counted { router: axum::Router::new(), metrics };
         let (_stop, stopping) = watch::channel(false);
-        let limits = Limits { patience, turnstile, calls: Calls::default() };
+        let (calls, connections) = (Calls::default(), Connections::new(1));
+        let limits = Limits { patience, turnstile, calls, connections };
         let server = tokio::spawn(clients(listener, router, limits, stopping));
         let mut client = TcpStream::connect(at).await.unwrap();
         client.write_all(words).await.unwrap();

@@ -10,7 +10,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tenure::fence::http::TokenRule;
 use tenure::fence::{Gate, Horizon};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,6 +25,7 @@ use super::talk::Talk;
 use super::{Args, Proxy, Stay, Waits, Worker, admin, connection};
 use crate::args::ClientArgs;
 use crate::exit::Exit;
+use crate::files;
 use crate::talk::say;
 
 /// How long to wait when there are no more file descriptors.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
 
 async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
-    allow_many_files();
+    files::allow_many();
     let (gate, remembers) = open_gate(&args)?;
     let horizon = match args.no_cluster {
         true => None,
@@ -108,13 +108,6 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         },
         () = signals.next() => Ok(Exit::Interrupted),
     }
-}
-
-/// Each client is a file to the kernel, and what it asks for another one. Shells allow 1024 until asked
-/// for more, up to a limit that only root may pass.
-fn allow_many_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// The gate, and whether it may have been open before.

@@ -16,7 +16,7 @@ pub(crate) use self::settings::Flags;
 use self::settings::{LogFormat, Serving, Settings};
 use crate::commands::stop::told_to_stop;
 use crate::exit::{Exit, usage};
-use crate::memory;
+use crate::{files, memory};
 
 /// Runs it until it is told to stop.
 pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
@@ -42,6 +42,7 @@ pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
         warn!("{warning}");
     }
     memory::give_back_beside();
+    files::allow_many();
     let served = serve(&serving);
     match served {
         // Whoever reads JSON lines reads the last one, too.

@@ -1,0 +1,105 @@
+//! How many connections clients may have.
+//!
+//! Each is a file to the kernel. If clients could take all that a process may open, a member could not open its next log segment,
+//! and would have to stop. So some are kept back; whoever connects when the rest is in use is hung up on, and can try
+//! another member.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+};
+
+use rustix::process::{Resource, getrlimit};
+use tracing::{info, warn};
+
+/// Files that are kept for logs, snapshots, other members and whatever else is not a client.
+const KEPT: usize = 128;
+/// Connections to addresses that serve metrics and health only. They are among what is kept.
+const WATCHERS_MAX: usize = 32;
+
+/// The connections to some addresses.
+#[derive(Clone, Debug)]
+pub(super) struct Connections(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    max: usize,
+    count: AtomicUsize,
+    /// Somebody was hung up on, and it was said so.
+    is_full: AtomicBool,
+}
+
+impl Connections {
+    /// Of clients: what the process may have open, without what is kept.
+    pub(super) fn of_clients() -> Connections {
+        let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
+        // Half is better than nothing for whoever allows very few.
+        Connections::new(files.saturating_sub(KEPT).max(files / 2))
+    }
+
+    /// Of those who look at metrics and health on addresses of their own.
+    pub(super) fn of_watchers() -> Connections {
+        Connections::new(WATCHERS_MAX)
+    }
+
+    pub(super) fn new(max: usize) -> Connections {
+        let (count, is_full) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Connections(Arc::new(Shared { max, count, is_full }))
+    }
+
+    /// One more, unless there are too many. It counts until this is dropped.
+    pub(super) fn open(&self) -> Option<Connected> {
+        let Shared { max, count, is_full } = &*self.0;
+        if count.load(Relaxed) >= *max {
+            if !is_full.swap(true, Relaxed) {
+                warn!(
+                    connections = max,
+                    "too many connections: further clients are hung up on. Each is a file, and the process may have \
+                     no more open (ulimit -n, LimitNOFILE)"
+                );
+            }
+            return None;
+        }
+        count.fetch_add(1, Relaxed);
+        Some(Connected(self.clone()))
+    }
+}
+
+/// A connection that counts.
+#[derive(Debug)]
+pub(super) struct Connected(Connections);
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let Shared { max, count, is_full } = &*self.0.0;
+        let left = count.fetch_sub(1, Relaxed) - 1;
+        // Not at every one that goes while others come.
+        if left <= *max - max / 8 && is_full.swap(false, Relaxed) {
+            info!(connections = left, "there is room for clients again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_when_there_are_too_many_is_not_taken_and_later_is() {
+        let connections = Connections::new(8);
+        let mut open: Vec<_> = std::iter::from_fn(|| connections.open()).collect();
+        assert_eq!(open.len(), 8);
+        assert!(connections.open().is_none());
+        open.pop();
+        assert!(connections.open().is_some());
+        drop(open);
+        assert_eq!(connections.0.count.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn whatever_the_limit_is_some_are_kept() {
+        let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
+        let Connections(clients) = Connections::of_clients();
+        assert!(clients.max > 0 && clients.max < files, "{} of {files}", clients.max);
+    }
+}

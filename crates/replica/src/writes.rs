@@ -45,7 +45,7 @@ const SESSION_WAITING_MAX: usize = 200_000;
 /// Bytes of a lane that may wait before more are turned away.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// With so many ordinary commands or bytes waiting, more is not read if that can be helped. A member that keeps up has fewer.
-const BEHIND_COMMANDS: usize = 4096;
+const BEHIND_COMMANDS: usize = 2048;
 const BEHIND_BYTES: usize = 8 << 20;
 
 /// One member's requests that are not answered yet.

@@ -80,7 +80,9 @@ impl Replica {
     /// than not to know after a long wait. Without a raft leader that is for others to say.
     fn would_wait_in_vain(&self, now: Moment) -> bool {
         let patience = self.config.request_timeout / 2;
-        self.raft.leader().is_some() && self.writes.wait(now) > patience
+        // How long others waited says little where few wait: it may have been for a raft leader.
+        let is_overdue = self.writes.is_behind() && self.writes.wait(now) > patience;
+        is_overdue && self.raft.leader().is_some()
     }
 
     /// Whether nobody has led for so long that waiting for a leader makes no sense.

@@ -16,8 +16,8 @@ use crate::node::files::beside;
 const HASHES_MAX: usize = 2;
 /// Those who may wait for one.
 const HASHES_WAITING_MAX: usize = 64;
-/// Ranges of a large store, and transactions of them, that are read at once. Many of them are small: they must not stand long behind a few that
-/// are not.
+/// Ranges of a large store, and transactions that only read such, that are read at once. Many of them are small: they must
+/// not stand long behind a few that are not.
 const READS_MAX: usize = 8;
 /// Those who may wait for one.
 const READS_WAITING_MAX: usize = 10_000;

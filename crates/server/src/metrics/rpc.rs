@@ -16,15 +16,10 @@ use std::{
     time::Instant,
 };
 
-use axum::{
-    Router,
-    body::{Body, Bytes, HttpBody},
-    routing::future::RouteFuture,
-};
+use axum::body::{Body, Bytes, HttpBody};
 use http::{HeaderMap, HeaderName, Request, Response};
 use http_body::{Frame, SizeHint};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec};
-use tenure_api::Failure;
 use tower::Service;
 use tracing::{Span, field::Empty, trace_span};
 
@@ -35,21 +30,19 @@ use super::{
 };
 use crate::{
     config::MetricsDetail,
-    grpc::{in_words_of_grpc_go, refuse},
-    server::{Caller, Open},
+    grpc::in_words_of_grpc_go,
+    server::{Admitted, Admitting},
     traces,
 };
 
 const UNARY: &str = "unary";
 const SERVER_STREAM: &str = "server_stream";
 const BIDI_STREAM: &str = "bidi_stream";
-/// The service of which anybody may ask any number of things.
-const KEYS: &str = "etcdserverpb.KV";
 
 /// Every method of etcd's API and of our own, served already or not.
 #[rustfmt::skip]
 const METHODS: &[(&str, &str, &[&str])] = &[
-    (KEYS, UNARY, &["Range", "Put", "DeleteRange", "Txn", "Compact"]),
+    ("etcdserverpb.KV", UNARY, &["Range", "Put", "DeleteRange", "Txn", "Compact"]),
     ("etcdserverpb.Watch", BIDI_STREAM, &["Watch"]),
     ("etcdserverpb.Lease", UNARY, &["LeaseGrant", "LeaseRevoke", "LeaseTimeToLive", "LeaseLeases"]),
     ("etcdserverpb.Lease", BIDI_STREAM, &["LeaseKeepAlive"]),
@@ -116,10 +109,6 @@ impl Method {
     fn is_unary(&self) -> bool {
         self.labels[0] == UNARY
     }
-
-    fn is_about_keys(&self) -> bool {
-        self.labels[1] == KEYS
-    }
 }
 
 impl RpcMetrics {
@@ -183,7 +172,7 @@ fn order(a: &str, b: &str) -> Ordering {
 /// A router whose gRPC requests are counted.
 #[derive(Clone)]
 pub(crate) struct Counted {
-    pub(crate) router: Router,
+    pub(crate) router: Admitted,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -202,24 +191,13 @@ where
 
     fn call(&mut self, request: Request<B>) -> Answering {
         let Some(at) = self.metrics.rpc.find(request.uri().path()) else {
-            let inner = Inner::Routed { answer: self.router.call(request) };
-            return Answering { inner, call: None, open: None };
+            return Answering { inner: self.router.call(request), call: None };
         };
         let method = &self.metrics.rpc.methods[at];
         method.started.inc();
         let began = (method.latency.is_some() || method.labels[2] == "HashKV").then(Instant::now);
         let span = span(method);
         let call = Call { metrics: self.metrics.clone(), method: at, began, span, ended: false };
-        let open = match request.extensions().get::<Caller>().filter(|_| method.is_about_keys()) {
-            Some(caller) => match caller.begin() {
-                None => {
-                    let inner = Inner::Refused { body: Body::new(request.into_body()) };
-                    return Answering { inner, call: Some(call), open: None };
-                }
-                open => open,
-            },
-            None => None,
-        };
         let inner = if method.is_unary() {
             method.received.inc();
             self.router.call(request)
@@ -235,7 +213,7 @@ where
                 })
             }))
         };
-        Answering { inner: Inner::Routed { answer: inner }, call: Some(call), open }
+        Answering { inner, call: Some(call) }
     }
 }
 
@@ -296,39 +274,8 @@ pin_project_lite::pin_project! {
     /// An answer to come.
     pub(crate) struct Answering {
         #[pin]
-        inner: Inner,
+        inner: Admitting,
         call: Option<Call>,
-        open: Option<Open>,
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// Where an answer comes from.
-    #[project = From]
-    enum Inner {
-        Routed {
-            #[pin]
-            answer: RouteFuture<Infallible>,
-        },
-        // It is not looked at, but taken in to its end: HTTP/2 takes what still comes for a stream that was ended for a
-        // mistake of the client's, and gives up a connection with many of those.
-        Refused { body: Body },
-    }
-}
-
-impl Future for Inner {
-    type Output = Response<Body>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<Body>> {
-        match self.project() {
-            From::Routed { answer } => match ready!(answer.poll(cx)) {
-                Ok(response) => Poll::Ready(response),
-            },
-            From::Refused { body } => {
-                while let Some(Ok(_)) = ready!(Pin::new(&mut *body).poll_frame(cx)) {}
-                Poll::Ready(refuse(Failure::TooManyRequests).into_http())
-            }
-        }
     }
 }
 
@@ -338,9 +285,8 @@ impl Future for Answering {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let entered = this.call.as_ref().map(|call| call.span.enter());
-        let mut response = ready!(this.inner.poll(cx));
+        let Ok(mut response) = ready!(this.inner.poll(cx));
         drop(entered);
-        this.open.take();
         in_words_of_grpc_go(response.headers_mut());
         let Some(mut call) = this.call.take() else { return Poll::Ready(Ok(response)) };
         // An answer that failed at once is nothing but headers, its code among them.

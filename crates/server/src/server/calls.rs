@@ -5,10 +5,29 @@
 //! else is done about it, and with it only whoever brings so much: a connection with few open calls is never refused here.
 //! Calls that wait for somebody's turn, and those that keep sessions alive, do not count: their number has limits elsewhere.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
 };
+
+use axum::{
+    Router,
+    body::{Body, Bytes, HttpBody},
+    routing::future::RouteFuture,
+};
+use http::{Request, Response};
+use tenure_api::Failure;
+use tower::Service;
+
+use crate::grpc::refuse;
+
+/// How the paths of calls about keys begin: those of which anybody may ask any number.
+const ABOUT_KEYS: &str = "/etcdserverpb.KV/";
 
 /// Open calls at a member, above which connections with many of them may begin no more.
 const OPEN_MAX: usize = 10_000;
@@ -19,7 +38,7 @@ const FEW: usize = 64;
 
 /// The open calls of a member.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Calls(Arc<AtomicUsize>);
+pub(super) struct Calls(Arc<AtomicUsize>);
 
 impl Calls {
     /// Whether there are so many that it would help nobody to hear of more.
@@ -35,14 +54,14 @@ impl Calls {
 
 /// The open calls of a connection. Given to every request that comes over it.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub(super) struct Caller {
     all: Arc<AtomicUsize>,
     own: Arc<AtomicUsize>,
 }
 
 impl Caller {
     /// One more call, unless there are too many. It is open until this is dropped.
-    pub(crate) fn begin(&self) -> Option<Open> {
+    fn begin(&self) -> Option<Open> {
         if self.all.load(Relaxed) >= OPEN_MAX && self.own.load(Relaxed) >= FEW {
             return None;
         }
@@ -54,12 +73,73 @@ impl Caller {
 
 /// A call that is open.
 #[derive(Debug)]
-pub(crate) struct Open(Caller);
+struct Open(Caller);
 
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.all.fetch_sub(1, Relaxed);
         self.0.own.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A router that does not hear of calls that are too many.
+#[derive(Clone)]
+pub(crate) struct Admitted(pub(super) Router);
+
+impl<B> Service<Request<B>> for Admitted
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Admitting;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Admitting {
+        let is_counted = request.uri().path().starts_with(ABOUT_KEYS);
+        let begun = request.extensions().get::<Caller>().filter(|_| is_counted).map(Caller::begin);
+        match begun {
+            Some(None) => Admitting::Refused { body: Body::new(request.into_body()) },
+            Some(open) => Admitting::Routed { answer: self.0.call(request), open },
+            None => Admitting::Routed { answer: self.0.call(request), open: None },
+        }
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// An answer to come.
+    #[project = AdmittingNow]
+    pub(crate) enum Admitting {
+        Routed {
+            #[pin]
+            answer: RouteFuture<Infallible>,
+            open: Option<Open>,
+        },
+        // It is not looked at, but taken in to its end: HTTP/2 takes what still comes for a stream that was ended for a
+        // mistake of the client's, and gives up a connection with many of those.
+        Refused { body: Body },
+    }
+}
+
+impl Future for Admitting {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            AdmittingNow::Routed { answer, open } => {
+                let answered = ready!(answer.poll(cx));
+                open.take();
+                Poll::Ready(answered)
+            }
+            AdmittingNow::Refused { body } => {
+                while let Some(Ok(_)) = ready!(Pin::new(&mut *body).poll_frame(cx)) {}
+                Poll::Ready(Ok(refuse(Failure::TooManyRequests).into_http()))
+            }
+        }
     }
 }
 

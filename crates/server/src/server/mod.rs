@@ -24,11 +24,11 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::listen::{ListenError, at as listen, owner_of};
+use self::{calls::Calls, connections::Connections, seat::Seat, turnstile::Turnstile};
 pub(crate) use self::{
-    calls::{Caller, Calls, Open},
+    calls::{Admitted, Admitting},
     metered::Link,
 };
-use self::{connections::Connections, seat::Seat, turnstile::Turnstile};
 use crate::{
     backup::{self, BackupError},
     config::{AutoCompaction, Config, Problem},
@@ -232,7 +232,7 @@ impl Server {
             .merge(http::gateway::routes(&services, limits.request_bytes_max));
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let counted = |router| Counted { router, metrics: door.metrics.clone() };
+        let counted = |router| Counted { router: Admitted(router), metrics: door.metrics.clone() };
         let patience = serve::Patience::of(&config);
         let turnstile = Turnstile::new(door.metrics.network.client_held.clone());
         let calls = Calls::default();

@@ -221,7 +221,7 @@ mod tests {
         time::Instant,
     };
 
-    use super::*;
+    use super::{super::calls::Admitted, *};
     use crate::metrics::Metrics;
 
     const WITHIN: Duration = Duration::from_secs(20);
@@ -235,7 +235,7 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new(&Config::default()));
         let turnstile = Turnstile::new(metrics.network.client_held.clone());
-        let router = Counted { router: axum::Router::new(), metrics };
+        let router = Counted { router: Admitted(axum::Router::new()), metrics };
         let (_stop, stopping) = watch::channel(false);
         let (calls, connections) = (Calls::default(), Connections::new(1));
         let limits = Limits { patience, turnstile, calls, connections };

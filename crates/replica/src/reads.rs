@@ -14,7 +14,7 @@ use crate::{
     moment::Moment,
 };
 
-/// Reads that may wait for the next round.
+/// Reads that may wait for the next round, or for their turn.
 const WAITING_READS_MAX: usize = 20_000;
 
 #[derive(Debug)]
@@ -55,14 +55,22 @@ impl Reads {
         }
     }
 
-    /// A read that need not be linearizable.
-    pub(crate) fn push_ready(&mut self, read: PendingRead) {
-        self.ready.push_back(read);
+    /// A read that need not be linearizable. False if too many wait already.
+    pub(crate) fn push_ready(&mut self, read: PendingRead) -> bool {
+        let room = self.has_room();
+        if room {
+            self.ready.push_back(read);
+        }
+        room
+    }
+
+    fn has_room(&self) -> bool {
+        self.waiting.len() + self.ready.len() < WAITING_READS_MAX
     }
 
     /// False if too many wait already.
     pub(crate) fn push(&mut self, read: PendingRead) -> bool {
-        let room = self.waiting.len() < WAITING_READS_MAX;
+        let room = self.has_room();
         if room {
             self.waiting.push(read);
         }
@@ -134,6 +142,15 @@ impl Reads {
                 }
                 keep
             });
+        }
+        given_up
+    }
+
+    /// The same for those that wait for their turn only. They need no raft leader.
+    pub(crate) fn give_up_ready(&mut self, before: Moment) -> Vec<RequestId> {
+        let mut given_up = Vec::new();
+        while let Some(read) = self.ready.pop_front_if(|read| read.since <= before) {
+            given_up.push(read.id);
         }
         given_up
     }

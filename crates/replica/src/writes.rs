@@ -60,6 +60,8 @@ pub(crate) struct Writes {
     sent: VecDeque<Sent>,
     /// How often in a row they were sent again.
     stuck: u32,
+    /// When one was last applied.
+    applied_at: Moment,
     gather: Gather,
 }
 
@@ -134,7 +136,9 @@ impl Waiting {
     /// The next one to be sent.
     fn send(&mut self, now: Moment) -> Option<Open> {
         let open = self.pop()?;
-        self.pace = Some((now.since(open.since), open.ahead + open.waiters.len()));
+        // Whoever leaves nobody behind says nothing about a backlog.
+        let pace = (now.since(open.since), open.ahead + open.waiters.len());
+        self.pace = (self.commands > 0).then_some(pace);
         Some(open)
     }
 
@@ -174,6 +178,9 @@ struct Sent {
     sequence: u64,
     bytes: Bytes,
     waiters: Vec<Waiter>,
+    /// The same for what it was before parts of it were given up, longest first, with nobody in the place of those. That
+    /// may be in the log already, and is what is applied then.
+    before: Vec<Vec<Waiter>>,
     /// What it is made of, by lanes.
     parts: Vec<Part>,
     sent_at: Moment,
@@ -227,6 +234,7 @@ impl Writes {
             ordinary: Waiting::new(ORDINARY_WAITING_MAX),
             sent: VecDeque::new(),
             stuck: 0,
+            applied_at: Moment::ZERO,
             gather: Gather::default(),
         }
     }
@@ -281,6 +289,7 @@ impl Writes {
             sequence: self.last_sequence,
             bytes: bytes.clone(),
             waiters,
+            before: vec![],
             parts,
             sent_at: now,
             is_change,
@@ -368,6 +377,12 @@ impl Writes {
         self.sent.iter().map(sealed).collect()
     }
 
+    /// There is a raft leader, or the way to it, that may not have seen what is under way.
+    pub(crate) fn resend_anew(&mut self, now: Moment) -> Vec<Sealed> {
+        self.stuck = 0;
+        self.resend(now)
+    }
+
     fn number(&self, sequence: u64) -> BatchNumber {
         BatchNumber { origin: self.me, boot: self.boot, sequence }
     }
@@ -375,7 +390,7 @@ impl Writes {
     /// Whether batches are to be sent again because none was applied for so long, or for longer each time that this happens:
     /// where everything is slow, more of it would not make it quicker.
     pub(crate) fn are_stuck(&mut self, now: Moment, patience: Duration) -> bool {
-        let waits = self.sent.front().map(|sent| now.since(sent.sent_at));
+        let waits = self.sent.front().map(|sent| now.since(sent.sent_at.max(self.applied_at)));
         let are_stuck = waits.is_some_and(|waits| waits > patience * (1 << self.stuck));
         if are_stuck {
             self.stuck = (self.stuck + 1).min(STUCK_MAX);
@@ -383,21 +398,26 @@ impl Writes {
         are_stuck
     }
 
-    /// A batch of this member was applied: who waits for its outcomes, in order, and since when.
+    /// A batch of this member was applied, with so many commands: who waits for their outcomes, in order, and since when.
     pub(crate) fn applied(
         &mut self,
         now: Moment,
         boot: u64,
         sequence: u64,
+        commands: usize,
     ) -> Option<(Vec<Waiter>, Moment)> {
         if boot != self.boot || self.sent.front().map(|sent| sent.sequence) != Some(sequence) {
             return None;
         }
         let sent = self.sent.pop_front()?;
         self.stuck = 0;
+        self.applied_at = now;
         self.gather.came_back(now.since(sent.sent_at));
         let since = sent.since().unwrap_or(now);
-        Some((sent.waiters, since))
+        // Each time that something was taken out it became shorter, so its length tells which one it is.
+        let mut versions = sent.before.into_iter().chain([sent.waiters]);
+        let waiters = versions.find(|waiters| waiters.len() == commands);
+        Some((waiters.expect("nobody but us makes our batches"), since))
     }
 
     /// A snapshot holds this member's batches up to `sequence`: they were applied, but their
@@ -434,18 +454,24 @@ impl Writes {
             let all: usize = sent.parts.iter().map(|part| part.bytes).sum();
             // What stands before the commands is of any length.
             let mut at = sent.bytes.len() - all;
-            let (mut commands, mut kept) = (Vec::new(), Vec::new());
-            let mut waiters = std::mem::take(&mut sent.waiters).into_iter();
+            let (mut commands, mut kept, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+            let whole = std::mem::take(&mut sent.waiters);
+            let mut waiters = whole.iter().copied();
             for part in &sent.parts {
                 let theirs = waiters.by_ref().take(part.commands);
                 if part.since > before {
                     kept.extend(theirs);
                     commands.push(sent.bytes.slice(at..at + part.bytes));
                 } else {
-                    given_up.extend(theirs);
+                    gone.extend(theirs);
                 }
                 at += part.bytes;
             }
+            sent.before.push(whole);
+            for waiter in sent.before.iter_mut().flatten() {
+                waiter.take_if(|waiter| gone.contains(&Some(*waiter)));
+            }
+            given_up.extend(gone);
             sent.parts.retain(|part| part.since > before);
             sent.is_change = false;
             let (sequence, count) = (sent.sequence, kept.len());
@@ -589,6 +615,25 @@ mod tests {
             [2, 2],
             "two of them weigh as much as a batch may, two batches may be under way"
         );
+    }
+
+    /// The raft leader may have the whole of it in its log, or only what was left.
+    #[test]
+    fn who_is_left_in_a_batch_gets_the_outcome_of_its_own_command() {
+        let second = |n| Moment::ZERO + Duration::from_secs(n);
+        for is_whole in [true, false] {
+            let mut writes = Writes::new(MemberId(1), 1);
+            writes.push(second(0), Some(7), &renewal()).unwrap();
+            writes.push(second(2), Some(8), &put()).unwrap();
+            writes.next_batch(second(2)).expect("nothing is under way");
+            assert_eq!(writes.give_up_sent(second(1)), [Some(7)]);
+            let left = writes.resend(second(3)).remove(0);
+            assert_eq!(Batch::from_bytes(&left.bytes).unwrap().commands, [put()]);
+            let applied = if is_whole { 2 } else { 1 };
+            let (waiters, _) = writes.applied(second(4), 1, 1, applied).unwrap();
+            let expected = if is_whole { vec![None, Some(8)] } else { vec![Some(8)] };
+            assert_eq!(waiters, expected);
+        }
     }
 
     #[test]

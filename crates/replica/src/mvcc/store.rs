@@ -82,6 +82,12 @@ impl Store {
         self.live
     }
 
+    /// How many keys have a history: those that there are, and those that were deleted and not compacted away. To range over
+    /// all is to look at so many.
+    pub fn history_len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// Whether there are no keys now.
     pub fn is_empty(&self) -> bool {
         self.live == 0

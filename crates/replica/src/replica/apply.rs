@@ -75,7 +75,9 @@ impl Replica {
             return;
         }
         let ours = batch.origin == self.config.me;
-        let waiters = ours.then(|| self.writes.applied(now, batch.boot, batch.sequence)).flatten();
+        let waiters = ours
+            .then(|| self.writes.applied(now, batch.boot, batch.sequence, batch.commands.len()))
+            .flatten();
         let (waiters, since) = waiters.unwrap_or((vec![], now));
         let mut waiters = waiters.into_iter();
         for command in &batch.commands {
@@ -89,7 +91,7 @@ impl Replica {
                 self.change_done(&MemberChange::Remove(*member));
             }
             self.count_applied(command, &outcome);
-            effort.applied(&outcome);
+            effort.applied(command, &outcome, self.state.store.history_len());
             if let Some(id) = waiters.next().flatten() {
                 if self.upkeep.wait_for_sweep(id, outcome.is_ok())
                     || self.wait_for_change(since, id, command, outcome.is_ok())

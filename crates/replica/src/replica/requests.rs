@@ -15,7 +15,7 @@ use crate::{
     writes::{Sealed, Waiter},
 };
 
-/// From so many keys on, a range over more than one key is not read in the core loop, nor a transaction with such ranges.
+/// From so many keys on, deleted ones that are remembered included, a range over more than one key is not read in the core loop, nor a transaction with such ranges.
 const LARGE_STORE_KEYS: usize = 10_000;
 
 impl Replica {
@@ -30,7 +30,9 @@ impl Replica {
                 self.write(now, id, Command::Compact(revision));
             }
             Request::Read(read @ (Read::Range(_) | Read::Txn(_)), Consistency::Serializable) => {
-                self.reads.push_ready(PendingRead { id, read, since: now });
+                if !self.reads.push_ready(PendingRead { id, read, since: now }) {
+                    self.answer(id, Err(Failure::TooManyRequests));
+                }
             }
             Request::Read(read, Consistency::Serializable) => {
                 self.answer_read(now, id, read, &mut Effort::default());
@@ -96,7 +98,8 @@ impl Replica {
     pub(super) fn send_batches(&mut self, now: Moment) {
         let Some(leader) = self.raft.leader() else { return };
         if self.writes.are_stuck(now, self.config.election_timeout) {
-            self.resend_batches(now);
+            let batches = self.writes.resend(now);
+            batches.into_iter().for_each(|batch| self.send_batch(leader, batch));
         }
         while let Some(batch) = self.writes.next_batch(now) {
             self.send_batch(leader, batch);
@@ -113,7 +116,7 @@ impl Replica {
     /// A new raft leader may not have seen what was sent to the old one.
     pub(super) fn resend_batches(&mut self, now: Moment) {
         let Some(leader) = self.raft.leader() else { return };
-        for batch in self.writes.resend(now) {
+        for batch in self.writes.resend_anew(now) {
             self.send_batch(leader, batch);
         }
     }
@@ -174,6 +177,7 @@ impl Replica {
     }
 
     fn answer_read(&mut self, now: Moment, id: RequestId, read: Read, effort: &mut Effort) {
+        effort.begin_read(&read, self.state.store.history_len());
         let result = self.read(now, read);
         effort.answered(&result);
         if let Ok(reply) = &result {
@@ -215,7 +219,7 @@ impl Replica {
     }
 
     fn is_large_store(&self) -> bool {
-        self.state.store.len() > LARGE_STORE_KEYS
+        self.state.store.history_len() > LARGE_STORE_KEYS
     }
 
     fn lease_status(
@@ -255,7 +259,8 @@ impl Replica {
         let mut late = self.writes.give_up_open(before);
         late.extend(self.writes.give_up_sent(before));
         self.fail_writes(now, late, Failure::TimedOut);
-        let late = self.reads.give_up(before);
+        let mut late = self.reads.give_up(before);
+        late.extend(self.reads.give_up_ready(before));
         self.fail_reads(late, Failure::TimedOut);
     }
 

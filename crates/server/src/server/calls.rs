@@ -13,6 +13,7 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use axum::{
@@ -22,6 +23,7 @@ use axum::{
 };
 use http::{Request, Response};
 use tenure_api::Failure;
+use tokio::time::Sleep;
 use tower::Service;
 
 use crate::grpc::refuse;
@@ -33,6 +35,9 @@ const ABOUT_KEYS: &str = "/etcdserverpb.KV/";
 const OPEN_MAX: usize = 10_000;
 /// With so many open, more is not read if that can be helped.
 const MANY: usize = OPEN_MAX / 2;
+/// How long a call may take. One that is whole is answered or given up much earlier, with any settings; who does not send
+/// the rest of what it began would count for ever.
+const CALL_MAX: Duration = Duration::from_secs(150);
 /// What a connection may have open in any case.
 const FEW: usize = 64;
 
@@ -104,8 +109,11 @@ where
         let begun = request.extensions().get::<Caller>().filter(|_| is_counted).map(Caller::begin);
         match begun {
             Some(None) => Admitting::Refused { body: Body::new(request.into_body()) },
-            Some(open) => Admitting::Routed { answer: self.0.call(request), open },
-            None => Admitting::Routed { answer: self.0.call(request), open: None },
+            Some(open) => {
+                let ends = Some(Box::pin(tokio::time::sleep(CALL_MAX)));
+                Admitting::Routed { answer: self.0.call(request), open, ends }
+            }
+            None => Admitting::Routed { answer: self.0.call(request), open: None, ends: None },
         }
     }
 }
@@ -118,6 +126,7 @@ pin_project_lite::pin_project! {
             #[pin]
             answer: RouteFuture<Infallible>,
             open: Option<Open>,
+            ends: Option<Pin<Box<Sleep>>>,
         },
         // It is not looked at, but taken in to its end: HTTP/2 takes what still comes for a stream that was ended for a
         // mistake of the client's, and gives up a connection with many of those.
@@ -130,8 +139,13 @@ impl Future for Admitting {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
-            AdmittingNow::Routed { answer, open } => {
-                let answered = ready!(answer.poll(cx));
+            AdmittingNow::Routed { answer, open, ends } => {
+                let mut answered = answer.poll(cx);
+                let is_over = |ends: &mut Pin<Box<Sleep>>| ends.as_mut().poll(cx).is_ready();
+                if answered.is_pending() && ends.as_mut().is_some_and(is_over) {
+                    answered = Poll::Ready(Ok(refuse(Failure::TimedOut).into_http()));
+                }
+                let answered = ready!(answered);
                 open.take();
                 Poll::Ready(answered)
             }
@@ -160,6 +174,19 @@ mod tests {
         assert!(loud.begin().is_some(), "there is room again");
         drop((open, few));
         assert!(!calls.are_many());
+        assert_eq!(calls.0.load(Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_say_the_rest_of_it_is_not_waited_for() {
+        let never = axum::routing::post(async || std::future::pending::<()>().await);
+        let mut router = Admitted(Router::new().route("/etcdserverpb.KV/Put", never));
+        let calls = Calls::default();
+        let request = Request::post("/etcdserverpb.KV/Put").extension(calls.caller());
+        let began = tokio::time::Instant::now();
+        let Ok(answer) = router.call(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.headers()["grpc-status"], "14");
+        assert_eq!(began.elapsed().as_secs(), CALL_MAX.as_secs());
         assert_eq!(calls.0.load(Relaxed), 0);
     }
 }

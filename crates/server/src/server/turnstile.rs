@@ -203,6 +203,10 @@ impl Pass {
             shared.count.inc();
             shared.held().push(self.waker.clone());
             shared.wanted.notify_one();
+            // If it was opened just before, nobody would wake us any more.
+            if shared.is_open.load(Relaxed) {
+                return Poll::Ready(());
+            }
         }
         Poll::Pending
     }

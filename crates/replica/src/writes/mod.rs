@@ -8,14 +8,18 @@
 //! leader. A sent batch is kept until it is applied, and sent again when the raft leader
 //! changes; [`State::admits`](crate::state::State::admits) sees to it that it is applied once.
 
+#[cfg(test)]
+mod tests;
+mod waiting;
+
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
 use tenure_api::{Failure, MemberId};
 
+use self::waiting::{BATCH_WEIGHT_MAX, Open, Waiting};
 use crate::{
-    codec::Codec,
-    command::{BatchNumber, COMMANDS_MAX, Command, Lane, encode_batch_head},
+    command::{BatchNumber, Command, Lane, encode_batch_head},
     gather::Gather,
     input::RequestId,
     moment::Moment,
@@ -27,12 +31,6 @@ const SENT_MAX: usize = 8;
 const PIPELINE_AFTER: Duration = Duration::from_millis(2);
 /// How many times the wait doubles before batches are sent again.
 const STUCK_MAX: u32 = 3;
-/// A batch takes no more commands once it has so many bytes.
-const BATCH_BYTES_MAX: usize = 512 << 10;
-/// A batch takes no more commands once they weigh so much, which is so many commands at the most.
-const BATCH_WEIGHT_MAX: usize = 1024;
-const _: () =
-    assert!(4 * BATCH_WEIGHT_MAX <= COMMANDS_MAX, "a full batch of each lane can be read");
 /// What commands under way may weigh before only the sessions' may follow; more would only wait at the raft leader, in front
 /// of those.
 const SENT_WEIGHT_MAX: usize = 2 * BATCH_WEIGHT_MAX;
@@ -42,8 +40,6 @@ const SENT_OTHERS_MAX: usize = SENT_MAX - 2;
 const ORDINARY_WAITING_MAX: usize = 20_000;
 const LEASED_WAITING_MAX: usize = 50_000;
 const SESSION_WAITING_MAX: usize = 200_000;
-/// Bytes of a lane that may wait before more are turned away.
-const WAITING_BYTES_MAX: usize = 64 << 20;
 /// With so many ordinary commands or bytes waiting, more is not read if that can be helped. A member that keeps up has fewer.
 const BEHIND_COMMANDS: usize = 2048;
 const BEHIND_BYTES: usize = 8 << 20;
@@ -67,111 +63,6 @@ pub(crate) struct Writes {
 
 /// Who waits for a command's outcome. Commands of the replica itself have nobody waiting.
 pub(crate) type Waiter = Option<RequestId>;
-
-/// The commands of one lane that were not sent yet.
-#[derive(Debug)]
-struct Waiting {
-    open: VecDeque<Open>,
-    commands: usize,
-    bytes: usize,
-    commands_max: usize,
-    /// How long the last one that was sent had waited, and how many went meanwhile, it included.
-    pace: Option<(Duration, usize)>,
-}
-
-/// A batch in the making.
-#[derive(Debug)]
-struct Open {
-    commands: Vec<u8>,
-    waiters: Vec<Waiter>,
-    weight: usize,
-    since: Moment,
-    /// How many commands waited before it when it was begun.
-    ahead: usize,
-    /// Nothing may be added to it: it carries a change of the members.
-    is_change: bool,
-    /// It does not wait here, for company or for another batch: somebody's turn may depend on it.
-    is_urgent: bool,
-}
-
-impl Waiting {
-    fn new(commands_max: usize) -> Waiting {
-        Waiting { open: VecDeque::new(), commands: 0, bytes: 0, commands_max, pace: None }
-    }
-
-    fn push(&mut self, now: Moment, waiter: Waiter, command: &Command) -> Result<(), Failure> {
-        if self.bytes > WAITING_BYTES_MAX || self.commands >= self.commands_max {
-            return Err(Failure::TooManyRequests);
-        }
-        let is_change = command.concerns_raft();
-        if is_change || self.open.back().is_none_or(Open::is_full) {
-            self.open.push_back(Open {
-                commands: vec![],
-                waiters: vec![],
-                weight: 0,
-                since: now,
-                ahead: self.commands,
-                is_change,
-                is_urgent: false,
-            });
-        }
-        let open = self.open.back_mut().expect("an open batch was just made sure of");
-        let before = open.commands.len();
-        command.encode(&mut open.commands);
-        open.is_urgent |= command.is_urgent();
-        open.waiters.push(waiter);
-        open.weight += command.weight();
-        self.bytes += open.commands.len() - before;
-        self.commands += 1;
-        Ok(())
-    }
-
-    fn pop(&mut self) -> Option<Open> {
-        let open = self.open.pop_front()?;
-        self.bytes -= open.commands.len();
-        self.commands -= open.waiters.len();
-        Some(open)
-    }
-
-    /// The next one to be sent.
-    fn send(&mut self, now: Moment) -> Option<Open> {
-        let open = self.pop()?;
-        // Whoever leaves nobody behind says nothing about a backlog.
-        let pace = (now.since(open.since), open.ahead + open.waiters.len());
-        self.pace = (self.commands > 0).then_some(pace);
-        Some(open)
-    }
-
-    /// How long somebody who comes now will wait, if it goes on as it went.
-    fn wait(&self, now: Moment) -> Duration {
-        let waits = self.first().map_or(Duration::ZERO, |first| now.since(first.since));
-        let (took, went) = self.pace.unwrap_or((Duration::ZERO, 1));
-        waits.max(took * self.commands as u32 / went as u32)
-    }
-
-    fn pop_if(&mut self, wanted: impl FnOnce(&Open) -> bool) -> Option<Open> {
-        self.open.front().is_some_and(wanted).then(|| self.pop())?
-    }
-
-    fn first(&self) -> Option<&Open> {
-        self.open.front()
-    }
-}
-
-impl Open {
-    fn is_full(&self) -> bool {
-        self.commands.len() >= BATCH_BYTES_MAX || self.weight >= BATCH_WEIGHT_MAX || self.is_change
-    }
-
-    fn part(&self) -> Part {
-        Part {
-            commands: self.waiters.len(),
-            weight: self.weight,
-            bytes: self.commands.len(),
-            since: self.since,
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Sent {
@@ -509,204 +400,5 @@ impl Writes {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting_since().is_none() && self.sent.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tenure_api::{DeleteRange, LeaseId, Op, Put, Span, Txn, op::PutLease};
-
-    use super::*;
-    use crate::command::Batch;
-
-    fn put() -> Command {
-        let lease = PutLease::Set(None);
-        Command::Put(Put { key: "k".into(), value: Some("v".into()), lease, prev_kv: false })
-    }
-
-    fn renewal() -> Command {
-        Command::LeaseRenew(LeaseId(7))
-    }
-
-    fn overloaded() -> Writes {
-        let mut writes = Writes::new(MemberId(1), 1);
-        while writes.push(Moment::ZERO, Some(0), &put()).is_ok() {}
-        writes
-    }
-
-    #[test]
-    fn a_renewal_is_taken_when_no_put_is_and_goes_first() {
-        let mut writes = overloaded();
-        assert_eq!(writes.push(Moment::ZERO, Some(1), &put()), Err(Failure::TooManyRequests));
-        writes.push(Moment::ZERO, Some(2), &renewal()).unwrap();
-        let batch = writes.next_batch(Moment::ZERO).expect("nothing is under way");
-        let batch = Batch::from_bytes(&batch.bytes).unwrap();
-        assert_eq!(batch.commands[0], renewal());
-        assert!(batch.commands.len() > 1, "others fill it up");
-    }
-
-    /// Each lane by its own bytes and its own number: a full one takes no room from the others.
-    #[test]
-    fn every_lane_has_a_limit_in_bytes_and_in_commands() {
-        let put = |bytes: usize, lease: Option<i64>| {
-            let (value, lease) = (Some(vec![0; bytes].into()), PutLease::Set(lease.map(LeaseId)));
-            Command::Put(Put { key: "k".into(), value, lease, prev_kv: false })
-        };
-        let full = |writes: &mut Writes, command: &Command| {
-            let mut taken = 0;
-            while writes.push(Moment::ZERO, Some(0), command).is_ok() {
-                taken += 1;
-            }
-            taken
-        };
-        let mut writes = Writes::new(MemberId(1), 1);
-        const LARGE: usize = 1 << 20;
-        let taken = full(&mut writes, &put(LARGE, None));
-        let most = WAITING_BYTES_MAX / LARGE;
-        assert!((most - 1..=most + 1).contains(&taken), "{taken} of a MiB each");
-        let refused = writes.push(Moment::ZERO, Some(1), &put(0, None));
-        assert_eq!(refused, Err(Failure::TooManyRequests), "however small it is");
-        // Small ones on a lease, which are many before they are large.
-        assert_eq!(full(&mut writes, &put(16, Some(7))), LEASED_WAITING_MAX);
-        assert_eq!(full(&mut writes, &renewal()), SESSION_WAITING_MAX);
-        let mut writes = Writes::new(MemberId(1), 1);
-        const SMALL_MAX: usize = 4000;
-        let taken = full(&mut writes, &put(SMALL_MAX, Some(7)));
-        assert!(taken < LEASED_WAITING_MAX && taken * SMALL_MAX <= WAITING_BYTES_MAX, "{taken}");
-        assert!(taken * 2 * SMALL_MAX > WAITING_BYTES_MAX, "{taken}");
-        writes.push(Moment::ZERO, Some(1), &put(0, None)).unwrap();
-    }
-
-    #[test]
-    fn only_renewals_may_follow_when_enough_is_under_way() {
-        let mut writes = overloaded();
-        let mut now = Moment::ZERO;
-        let mut sent = 0;
-        while let Some(batch) = writes.next_batch(now) {
-            sent += Batch::from_bytes(&batch.bytes).unwrap().commands.len();
-            now = now + PIPELINE_AFTER;
-        }
-        assert_eq!(sent, SENT_WEIGHT_MAX);
-        assert_eq!(writes.next_send(), None);
-        writes.push(now, Some(2), &renewal()).unwrap();
-        let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
-        assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
-    }
-
-    /// They are applied in one go, and whoever applies hears nobody.
-    #[test]
-    fn transactions_that_look_at_many_keys_do_not_travel_together() {
-        let delete = DeleteRange { span: Span::prefix("a".into()), prev_kv: false };
-        let success = vec![Op::DeleteRange(delete); 20];
-        let txn = Command::Txn(Txn { success, ..Txn::default() });
-        let mut writes = Writes::new(MemberId(1), 1);
-        let mut now = Moment::ZERO;
-        for _ in 0..100 {
-            writes.push(now, Some(0), &txn).unwrap();
-        }
-        let mut sent = Vec::new();
-        while let Some(batch) = writes.next_batch(now) {
-            assert_eq!(batch.weight, batch.commands * txn.weight());
-            sent.push(batch.commands);
-            now = now + PIPELINE_AFTER;
-        }
-        assert_eq!(
-            sent,
-            [2, 2],
-            "two of them weigh as much as a batch may, two batches may be under way"
-        );
-    }
-
-    /// The raft leader may have the whole of it in its log, or only what was left.
-    #[test]
-    fn who_is_left_in_a_batch_gets_the_outcome_of_its_own_command() {
-        let second = |n| Moment::ZERO + Duration::from_secs(n);
-        for is_whole in [true, false] {
-            let mut writes = Writes::new(MemberId(1), 1);
-            writes.push(second(0), Some(7), &renewal()).unwrap();
-            writes.push(second(2), Some(8), &put()).unwrap();
-            writes.next_batch(second(2)).expect("nothing is under way");
-            assert_eq!(writes.give_up_sent(second(1)), [Some(7)]);
-            let left = writes.resend(second(3)).remove(0);
-            assert_eq!(Batch::from_bytes(&left.bytes).unwrap().commands, [put()]);
-            let applied = if is_whole { 2 } else { 1 };
-            let (waiters, _) = writes.applied(second(4), 1, 1, applied).unwrap();
-            let expected = if is_whole { vec![None, Some(8)] } else { vec![Some(8)] };
-            assert_eq!(waiters, expected);
-        }
-    }
-
-    #[test]
-    fn how_long_somebody_will_wait_is_told_by_how_long_others_did() {
-        let mut writes = overloaded();
-        assert_eq!(writes.wait(Moment::ZERO), Duration::ZERO, "nobody knows yet");
-        let second = Moment::ZERO + Duration::from_secs(1);
-        writes.next_batch(second).expect("nothing is under way");
-        let waiting = (ORDINARY_WAITING_MAX - BATCH_WEIGHT_MAX) as u32;
-        let expected = Duration::from_secs(1) * waiting / BATCH_WEIGHT_MAX as u32;
-        assert_eq!(writes.wait(second), expected, "a batch a second");
-        let later = Moment::ZERO + Duration::from_secs(100);
-        assert_eq!(writes.wait(later), Duration::from_secs(100), "it takes longer now");
-    }
-
-    #[test]
-    fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
-        let lease = PutLease::Set(Some(LeaseId(7)));
-        let claim = Command::Put(Put { key: "k".into(), value: None, lease, prev_kv: false });
-        let mut writes = Writes::new(MemberId(1), 1);
-        let mut now = Moment::ZERO;
-        while writes.push(now, Some(0), &claim).is_ok() {}
-        writes.push(now, Some(1), &renewal()).unwrap();
-        writes.push(now, Some(2), &put()).unwrap();
-        let first = writes.next_batch(now).expect("nothing is under way");
-        let first = Batch::from_bytes(&first.bytes).unwrap();
-        assert_eq!((&first.commands[0], &first.commands[1]), (&renewal(), &claim));
-        while let Some(batch) = writes.next_batch(now) {
-            assert!(batch.commands <= BATCH_WEIGHT_MAX);
-            now = now + PIPELINE_AFTER;
-        }
-        assert!(writes.sent_commands() < SENT_WEIGHT_MAX + BATCH_WEIGHT_MAX);
-        writes.push(now, Some(3), &renewal()).unwrap();
-        let next = writes.next_batch(now).expect("a renewal does not wait for them");
-        assert_eq!(Batch::from_bytes(&next.bytes).unwrap().commands, [renewal()]);
-    }
-
-    #[test]
-    fn puts_are_not_held_up_by_those_who_go_before_their_time() {
-        let leaves = Command::LeaseRevoke(LeaseId(7));
-        let mut writes = Writes::new(MemberId(1), 1);
-        let mut now = Moment::ZERO;
-        let take = |writes: &mut Writes, now, command: &Command| {
-            writes.push(now, Some(0), command).unwrap();
-            writes.next_batch(now).map(|batch| batch.commands)
-        };
-        assert_eq!(take(&mut writes, now, &put()), Some(1));
-        assert_eq!(take(&mut writes, now, &put()), None, "one is under way");
-        for step in 1..SENT_MAX {
-            now = now + PIPELINE_AFTER / 4;
-            let rides_along = step == 4;
-            let commands = if rides_along { 2 } else { 1 };
-            assert_eq!(take(&mut writes, now, &leaves), Some(commands), "step {step}");
-        }
-        assert_eq!(take(&mut writes, now, &leaves), None, "so many may be under way");
-    }
-
-    #[test]
-    fn a_renewal_is_not_given_up_along_with_a_put_that_had_to_wait() {
-        let mut writes = Writes::new(MemberId(1), 1);
-        let late = Moment::ZERO + Duration::from_secs(5);
-        writes.push(Moment::ZERO, Some(1), &put()).unwrap();
-        writes.push(late, Some(2), &renewal()).unwrap();
-        let batch = writes.next_batch(late).expect("nothing is under way");
-        assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal(), put()]);
-
-        assert_eq!(writes.give_up_sent(Moment::ZERO), [Some(1)]);
-        let again = writes.resend(late).pop().expect("its number must be used up");
-        assert_eq!(Batch::from_bytes(&again.bytes).unwrap().commands, [renewal()]);
-        assert_eq!(again.commands, 1);
-        assert_eq!(writes.give_up_sent(Moment::ZERO), []);
-        assert_eq!(writes.give_up_sent(late), [Some(2)]);
-        let again = writes.resend(late).pop().expect("its number must be used up");
-        assert_eq!(Batch::from_bytes(&again.bytes).unwrap().commands, []);
     }
 }

@@ -1,0 +1,197 @@
+//! Who goes first, who is refused, and what becomes of what was given up.
+
+use tenure_api::{DeleteRange, LeaseId, Op, Put, Span, Txn, op::PutLease};
+
+use super::{waiting::WAITING_BYTES_MAX, *};
+use crate::{codec::Codec, command::Batch};
+
+fn put() -> Command {
+    let lease = PutLease::Set(None);
+    Command::Put(Put { key: "k".into(), value: Some("v".into()), lease, prev_kv: false })
+}
+
+fn renewal() -> Command {
+    Command::LeaseRenew(LeaseId(7))
+}
+
+fn overloaded() -> Writes {
+    let mut writes = Writes::new(MemberId(1), 1);
+    while writes.push(Moment::ZERO, Some(0), &put()).is_ok() {}
+    writes
+}
+
+#[test]
+fn a_renewal_is_taken_when_no_put_is_and_goes_first() {
+    let mut writes = overloaded();
+    assert_eq!(writes.push(Moment::ZERO, Some(1), &put()), Err(Failure::TooManyRequests));
+    writes.push(Moment::ZERO, Some(2), &renewal()).unwrap();
+    let batch = writes.next_batch(Moment::ZERO).expect("nothing is under way");
+    let batch = Batch::from_bytes(&batch.bytes).unwrap();
+    assert_eq!(batch.commands[0], renewal());
+    assert!(batch.commands.len() > 1, "others fill it up");
+}
+
+/// Each lane by its own bytes and its own number: a full one takes no room from the others.
+#[test]
+fn every_lane_has_a_limit_in_bytes_and_in_commands() {
+    let put = |bytes: usize, lease: Option<i64>| {
+        let (value, lease) = (Some(vec![0; bytes].into()), PutLease::Set(lease.map(LeaseId)));
+        Command::Put(Put { key: "k".into(), value, lease, prev_kv: false })
+    };
+    let full = |writes: &mut Writes, command: &Command| {
+        let mut taken = 0;
+        while writes.push(Moment::ZERO, Some(0), command).is_ok() {
+            taken += 1;
+        }
+        taken
+    };
+    let mut writes = Writes::new(MemberId(1), 1);
+    const LARGE: usize = 1 << 20;
+    let taken = full(&mut writes, &put(LARGE, None));
+    let most = WAITING_BYTES_MAX / LARGE;
+    assert!((most - 1..=most + 1).contains(&taken), "{taken} of a MiB each");
+    let refused = writes.push(Moment::ZERO, Some(1), &put(0, None));
+    assert_eq!(refused, Err(Failure::TooManyRequests), "however small it is");
+    // Small ones on a lease, which are many before they are large.
+    assert_eq!(full(&mut writes, &put(16, Some(7))), LEASED_WAITING_MAX);
+    assert_eq!(full(&mut writes, &renewal()), SESSION_WAITING_MAX);
+    let mut writes = Writes::new(MemberId(1), 1);
+    const SMALL_MAX: usize = 4000;
+    let taken = full(&mut writes, &put(SMALL_MAX, Some(7)));
+    assert!(taken < LEASED_WAITING_MAX && taken * SMALL_MAX <= WAITING_BYTES_MAX, "{taken}");
+    assert!(taken * 2 * SMALL_MAX > WAITING_BYTES_MAX, "{taken}");
+    writes.push(Moment::ZERO, Some(1), &put(0, None)).unwrap();
+}
+
+#[test]
+fn only_renewals_may_follow_when_enough_is_under_way() {
+    let mut writes = overloaded();
+    let mut now = Moment::ZERO;
+    let mut sent = 0;
+    while let Some(batch) = writes.next_batch(now) {
+        sent += Batch::from_bytes(&batch.bytes).unwrap().commands.len();
+        now = now + PIPELINE_AFTER;
+    }
+    assert_eq!(sent, SENT_WEIGHT_MAX);
+    assert_eq!(writes.next_send(), None);
+    writes.push(now, Some(2), &renewal()).unwrap();
+    let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
+    assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
+}
+
+/// They are applied in one go, and whoever applies hears nobody.
+#[test]
+fn transactions_that_look_at_many_keys_do_not_travel_together() {
+    let delete = DeleteRange { span: Span::prefix("a".into()), prev_kv: false };
+    let success = vec![Op::DeleteRange(delete); 20];
+    let txn = Command::Txn(Txn { success, ..Txn::default() });
+    let mut writes = Writes::new(MemberId(1), 1);
+    let mut now = Moment::ZERO;
+    for _ in 0..100 {
+        writes.push(now, Some(0), &txn).unwrap();
+    }
+    let mut sent = Vec::new();
+    while let Some(batch) = writes.next_batch(now) {
+        assert_eq!(batch.weight, batch.commands * txn.weight());
+        sent.push(batch.commands);
+        now = now + PIPELINE_AFTER;
+    }
+    assert_eq!(
+        sent,
+        [2, 2],
+        "two of them weigh as much as a batch may, two batches may be under way"
+    );
+}
+
+/// The raft leader may have the whole of it in its log, or only what was left.
+#[test]
+fn who_is_left_in_a_batch_gets_the_outcome_of_its_own_command() {
+    let second = |n| Moment::ZERO + Duration::from_secs(n);
+    for is_whole in [true, false] {
+        let mut writes = Writes::new(MemberId(1), 1);
+        writes.push(second(0), Some(7), &renewal()).unwrap();
+        writes.push(second(2), Some(8), &put()).unwrap();
+        writes.next_batch(second(2)).expect("nothing is under way");
+        assert_eq!(writes.give_up_sent(second(1)), [Some(7)]);
+        let left = writes.resend(second(3)).remove(0);
+        assert_eq!(Batch::from_bytes(&left.bytes).unwrap().commands, [put()]);
+        let applied = if is_whole { 2 } else { 1 };
+        let (waiters, _) = writes.applied(second(4), 1, 1, applied).unwrap();
+        let expected = if is_whole { vec![None, Some(8)] } else { vec![Some(8)] };
+        assert_eq!(waiters, expected);
+    }
+}
+
+#[test]
+fn how_long_somebody_will_wait_is_told_by_how_long_others_did() {
+    let mut writes = overloaded();
+    assert_eq!(writes.wait(Moment::ZERO), Duration::ZERO, "nobody knows yet");
+    let second = Moment::ZERO + Duration::from_secs(1);
+    writes.next_batch(second).expect("nothing is under way");
+    let waiting = (ORDINARY_WAITING_MAX - BATCH_WEIGHT_MAX) as u32;
+    let expected = Duration::from_secs(1) * waiting / BATCH_WEIGHT_MAX as u32;
+    assert_eq!(writes.wait(second), expected, "a batch a second");
+    let later = Moment::ZERO + Duration::from_secs(100);
+    assert_eq!(writes.wait(later), Duration::from_secs(100), "it takes longer now");
+}
+
+#[test]
+fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
+    let lease = PutLease::Set(Some(LeaseId(7)));
+    let claim = Command::Put(Put { key: "k".into(), value: None, lease, prev_kv: false });
+    let mut writes = Writes::new(MemberId(1), 1);
+    let mut now = Moment::ZERO;
+    while writes.push(now, Some(0), &claim).is_ok() {}
+    writes.push(now, Some(1), &renewal()).unwrap();
+    writes.push(now, Some(2), &put()).unwrap();
+    let first = writes.next_batch(now).expect("nothing is under way");
+    let first = Batch::from_bytes(&first.bytes).unwrap();
+    assert_eq!((&first.commands[0], &first.commands[1]), (&renewal(), &claim));
+    while let Some(batch) = writes.next_batch(now) {
+        assert!(batch.commands <= BATCH_WEIGHT_MAX);
+        now = now + PIPELINE_AFTER;
+    }
+    assert!(writes.sent_commands() < SENT_WEIGHT_MAX + BATCH_WEIGHT_MAX);
+    writes.push(now, Some(3), &renewal()).unwrap();
+    let next = writes.next_batch(now).expect("a renewal does not wait for them");
+    assert_eq!(Batch::from_bytes(&next.bytes).unwrap().commands, [renewal()]);
+}
+
+#[test]
+fn puts_are_not_held_up_by_those_who_go_before_their_time() {
+    let leaves = Command::LeaseRevoke(LeaseId(7));
+    let mut writes = Writes::new(MemberId(1), 1);
+    let mut now = Moment::ZERO;
+    let take = |writes: &mut Writes, now, command: &Command| {
+        writes.push(now, Some(0), command).unwrap();
+        writes.next_batch(now).map(|batch| batch.commands)
+    };
+    assert_eq!(take(&mut writes, now, &put()), Some(1));
+    assert_eq!(take(&mut writes, now, &put()), None, "one is under way");
+    for step in 1..SENT_MAX {
+        now = now + PIPELINE_AFTER / 4;
+        let rides_along = step == 4;
+        let commands = if rides_along { 2 } else { 1 };
+        assert_eq!(take(&mut writes, now, &leaves), Some(commands), "step {step}");
+    }
+    assert_eq!(take(&mut writes, now, &leaves), None, "so many may be under way");
+}
+
+#[test]
+fn a_renewal_is_not_given_up_along_with_a_put_that_had_to_wait() {
+    let mut writes = Writes::new(MemberId(1), 1);
+    let late = Moment::ZERO + Duration::from_secs(5);
+    writes.push(Moment::ZERO, Some(1), &put()).unwrap();
+    writes.push(late, Some(2), &renewal()).unwrap();
+    let batch = writes.next_batch(late).expect("nothing is under way");
+    assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal(), put()]);
+
+    assert_eq!(writes.give_up_sent(Moment::ZERO), [Some(1)]);
+    let again = writes.resend(late).pop().expect("its number must be used up");
+    assert_eq!(Batch::from_bytes(&again.bytes).unwrap().commands, [renewal()]);
+    assert_eq!(again.commands, 1);
+    assert_eq!(writes.give_up_sent(Moment::ZERO), []);
+    assert_eq!(writes.give_up_sent(late), [Some(2)]);
+    let again = writes.resend(late).pop().expect("its number must be used up");
+    assert_eq!(Batch::from_bytes(&again.bytes).unwrap().commands, []);
+}

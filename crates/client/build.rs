@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "v3electionpb/v3election.proto",
             "v3lockpb/v3lock.proto",
             "tenure/v1/session.proto",
-            "tenure/v1/line.proto",
+            "tenure/v1/election.proto",
         ],
         [protos],
     )?;

@@ -11,7 +11,7 @@ const SERVED: [&str; 10] = [
     "Election",
     "Lock",
     "Sessions",
-    "Lines",
+    "Elections",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "v3electionpb/v3election.proto",
             "v3lockpb/v3lock.proto",
             "tenure/v1/session.proto",
-            "tenure/v1/line.proto",
+            "tenure/v1/election.proto",
         ],
         [protos],
     )?;

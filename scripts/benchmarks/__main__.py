@@ -1,4 +1,4 @@
-"""Runs the parts and writes docs/BENCHMARKS.md."""
+"""Runs the parts and writes docs/records/benchmarks.md."""
 
 import argparse
 import os
@@ -108,7 +108,7 @@ def main():
         text.append(section)
         # A part by itself would take the place of all others.
         if not options.no_write and not options.only and options.root == parser.get_default("root"):
-            Path("docs/BENCHMARKS.md").write_text("\n".join(text) + "\n")
+            Path("docs/records/benchmarks.md").write_text("\n".join(text) + "\n")
 
 
 main()

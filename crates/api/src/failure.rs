@@ -70,7 +70,7 @@ failures! {
     RequestTooLarge => InvalidArgument, "etcdserver: request is too large";
     /// The version to go down to is not one.
     BadDowngradeVersion => InvalidArgument, "etcdserver: wrong downgrade target version format";
-    /// Nobody can go down to this version.
+    /// The cluster cannot go down to this version.
     BadDowngradeTarget => InvalidArgument, "etcdserver: invalid downgrade target version";
     /// The revision asked for is gone.
     Compacted => OutOfRange, "etcdserver: mvcc: required revision has been compacted";
@@ -110,7 +110,7 @@ failures! {
     NotLeader => FailedPrecondition, "etcdserver: not leader";
     /// The member named as the next raft leader cannot be it.
     BadLeaderTransferee => FailedPrecondition, "etcdserver: bad leader transferee";
-    /// A name and password were given, but nobody is asked for them.
+    /// A name and password were given, but authentication is not enabled.
     AuthNotEnabled => FailedPrecondition, "etcdserver: authentication is not enabled";
     /// A learner does not serve this.
     NotForLearner => FailedPrecondition, "etcdserver: rpc not supported for learner";
@@ -118,7 +118,7 @@ failures! {
     NoDowngrade => FailedPrecondition, "etcdserver: no inflight downgrade job";
     /// The cluster cannot do this yet.
     NotCapable => FailedPrecondition, "etcdserver: not capable";
-    /// Nobody leads, as far as this member knows. Nothing was sent.
+    /// There is no raft leader, as far as this member knows. Nothing was sent.
     NoLeader => Unavailable, "etcdserver: no leader";
     /// The raft leader changed while the request was under way: the outcome is unknown.
     LeaderChanged => Unavailable, "etcdserver: leader changed";
@@ -138,7 +138,7 @@ failures! {
     WatchCanceled => Canceled, "etcdserver: watch canceled";
     /// The caller went away.
     RequestCanceled => Canceled, "etcdserver: request canceled";
-    /// Nobody leads in this election.
+    /// This election has no leader.
     ElectionNoLeader => Unknown, "election: no leader";
     /// The key that leads was not this one, or is not any more.
     ElectionNotLeader => Unknown, "election: not leader";

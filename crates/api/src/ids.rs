@@ -38,7 +38,7 @@ number!(
 );
 
 impl Revision {
-    /// The revision of a store that nobody has written to.
+    /// The revision of an empty store.
     pub const FIRST: Revision = Revision(1);
 
     /// The revision after this one.

@@ -30,7 +30,7 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         }
         ClientError::Unavailable { .. } => Some("see how the members are: tenure status"),
         ClientError::Refused { text, .. } => about(text),
-        ClientError::LineRefused { kind, .. } => about_line(*kind),
+        ClientError::ElectionRefused { kind, .. } => about_line(*kind),
         ClientError::Endpoint { .. } => Some("for example: --endpoints 127.0.0.1:2379"),
     }
 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_refused_transfer_is_advised_on_by_its_kind_whatever_the_words() {
-        let error = ClientError::LineRefused {
+        let error = ClientError::ElectionRefused {
             kind: RefusalKind::StockCandidateAhead,
             code: tenure::grpc::Code::FailedPrecondition,
             text: "no".to_owned(),

@@ -117,7 +117,7 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     UsageError(text.into()).into()
 }
 
-/// Whoever read our output has seen enough, as in `tenure get … | head -1`.
+/// The reader of our output has seen enough, as in `tenure get … | head -1`.
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)

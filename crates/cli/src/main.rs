@@ -1,8 +1,8 @@
 //! The tenure command.
 //!
-//! `args` reads what was typed, `commands` has a file for each verb, `output` writes what came back
-//! in the format asked for, `exit` is the one table of exit codes, and `advice` says what to do next
-//! when something went wrong; `memory` is about giving it back. Results go to stdout, talk to stderr; `talk` is for those whom nobody may hold up.
+//! `args` reads what was typed, `commands` has a file for each verb, `output` writes what came back in the format asked
+//! for, `exit` is the one table of exit codes, and `advice` says what to do next when something went wrong; `memory` is
+//! about giving it back. Results go to stdout, talk to stderr; `talk` is for threads that must never block.
 
 mod advice;
 mod args;

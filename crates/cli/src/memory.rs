@@ -2,7 +2,7 @@
 //!
 //! The allocator gives it back on whatever thread asks for more when the time has come, and all at once: after a large
 //! compaction that was a member's core loop, which stood still for 20 ms. A member does it here instead, now and then,
-//! on a thread that nobody waits for.
+//! on a thread that nothing waits for.
 //!
 //! So does, once, the code that ran only while the member started: reading what was typed and what is on the disk touches more
 //! than half of the program, and all of it would count as the member's for as long as it runs. What is needed again comes back from the
@@ -50,7 +50,7 @@ fn hold_back() {
 
 #[allow(unsafe_code)]
 fn give_back() {
-    // SAFETY: it may be called at any time, by any thread, and touches only what nobody uses.
+    // SAFETY: it may be called at any time, by any thread, and touches only unused memory.
     unsafe { mi_collect(true) }
 }
 

@@ -1,6 +1,6 @@
-//! Talk on stderr that holds nobody up.
+//! Talk on stderr that blocks no thread.
 //!
-//! Whoever reads it may have gone, or may read no further. Neither is a reason for a supervisor to end, or to
+//! Its reader may have gone, or may read no further. Neither is a reason for a supervisor to end, or to
 //! stop telling its guardian of new deadlines. So a thread writes it, from a queue that is never waited for:
 //! what does not fit is dropped, and counted.
 
@@ -49,7 +49,7 @@ fn voice() -> Option<&'static SyncSender<Word>> {
     VOICE.get_or_init(start).as_ref()
 }
 
-/// Says a line, as soon as somebody listens. What others chose to be called cannot rule a terminal.
+/// Prints a line without waiting. Control characters of names chosen by others cannot reach the terminal.
 pub(crate) fn say(line: String) {
     let line = visible(&line).into_owned();
     match voice() {

@@ -19,7 +19,7 @@ use axum::extract::State;
 use axum::routing::get;
 use axum::{Extension, Router};
 use tenure::fence::http::FenceLayer;
-use tenure::fence::{FencingToken, Gate, Limits};
+use tenure::fence::{FencingToken, Gate, GateLimits};
 use tokio::net::TcpListener;
 
 type Value = Arc<Mutex<String>>;
@@ -28,7 +28,7 @@ type Value = Arc<Mutex<String>>;
 async fn main() -> Result<(), Box<dyn Error>> {
     let file = env::args().nth(1).ok_or("usage: fenced_service GATE-FILE")?;
     // The value lives in memory, so a new gate beside an empty value does no harm.
-    let gate = Gate::open_or_create(&file, Limits::default())?;
+    let gate = Gate::open_or_create(&file, GateLimits::default())?;
     let app = Router::new()
         .route("/value", get(read).put(write))
         .with_state(Value::default())

@@ -1,8 +1,8 @@
-//! Chance for pauses: so that ten thousand sessions do not come back in the same millisecond.
+//! Random pauses: so that ten thousand sessions do not come back in the same millisecond.
 
 use std::time::Duration;
 
-/// A stream of chance. Good for spreading pauses, and for nothing that must not be guessed.
+/// A stream of random numbers. Good for spreading pauses; not for secrets.
 #[derive(Debug)]
 pub(crate) struct Chance(u64);
 

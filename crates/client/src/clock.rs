@@ -4,43 +4,15 @@
 //! up after an hour, believe that a moment had passed, and act beside its successor. So belief is
 //! counted in [`Moment`]s of `CLOCK_BOOTTIME`, and the timer that ends it runs on that clock too.
 //!
-//! Everybody who needs the time is handed a [`Clock`], mostly as part of a [`Host`](crate::host::Host).
+//! Code that needs the time is handed a [`Clock`], mostly as part of a [`Host`](crate::host::Host).
 
 use std::fmt;
-use std::ops::Add;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// A point in time of one boot of one machine. Says nothing on another machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(Duration);
+pub use tenure_api::Moment;
 
-impl Moment {
-    /// The moment so long after the clock's beginning.
-    pub const fn after_start(elapsed: Duration) -> Moment {
-        Moment(elapsed)
-    }
-
-    /// How long after the clock's beginning it is.
-    pub const fn since_start(self) -> Duration {
-        self.0
-    }
-
-    /// How long ago `earlier` was; nothing, if it is yet to come.
-    pub fn since(self, earlier: Moment) -> Duration {
-        self.0.saturating_sub(earlier.0)
-    }
-}
-
-impl Add<Duration> for Moment {
-    type Output = Moment;
-
-    fn add(self, time: Duration) -> Moment {
-        Moment(self.0.saturating_add(time))
-    }
-}
-
-/// Tells the time and wakes people up.
+/// Reads the time and completes futures at a moment.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The time. Never goes back.
     fn now(&self) -> Moment;
@@ -58,7 +30,7 @@ impl Clock for Boottime {
         let time = rustix::time::clock_gettime(CLOCK);
         let secs = u64::try_from(time.tv_sec).unwrap_or(0);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-        Moment(Duration::new(secs, nanos))
+        Moment::after_start(Duration::new(secs, nanos))
     }
 
     fn sleep_until(&self, moment: Moment) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -91,8 +63,8 @@ async fn alarm(moment: Moment, remaining: Duration) {
         let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let at = Timespec {
-            tv_sec: i64::try_from(moment.0.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: moment.0.subsec_nanos().into(),
+            tv_sec: i64::try_from(moment.since_start().as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: moment.since_start().subsec_nanos().into(),
         };
         let once = Itimerspec { it_interval: never, it_value: at };
         timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &once)?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::backend::{Backend, Candidate, Etcd, Native};
 use crate::grpc::{Client, ClientError, Code, Endpoint, Options};
-use crate::{LineName, ObserveError};
+use crate::{ElectionName, ObserveError};
 
-/// A cluster, and the way to speak to it. Clones are the same one.
+/// A cluster, and the protocol to reach it by. Clones are the same one.
 ///
 /// ```
 /// use tenure::Engine;
@@ -19,7 +19,7 @@ use crate::{LineName, ObserveError};
 pub struct Engine(Arc<dyn Backend>);
 
 impl Engine {
-    /// A real etcd, or tenure by etcd's means. Nothing is connected yet.
+    /// A real etcd, or tenure by etcd's API. Nothing is connected yet.
     ///
     /// # Errors
     /// [`ClientError::Endpoint`] for what is no address.
@@ -27,7 +27,7 @@ impl Engine {
         Ok(Engine::new(Etcd::new(Endpoint::list(endpoints)?, Options::default())))
     }
 
-    /// tenure by its own means. Nothing is connected yet.
+    /// tenure by its own API. Nothing is connected yet.
     ///
     /// # Errors
     /// [`ClientError::Endpoint`] for what is no address.
@@ -35,11 +35,10 @@ impl Engine {
         Ok(Engine::new(Native::new(Endpoint::list(endpoints)?, Options::default())))
     }
 
-    /// Asks what is there: tenure's own means if the server has them, etcd's otherwise. Needs a tokio
-    /// runtime.
+    /// Asks the server what it is: tenure's own protocol if the server has it, etcd's otherwise. Needs a tokio runtime.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If no member answers.
     pub async fn detect(endpoints: &str) -> Result<Engine, ClientError> {
         let client = Client::new(Endpoint::list(endpoints)?, Options::default());
         match client.sessions().list().await {
@@ -56,20 +55,20 @@ impl Engine {
         Engine(Arc::new(backend))
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &'static str {
         self.0.name()
     }
 
-    /// Who stands in line for a name, in order. Needs no session, but a tokio runtime.
+    /// The candidates for a name, in order. Needs no session, but a tokio runtime.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If no member answers.
     pub async fn candidates(
         &self,
-        name: impl TryInto<LineName, Error: Into<crate::BadName>>,
+        name: impl TryInto<ElectionName, Error: Into<crate::BadName>>,
     ) -> Result<Vec<Candidate>, ObserveError> {
-        let name = LineName::read(name)?;
+        let name = ElectionName::read(name)?;
         let found = self.0.candidates(name.clone()).await;
         found.map_err(|source| ObserveError::Engine { name, source })
     }

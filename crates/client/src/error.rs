@@ -1,12 +1,12 @@
-//! What can go wrong, by what was asked for.
+//! Errors, by what was asked for.
 //!
 //! Three kinds are never mixed. A *refusal* is final and changed nothing. An *unknown outcome* may
-//! have happened. And the *end of the session* ends everything that the session stood for.
+//! have happened. And the *end of the session* ends everything that the session held and waited for.
 
 use std::time::Duration;
 
 use crate::grpc::ClientError;
-use crate::{BadName, LineName, Loss, RefusalKind};
+use crate::{BadName, ElectionName, Loss, RefusalKind};
 
 /// Why the server behind a session gave no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,10 +16,10 @@ pub enum EngineError {
     Refused {
         /// By which rule, where it named one.
         kind: Option<RefusalKind>,
-        /// In its own words, for people.
+        /// The server's message, for people.
         text: String,
     },
-    /// Nobody could answer, and nothing was changed: ask again later.
+    /// No member could answer, and nothing was changed: ask again later.
     #[error("{text}")]
     Unavailable {
         /// What is known.
@@ -82,43 +82,42 @@ pub enum SessionError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Our session ended, and with it everything that it stood in line for. Stand in line again with another
-    /// session.
+    /// Our session ended, and with it all its candidacies. Campaign again with another session.
     #[error("waiting for {name}: {loss}")]
     SessionOver {
         /// What was waited for.
-        name: LineName,
+        name: ElectionName,
         /// Why it is over.
         loss: Loss,
     },
-    /// Our place in line was taken away: by an operator, or with its key. The session lives, and may stand in line
+    /// Our candidacy was taken away: by an operator, or with its key. The session lives, and may become a candidate
     /// again.
     #[error("out of the line for {name}: {loss}")]
-    PlaceLost {
+    CandidacyLost {
         /// What was waited for.
-        name: LineName,
-        /// Why the place is gone.
+        name: ElectionName,
+        /// Why the candidacy is gone.
         loss: Loss,
     },
-    /// Others hold it, and we did not want to wait.
+    /// It is held by others, and the request was not to wait.
     #[error("{name} is held by others")]
     Taken {
         /// What was wanted.
-        name: LineName,
+        name: ElectionName,
     },
-    /// It was not our turn within the time we had.
+    /// It was not granted within the time limit.
     #[error("{name} was not free within {after:?}")]
     TimedOut {
         /// What was wanted.
-        name: LineName,
+        name: ElectionName,
         /// How long we waited.
         after: Duration,
     },
-    /// This session stands in that line already, or holds it.
+    /// This session is a candidate there already, or holds it.
     #[error("this session stands in line for {name} already")]
-    AlreadyInLine {
-        /// The line.
-        name: LineName,
+    AlreadyCandidate {
+        /// The election or lock.
+        name: ElectionName,
     },
     /// A name that cannot be one.
     #[error(transparent)]
@@ -127,30 +126,30 @@ pub enum AcquireError {
     #[error("{name}: {rule}")]
     BadRequest {
         /// What was wanted.
-        name: LineName,
+        name: ElectionName,
         /// What it must be.
         rule: &'static str,
     },
-    /// Others stand in the same line for another kind of lock, or for another number of permits.
+    /// Other candidates for this name want another kind of lock, or another number of permits.
     #[error("{name} is in use as another kind of lock: {text}")]
     ModeMismatch {
-        /// The line.
-        name: LineName,
+        /// The election or lock.
+        name: ElectionName,
         /// What the others are.
         text: String,
     },
-    /// Nobody may hold it until an operator resumes it.
+    /// No candidate may hold it until an operator resumes it.
     #[error("{name} is frozen")]
     Frozen {
-        /// The line.
-        name: LineName,
+        /// The election or lock.
+        name: ElectionName,
     },
     /// The engine behind this session has no such thing.
     #[error("{name}: the {engine} engine cannot {what}")]
     Unsupported {
-        /// The line.
-        name: LineName,
-        /// The engine.
+        /// The election or lock.
+        name: ElectionName,
+        /// The engine's name.
         engine: &'static str,
         /// What it cannot do.
         what: &'static str,
@@ -158,9 +157,9 @@ pub enum AcquireError {
     /// The server refused, by a rule that has no variant here: [`AcquireError::refusal`] says which.
     #[error("{name} was refused")]
     Refused {
-        /// The line.
-        name: LineName,
-        /// Its words.
+        /// The election or lock.
+        name: ElectionName,
+        /// The server's message.
         #[source]
         source: EngineError,
     },
@@ -176,11 +175,11 @@ impl AcquireError {
         }
     }
 
-    /// For somebody who waited, or was just let in, and has lost its place.
-    pub(crate) fn out_of_line(name: LineName, loss: Loss) -> AcquireError {
+    /// For a caller that waited, or was just granted the name, and has lost its candidacy.
+    pub(crate) fn out_of_election(name: ElectionName, loss: Loss) -> AcquireError {
         match loss.ends_session() {
             true => AcquireError::SessionOver { name, loss },
-            false => AcquireError::PlaceLost { name, loss },
+            false => AcquireError::CandidacyLost { name, loss },
         }
     }
 }
@@ -192,7 +191,7 @@ pub enum ReleaseError {
     #[error("giving up {name}: {loss}")]
     SessionOver {
         /// What was held.
-        name: LineName,
+        name: ElectionName,
         /// Why the session is over.
         loss: Loss,
     },
@@ -205,15 +204,15 @@ pub enum ProclaimError {
     #[error("proclaiming for {name}: {loss}")]
     Lost {
         /// The election.
-        name: LineName,
+        name: ElectionName,
         /// Why not.
         loss: Loss,
     },
-    /// Nobody answered in time. Others may or may not have seen the new value.
+    /// No member answered in time. Others may or may not have seen the new value.
     #[error("proclaiming for {name}")]
     Unknown {
         /// The election.
-        name: LineName,
+        name: ElectionName,
         /// What is known.
         #[source]
         source: EngineError,
@@ -222,14 +221,14 @@ pub enum ProclaimError {
     #[error("proclaiming for {name}")]
     Refused {
         /// The election.
-        name: LineName,
-        /// Its words.
+        name: ElectionName,
+        /// The server's message.
         #[source]
         source: EngineError,
     },
 }
 
-/// Why others cannot be seen.
+/// Why an election cannot be observed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObserveError {
     /// A name that cannot be one.
@@ -238,17 +237,17 @@ pub enum ObserveError {
     /// The server gave no answer.
     #[error("looking at {name}")]
     Engine {
-        /// What was looked at.
-        name: LineName,
+        /// The election or lock.
+        name: ElectionName,
         /// Why not.
         #[source]
         source: EngineError,
     },
-    /// The session that we looked through is over.
+    /// The session of this observer is over.
     #[error("looking at {name}: {loss}")]
     SessionOver {
-        /// What was looked at.
-        name: LineName,
+        /// The election or lock.
+        name: ElectionName,
         /// Why it is over.
         loss: Loss,
     },

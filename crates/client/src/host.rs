@@ -1,10 +1,10 @@
-//! What a session runs on: who tells it the time, starts its tasks, and gives it chance.
+//! What a session runs on: the source of its time, its tasks and its randomness.
 //!
-//! Sessions and what is built on them ask nobody else for any of these. On a [`Machine`] they are the
-//! kernel's clock, a tokio runtime and the operating system's chance. A simulator hands in a [`Host`] of
+//! Sessions and what is built on them use no other source. On a [`Machine`] they are the
+//! kernel's clock, a tokio runtime and the operating system's randomness. A simulator hands in a [`Host`] of
 //! its own: then everything runs in virtual time, on one thread, and the same seed gives the same run.
-//! For that, whoever waits for several things at once waits for them in a fixed order (`biased`): where
-//! two can be true at the same moment, the order says which one counts.
+//! For that, code that waits for several things at once waits for them in a fixed order (`biased`): where two can be
+//! true at the same moment, the order says which one counts.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -28,11 +28,11 @@ pub trait Host: Clock {
     /// Starts a task. It goes on whatever becomes of the answer.
     fn spawn(&self, task: Boxed<'static, ()>) -> Leash;
 
-    /// A seed: another one each time, and nothing that must not be guessed.
+    /// A seed for random numbers: another one each time; not for secrets.
     fn seed(&self) -> u64;
 }
 
-/// What a task can be stopped by. Dropping it stops nothing.
+/// A handle that can stop a task. Dropping it stops nothing.
 pub struct Leash(Box<dyn Fn() + Send + Sync>);
 
 impl Leash {
@@ -54,7 +54,7 @@ impl fmt::Debug for Leash {
 }
 
 impl dyn Host {
-    /// Starts a task, the result of which can be waited for. None comes if it is dropped before its end.
+    /// Starts a task and returns a future of its result, which fails if the task is dropped before its end.
     pub(crate) fn start<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,

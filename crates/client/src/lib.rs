@@ -1,8 +1,8 @@
 //! Leader election and distributed locks that people can trust.
 //!
-//! A [`Session`] is a process's presence on a cluster. With it one stands for an [`Election`] or takes
-//! a [`Lock`], [`RwLock`], [`Semaphore`] or [`MultiLock`]. What one gets is a guard that knows until when
-//! it may be believed, that says when and why it is lost, and that carries a [`FencingToken`].
+//! A [`Session`] is a process's presence on a cluster. With it a process campaigns in an [`Election`] or takes a
+//! [`Lock`], [`RwLock`], [`Semaphore`] or [`MultiLock`]. The result is a guard that knows until when it may be
+//! believed, that says when and why it is lost, and that carries a [`FencingToken`].
 //!
 //! ```
 //! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
@@ -24,7 +24,61 @@
 //! # async fn work() {}
 //! ```
 //!
-//! Work that is to be done by one of many, whoever that is, needs no more than a [`LeaderElector`].
+//! The guide `docs/tutorials/rust-library.md` goes through all of it step by step; `examples/tour.rs` is the guide as a
+//! program.
+//!
+//! | for | use |
+//! |---|---|
+//! | work that one of many replicas does | [`LeaderElector`] |
+//! | leading, and being told when that is over | [`Election`], [`Leadership`] |
+//! | one holder, some, readers and writers, several names at once | [`Lock`], [`Semaphore`], [`RwLock`], [`MultiLock`] |
+//! | observing the leader | [`Observer`] |
+//! | refusing late writes | [`fence`] |
+//!
+//! # Fenced writes
+//!
+//! A process can be paused between any check and its write. So the write brings its token along, and the store refuses
+//! it when the token is not in force any more:
+//!
+//! ```
+//! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> { with_server(async |endpoints| {
+//! # let engine = tenure::Engine::tenure(&endpoints)?;
+//! # let session = tenure::Session::open(&engine, std::time::Duration::from_secs(10)).await?;
+//! use tenure::api::wire::etcdserverpb::PutRequest;
+//! use tenure::fence::{GuardedError, guarded_put};
+//! use tenure::grpc::{Client, Endpoint, Options};
+//! use tenure::Election;
+//!
+//! let client = Client::new(Endpoint::list(&endpoints)?, Options::default());
+//! let leadership = Election::new(&session, "backup")?.candidate("10.0.0.7:8080").campaign().await?;
+//! let holder = leadership.holder_key();
+//! let put = |value: &str| PutRequest {
+//!     key: "backup/last".into(),
+//!     value: value.to_owned().into(),
+//!     ..Default::default()
+//! };
+//! guarded_put(&client, &holder, put("tuesday")).await?;
+//!
+//! leadership.resign().await?; // from here on another process may lead
+//! let late = guarded_put(&client, &holder, put("wednesday")).await;
+//! assert!(matches!(late, Err(GuardedError::Deposed { .. })));
+//! # Ok(())
+//! # }) }
+//! ```
+//!
+//! # Errors
+//!
+//! A *refusal* changed nothing. An *unknown outcome* may have happened: read before you repeat it. The *end of the
+//! session* ends everything that the session held and waited for: open another one. [`AcquireError`],
+//! [`GuardedError`](fence::GuardedError), [`Doubt`] and [`Loss`] have a variant for each different thing that a caller
+//! will do.
+//!
+//! # When a server restarts
+//!
+//! Sessions and observers reconnect by themselves, to any member. While renewals are not acknowledged a session is
+//! [`Suspect`](SessionState::Suspect) and [`may_act`](Leadership::may_act) answers no; if none is until the deadline, the
+//! session is lost for good, also if the server counts it as alive. [`LeaderElector`] then campaigns again with another one.
 //!
 //! # What holds
 //!
@@ -33,7 +87,7 @@
 //! process can be paused between asking and acting, so what must never be overwritten by a former
 //! leader has to check tokens ([`fence`]).
 //!
-//! # Rooms
+//! # Modules
 //!
 //! [`tenancy`] is the holder's belief as a pure function of moments, [`clock`] where the moments come from,
 //! [`host`] what everything runs on.
@@ -46,6 +100,11 @@
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The example of the repository's README, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct RepositoryReadme;
 
 pub mod backend;
 mod chance;
@@ -74,7 +133,7 @@ pub use error::{
 pub use fence::FencingToken;
 pub use lock::{Held, Lock, MultiLock, RwLock, Semaphore};
 pub use loss::Loss;
-pub use name::{BadName, LineName, NAME_BYTES_MAX};
+pub use name::{BadName, ElectionName, NAME_BYTES_MAX};
 pub use refusal::RefusalKind;
 pub use session::{Session, SessionOptions, SessionState};
 pub use tenancy::{Doubt, Standing, Tenancy};

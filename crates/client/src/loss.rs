@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why something that was held, or a place in line, is gone.
+/// Why something that was held, or a candidacy, is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
@@ -11,7 +11,7 @@ pub enum Loss {
     Unconfirmed,
     /// The server had no sign of life in time.
     Expired,
-    /// Somebody revoked the session.
+    /// The session was revoked.
     Revoked,
     /// The session was closed here.
     Closed,
@@ -19,9 +19,9 @@ pub enum Loss {
     ConnectionLost,
     /// The server does not know the session: it ended unseen.
     NotFound,
-    /// The session was attached again elsewhere, by somebody who knows its number.
+    /// The session was attached again elsewhere, by a process that knows its number.
     Replaced,
-    /// The server does not accept who we are any more.
+    /// The server does not accept our credentials any more.
     AuthLost,
     /// The key was deleted by hand.
     KeyDeleted,
@@ -35,14 +35,14 @@ pub enum Loss {
     Preempted,
     /// It was reported as unhealthy.
     Unhealthy,
-    /// The name is frozen: nobody may hold it.
+    /// The name is frozen: no candidate may hold it.
     Frozen,
     /// The thread that keeps the session has ended.
     KeeperGone,
 }
 
 impl Loss {
-    /// Whether our own time was over when this was noticed, so that somebody else may have begun since.
+    /// Whether our own time was over when this was noticed, so that another holder may have begun since.
     pub(crate) fn comes_late(self) -> bool {
         matches!(self, Loss::Unconfirmed | Loss::Expired | Loss::ConnectionLost)
     }
@@ -52,7 +52,7 @@ impl Loss {
         matches!(self, Loss::Expired | Loss::Revoked | Loss::NotFound)
     }
 
-    /// Whether the session is over, too, and not only this place of it.
+    /// Whether the session is over, too, and not only this candidacy.
     pub(crate) fn ends_session(self) -> bool {
         match self {
             Loss::Unconfirmed

@@ -8,21 +8,21 @@ use std::sync::Arc;
 /// The longest name.
 pub const NAME_BYTES_MAX: usize = 1024;
 
-/// The name of a line that one can stand in: of an election, a lock, a semaphore.
+/// The name of an election, a lock or a semaphore.
 ///
-/// Its places are keys below `<name>/`. On etcd everything below counts, so names must not be nested:
-/// `job` would wait for everybody who stands in line for `job/1`.
+/// Its candidates are keys below `<name>/`. On etcd everything below counts, so names must not be nested: `job` would
+/// wait for every candidate for `job/1`.
 ///
 /// ```
-/// use tenure::LineName;
+/// use tenure::ElectionName;
 ///
-/// let name: LineName = "backup/nightly".parse()?;
+/// let name: ElectionName = "backup/nightly".parse()?;
 /// assert_eq!(name.as_str(), "backup/nightly");
-/// assert!("backup/".parse::<LineName>().is_err());
+/// assert!("backup/".parse::<ElectionName>().is_err());
 /// # Ok::<(), tenure::BadName>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LineName(Arc<str>);
+pub struct ElectionName(Arc<str>);
 
 /// What is wrong with a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,11 +34,11 @@ pub struct BadName {
     pub rule: &'static str,
 }
 
-impl LineName {
+impl ElectionName {
     /// Whatever can be a name, as one.
     pub(crate) fn read(
-        name: impl TryInto<LineName, Error: Into<BadName>>,
-    ) -> Result<LineName, BadName> {
+        name: impl TryInto<ElectionName, Error: Into<BadName>>,
+    ) -> Result<ElectionName, BadName> {
         name.try_into().map_err(Into::into)
     }
 
@@ -48,10 +48,10 @@ impl LineName {
     }
 }
 
-impl FromStr for LineName {
+impl FromStr for ElectionName {
     type Err = BadName;
 
-    fn from_str(name: &str) -> Result<LineName, BadName> {
+    fn from_str(name: &str) -> Result<ElectionName, BadName> {
         let refused = |rule| Err(BadName { name: name.chars().take(80).collect(), rule });
         match () {
             () if name.is_empty() => refused("must not be empty"),
@@ -59,7 +59,7 @@ impl FromStr for LineName {
             () if name.ends_with('/') => refused("must not end with a slash"),
             () if name.contains("//") => refused("must not have an empty part"),
             () if name.rsplit('/').next() == Some("!frozen") => refused("must not end in !frozen"),
-            () => Ok(LineName(name.into())),
+            () => Ok(ElectionName(name.into())),
         }
     }
 }
@@ -71,23 +71,23 @@ impl From<Infallible> for BadName {
     }
 }
 
-impl TryFrom<&str> for LineName {
+impl TryFrom<&str> for ElectionName {
     type Error = BadName;
 
-    fn try_from(name: &str) -> Result<LineName, BadName> {
+    fn try_from(name: &str) -> Result<ElectionName, BadName> {
         name.parse()
     }
 }
 
-impl TryFrom<String> for LineName {
+impl TryFrom<String> for ElectionName {
     type Error = BadName;
 
-    fn try_from(name: String) -> Result<LineName, BadName> {
+    fn try_from(name: String) -> Result<ElectionName, BadName> {
         name.parse()
     }
 }
 
-impl fmt::Display for LineName {
+impl fmt::Display for ElectionName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -1,4 +1,4 @@
-//! By which rule the server refused something.
+//! The rules by which the server refuses something.
 
 use tenure_api::wire::REFUSAL_TRAILER;
 use tenure_api::wire::tenure::v1 as pb;
@@ -35,34 +35,34 @@ kinds! {
     BadName,
     /// Another live name lies above or below this one.
     NestedName,
-    /// This session stands in that line already.
-    AlreadyInLine,
-    /// This session has no such place, or not with this token any more.
-    NotYours,
+    /// This session is a candidate there already.
+    AlreadyCandidate,
+    /// This session has no such candidacy, or not with this token any more.
+    NoSuchCandidacy,
     /// Held by others, and the request was not to wait.
     Taken,
     /// A priority above 1000, or any for several names at once.
     BadPriority,
-    /// The others in line say another number of permits, or hold it in a way that does not go with this.
+    /// The other candidates state another number of permits, or hold it in a mode that excludes this one.
     ModeMismatch,
-    /// Nobody of that description stands in line.
+    /// No candidate matches that description.
     NoSuchCandidate,
-    /// Somebody who must not be overtaken stands before the chosen one: a client of etcd's, or one that stands for
+    /// A candidate that must not be overtaken is before the chosen one: a stock client, or one that contends for
     /// several names at once.
     StockCandidateAhead,
-    /// Nobody may hold it until it is resumed.
+    /// No candidate may hold it until it is resumed.
     NameFrozen,
     /// There is nothing to resume.
     NameNotFrozen,
-    /// A transfer to somebody else is under way.
+    /// A transfer to another candidate is under way.
     TransferUnderWay,
     /// There is no such session.
     SessionGone,
-    /// The answer to this request is forgotten.
+    /// The result of this request is forgotten.
     RequestTooOld,
-    /// A name, value, identity or metadata that is too large, or too many places.
+    /// A name, value, identity or metadata that is too large, or too many names or candidacies.
     TooLarge,
-    /// The chosen one says that it is not healthy, and would be passed over.
+    /// The chosen candidate reports that it is not healthy, and would be passed over.
     CandidateUnhealthy,
 }
 

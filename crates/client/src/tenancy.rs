@@ -5,14 +5,14 @@
 //! subtraction:
 //!
 //! - A renewal starts the server's count anew at some point between its sending and the arrival of
-//!   its acknowledgement. Nobody knows when, so the holder counts from the *sending*.
+//!   its acknowledgement. When is unknown, so the holder counts from the *sending*.
 //! - The two clocks do not run at quite the same speed, and stopping takes a moment. So the holder
 //!   stops a [`margin`] early.
 //!
 //! A holder is in one of three [`Standing`]s. It is *held* while renewals are acknowledged; *suspect*
 //! when one should have been and was not: what was begun may be ended, nothing new is started; and
 //! *lost* at the deadline, for good: whatever is acknowledged afterwards does not bring it back,
-//! because somebody may have been told already.
+//! because others may have been told already.
 //!
 //! ```text
 //!  renewal sent      next one due           suspect            deadline    server may revoke
@@ -46,7 +46,7 @@ pub enum Standing {
     Held,
     /// Not confirmed in time, and not over yet: start nothing new.
     Suspect,
-    /// Over. Somebody else may hold it.
+    /// Over. Another holder may have begun.
     Lost,
 }
 
@@ -131,8 +131,8 @@ impl Tenancy {
         self.misses = self.misses.saturating_add(1);
     }
 
-    /// The connection is broken and the server ends the session when nobody comes back in time: it
-    /// is lost at `until`, unless [`Tenancy::attach`]ed before.
+    /// The connection is broken and the server ends the session unless it is reattached in time: it is lost at `until`,
+    /// unless [`Tenancy::attach`]ed before.
     pub fn detach(&mut self, until: Moment) {
         let until = self.not_beyond.map_or(until, |already| already.min(until));
         self.not_beyond = Some(until);

@@ -19,7 +19,7 @@ use hyper::client::conn::http1;
 use hyper::{Request, Response, body::Incoming};
 use serde_json::Value;
 use tenure::fence::http::FenceLayer;
-use tenure::fence::{FencingToken, Gate, Limits, Passage};
+use tenure::fence::{FencingToken, Gate, GateLimits, Passage};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 
@@ -68,7 +68,7 @@ struct Service {
     ledger: Arc<Ledger>,
 }
 
-async fn serve(limits: Limits, by_path: bool) -> Service {
+async fn serve(limits: GateLimits, by_path: bool) -> Service {
     let gate = Gate::in_memory(limits);
     let ledger = Arc::new(Ledger::default());
     let fence = if by_path {
@@ -136,7 +136,7 @@ impl Service {
 }
 
 async fn service() -> Service {
-    serve(Limits::default(), false).await
+    serve(GateLimits::default(), false).await
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn a_newer_holder_waits_for_an_older_write_that_outlives_its_request() {
 
 #[tokio::test]
 async fn a_newer_holder_gets_503_if_an_older_write_does_not_end() {
-    let limits = Limits { patience: Duration::from_millis(50), ..Limits::default() };
+    let limits = GateLimits { patience: Duration::from_millis(50), ..GateLimits::default() };
     let service = serve(limits, false).await;
     assert_eq!(service.send("POST", "/slow", &["1"], "old").await.status, 200);
     service.ledger.begun.notified().await;
@@ -236,7 +236,7 @@ async fn a_newer_holder_gets_503_if_an_older_write_does_not_end() {
 
 #[tokio::test]
 async fn each_resource_has_its_own_tokens_and_there_is_an_end_to_them() {
-    let limits = Limits { resources_max: 1, ..Limits::default() };
+    let limits = GateLimits { resources_max: 1, ..GateLimits::default() };
     let service = serve(limits, true).await;
     assert_eq!(service.post("9", "x").await.status, 200);
     let full = service.send("GET", "/health", &["3"], "").await;

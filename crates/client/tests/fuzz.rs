@@ -1,7 +1,7 @@
 //! Addresses and names as people may write them. What is damaged in files stands beside their readers.
 
 use proptest::prelude::*;
-use tenure::{LineName, grpc::Endpoint};
+use tenure::{ElectionName, grpc::Endpoint};
 use tenure_damage::{damaged_text, frugally, hold};
 
 #[test]
@@ -23,7 +23,7 @@ fn addresses() {
 #[test]
 fn names() {
     hold(1000, damaged_text(Just("backup/nightly/é".to_owned())), |text| {
-        let Ok(name) = frugally(text.len(), || text.parse::<LineName>()) else { return Ok(()) };
+        let Ok(name) = frugally(text.len(), || text.parse::<ElectionName>()) else { return Ok(()) };
         prop_assert_eq!(name.as_str(), &text);
         Ok(())
     });

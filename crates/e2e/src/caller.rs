@@ -1,4 +1,4 @@
-//! Somebody who campaigns and locks by the plain calls of etcd's API, with no policy at all.
+//! A client that campaigns and locks by the plain calls of etcd's API, with no policy at all.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Caller {
         LockClient::new(self.client.channel())
     }
 
-    /// A lease; nobody renews it.
+    /// A lease that is never renewed.
     pub async fn lease(&self, ttl: i64) -> i64 {
         let grant = pb::LeaseGrantRequest { ttl, id: 0 };
         self.client.lease().grant(grant).await.expect("a lease").id
@@ -98,13 +98,13 @@ impl Caller {
         self.election().resign(request).await.map(|response| response.into_inner())
     }
 
-    /// Who leads.
+    /// The leader.
     pub async fn leader(&self, name: &str) -> Result<electionpb::LeaderResponse, Status> {
         let request = electionpb::LeaderRequest { name: name.to_owned().into() };
         self.election().leader(request).await.map(|response| response.into_inner())
     }
 
-    /// Hears who leads.
+    /// Observes the leader.
     pub async fn observe(&self, name: &str) -> Observer {
         let request = electionpb::LeaderRequest { name: name.to_owned().into() };
         let mut stub = self.election();
@@ -135,7 +135,7 @@ impl Caller {
         self.locks().unlock(request).await.map(|response| response.into_inner())
     }
 
-    /// Everybody in a line, first come first: the keys under `<name>/` by create revision.
+    /// All candidates, oldest first: the keys under `<name>/` by create revision.
     pub async fn line(&self, name: &str) -> Vec<KeyValue> {
         self.try_line(name).await.expect("a range")
     }
@@ -151,7 +151,7 @@ impl Caller {
         Ok(found)
     }
 
-    /// Waits until so many stand in a line, also if there is no raft leader for a while.
+    /// Waits until there are so many candidates, also if there is no raft leader for a while.
     pub async fn in_line(&self, name: &str, count: usize) -> Vec<KeyValue> {
         eventually(&format!("{count} in line for {name}"), async || {
             let line = self.try_line(name).await.map_err(|error| error.to_string())?;
@@ -225,7 +225,7 @@ impl<T> Drop for Waiting<T> {
 
 type Opened = Result<tonic::Response<Streaming<electionpb::LeaderResponse>>, Status>;
 
-/// Somebody who hears who leads.
+/// An observer of an election.
 #[derive(Debug)]
 pub struct Observer {
     opening: Option<JoinHandle<Opened>>,

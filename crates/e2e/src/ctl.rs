@@ -54,7 +54,7 @@ impl Ctl {
 
     /// Our own command, for one member of ours.
     pub fn ours(member: &Member) -> Ctl {
-        Ctl::at(member).with_program(tools::tenure())
+        Ctl { program: tools::tenure(), endpoints: member.client.to_string(), etcd: None }
     }
 
     /// Another program with the same flags, for the same endpoints.

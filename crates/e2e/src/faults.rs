@@ -3,7 +3,7 @@
 //! [`faults`] is the one list. A line that etcd's API can express has a test, which plays the same story on a
 //! real etcd 3.5.1 and on us ([`on_both`]) and compares what it saw with the words in the list; so what the
 //! list says of either was seen. Other lines name the tests of ours that show what becomes of them, wherever
-//! those are. `docs/PEER_FAULTS.md` is made from it, by `tests/elections/peer_faults.rs`, which also looks
+//! those are. `docs/records/peer-faults.md` is made from it, by `tests/elections/peer_faults.rs`, which also looks
 //! whether everything that is named is there.
 
 mod elections;
@@ -15,13 +15,13 @@ mod sessions;
 
 use crate::{Cluster, Etcd, Network, Plan, Side};
 
-/// Every fault that concerns elections, locks, sessions, those who look on and those who look after it all.
+/// Every fault that concerns elections, locks, sessions, observers and operators.
 pub fn faults() -> impl Iterator<Item = &'static Fault> {
     let users = [elections::FAULTS, locks::FAULTS, sessions::FAULTS, observers::FAULTS];
     users.into_iter().flatten().chain(operations::FAULTS)
 }
 
-/// One fault of somebody else's.
+/// One fault that was reported of another project.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// What goes wrong.

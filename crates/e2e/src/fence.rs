@@ -110,7 +110,7 @@ impl Fence {
         tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time")
     }
 
-    /// A connection on which nobody helps, with the first words said.
+    /// A raw connection without an HTTP client, with the first bytes sent.
     pub async fn raw(&self, text: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).await.expect("the proxy listens");
         stream.write_all(text.as_bytes()).await.expect("the proxy reads");

@@ -49,7 +49,7 @@ pub trait Make: Fn(usize) -> pb::TxnRequest + Clone + Send + Sync + 'static {}
 
 impl<F: Fn(usize) -> pb::TxnRequest + Clone + Send + Sync + 'static> Make for F {}
 
-/// Load on one member until it is dropped, on a thread of its own so that those who measure do not wait behind it.
+/// Load on one member until it is dropped, on a thread of its own so that measurements do not wait behind it.
 #[derive(Debug)]
 pub struct Flood {
     /// What became of it so far.

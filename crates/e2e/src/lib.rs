@@ -1,6 +1,6 @@
 //! Real `tenure` processes for tests to be cruel to.
 //!
-//! A [`Cluster`] starts members on addresses that nobody else uses, keeps their data in a directory
+//! A [`Cluster`] starts members on addresses that nothing else uses, keeps their data in a directory
 //! that goes away, and can kill, stop, continue, and restart each of them. When a test fails, the
 //! end of every member's log is printed; whatever happens, no process outlives its test.
 //!
@@ -11,8 +11,8 @@
 //! links between them, a [`Relay`] is a path that can be slow or cut, a [`Volume`] a disk that can be full. [`torture`] does
 //! all of that at once, and judges what came of it.
 //!
-//! [`Supervised`] is `tenure run` with its command, and [`Trail`] what that leaves; a [`Sidecar`] is asked who
-//! leads; [`Fence`] is the fencing proxy and [`Upstream`] what it stands before. A [`Desk`] has terminals in which
+//! [`Supervised`] is `tenure run` with its command, and [`Trail`] what that leaves; a [`Sidecar`] is asked for the
+//! leader; [`Fence`] is the fencing proxy and [`Upstream`] the service behind it. A [`Desk`] has terminals in which
 //! a [`page`] of the docs is played; a [`Screen`] is what one command writes to, as it is seen. [`Program`] is anything
 //! that talks on its standard output, [`Postgres`] a real database, [`Scrape`] reads `/metrics`, [`tools`] finds the
 //! foreign programs. [`recipes`] is one suite of elections and locks for every engine.

@@ -1,6 +1,6 @@
 //! A network of our own: each member in a namespace, all of them and the test on one bridge.
 //!
-//! Links are cut by dropping packets at the receiver, so that a cut can be one-way and nobody is told.
+//! Links are cut by dropping packets at the receiver, so that a cut can be one-way and neither side is told.
 
 use std::{
     net::Ipv4Addr,
@@ -93,7 +93,7 @@ impl Network {
         vec![ip.into(), "netns".into(), "exec".into(), self.space(at).into()]
     }
 
-    /// Packets from one member no longer reach the other. Nobody is told.
+    /// Packets from one member no longer reach the other. Neither side is told.
     pub fn cut_one_way(&self, from: usize, to: usize) {
         let source = self.ip(from).to_string();
         self.iptables(to, &["-A", "INPUT", "-s", &source, "-j", "DROP"]);

@@ -23,7 +23,7 @@ pub struct Postgres {
 
 impl Postgres {
     /// Makes a data directory and starts a server on it. The server refuses to run as root, so root
-    /// starts it as somebody else.
+    /// starts it as another user.
     pub async fn start() -> Postgres {
         let home = TempDir::with_prefix("tenure-e2e-postgres-").expect("a temporary directory");
         let user = rustix::process::geteuid().is_root().then(nobody_special);
@@ -98,7 +98,7 @@ fn program(name: &str) -> PathBuf {
     found.pop().unwrap_or_else(|| tools::system(name, "postgresql"))
 }
 
-/// Somebody who is not root: `postgres`, or else `nobody`.
+/// A user that is not root: `postgres`, or else `nobody`.
 fn nobody_special() -> (u32, u32) {
     let users = fs::read_to_string("/etc/passwd").expect("a system has users");
     let ids = |name: &str| {

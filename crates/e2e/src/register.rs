@@ -36,7 +36,7 @@ pub struct Register {
 
 struct Shared {
     key: String,
-    /// The newest revision that a write was told. A write that nobody waits for any more may still
+    /// The newest revision that a write was told. A write that was given up may still
     /// come later, with a higher revision; that is why revisions are compared and not values.
     acknowledged: AtomicI64,
     stop: AtomicBool,
@@ -71,7 +71,7 @@ impl Register {
         .await;
     }
 
-    /// Ends it; fails if a read was stale, or if nobody could read at all.
+    /// Ends it; fails if a read was stale, or if no read succeeded at all.
     pub async fn stop(self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.writer.await.expect("the writer does not panic");

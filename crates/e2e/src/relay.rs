@@ -1,4 +1,4 @@
-//! A network path that can be slow, or cut without anybody being told.
+//! A network path that can be slow, or cut without either side being told.
 //!
 //! Bytes that are on their way when it is cut are held back, and arrive when it is mended: late, as networks
 //! do it. Connections that are made meanwhile are taken and lead nowhere.

@@ -1,7 +1,7 @@
-//! A terminal that a command writes to, and what somebody in front of it sees.
+//! A terminal that a command writes to, and what is seen on it.
 //!
-//! It knows the few control codes that our commands use. Any other fails the test: nobody has said yet
-//! what it should look like.
+//! It knows the few control codes that our commands use. Any other fails the test: it is not defined yet what it should
+//! look like.
 
 use std::{
     fs::File,

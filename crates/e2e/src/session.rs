@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use tenure::{
     api::wire::tenure::v1 as pb,
-    grpc::stubs::{LinesClient, SessionsClient},
+    grpc::stubs::{ElectionsClient, SessionsClient},
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,19 +22,19 @@ pub struct SessionStream {
     /// Heard, but not asked for yet.
     heard: VecDeque<pb::SessionResponse>,
     next_request: u64,
-    /// What the server said when it was opened.
+    /// Event the server said when it was opened.
     pub opened: pb::SessionOpened,
 }
 
-/// A connection of its own, and not shared with anybody.
+/// A connection that is not shared.
 pub async fn connect(to: Address) -> Channel {
     let endpoint = Channel::from_shared(to.url()).expect("an address");
     endpoint.connect().await.expect("the member listens")
 }
 
-/// The door of observers and operators.
-pub async fn lines(to: Address) -> LinesClient<Channel> {
-    LinesClient::new(connect(to).await)
+/// A client of the `Elections` service, for observers and operators.
+pub async fn elections(to: Address) -> ElectionsClient<Channel> {
+    ElectionsClient::new(connect(to).await)
 }
 
 impl SessionStream {
@@ -54,23 +54,26 @@ impl SessionStream {
     pub async fn attach(
         channel: Channel,
         open: pb::OpenSession,
-    ) -> Result<SessionStream, pb::SessionEnd> {
+    ) -> Result<SessionStream, pb::SessionEndReason> {
         let (requests, outgoing) = mpsc::channel(64);
-        let does = Some(pb::session_request::Does::Open(open));
-        requests.send(pb::SessionRequest { request: 0, does }).await.expect("the stream is new");
+        let request = Some(pb::session_request::Request::Open(open));
+        requests
+            .send(pb::SessionRequest { request_id: 0, request })
+            .await
+            .expect("the stream is new");
         let mut sessions = SessionsClient::new(channel);
         let responses = sessions.session(ReceiverStream::new(outgoing)).await;
         let mut responses = responses.expect("the member serves sessions").into_inner();
         let first = responses.message().await.expect("an answer").expect("a first response");
-        match first.says.expect("something is said") {
-            pb::session_response::Says::Opened(opened) => Ok(SessionStream {
+        match first.response.expect("something is said") {
+            pb::session_response::Response::Opened(opened) => Ok(SessionStream {
                 requests,
                 responses,
                 heard: VecDeque::new(),
                 next_request: 1,
                 opened,
             }),
-            pb::session_response::Says::Ended(ended) => Err(ended.reason()),
+            pb::session_response::Response::Ended(ended) => Err(ended.reason()),
             other => panic!("the first word was {other:?}"),
         }
     }
@@ -81,18 +84,18 @@ impl SessionStream {
     }
 
     /// Sends a request under its number.
-    pub async fn send(&self, request: u64, does: pb::session_request::Does) {
-        let request = pb::SessionRequest { request, does: Some(does) };
+    pub async fn send(&self, request_id: u64, request: pb::session_request::Request) {
+        let request = pb::SessionRequest { request_id, request: Some(request) };
         self.requests.send(request).await.expect("the stream is open");
     }
 
     /// Asks something and waits for its answer; what else is heard meanwhile stays.
-    pub async fn ask(&mut self, does: pb::session_request::Does) -> pb::Answer {
+    pub async fn ask(&mut self, request: pb::session_request::Request) -> pb::RequestResult {
         let number = self.next_request;
         self.next_request += 1;
-        self.send(number, does).await;
-        self.hear(|says| match says {
-            pb::session_response::Says::Answer(answer) if answer.request == number => {
+        self.send(number, request).await;
+        self.hear(|response| match response {
+            pb::session_response::Response::Result(answer) if answer.request_id == number => {
                 Some(answer.clone())
             }
             _ => None,
@@ -100,27 +103,27 @@ impl SessionStream {
         .await
     }
 
-    /// Stands in line for one name.
-    pub async fn join(&mut self, name: &str) -> pb::Answer {
+    /// Becomes a candidate for one name.
+    pub async fn join(&mut self, name: &str) -> pb::RequestResult {
         self.join_as(pb::Join { names: vec![name.to_owned()], ..Default::default() }).await
     }
 
-    /// Stands in line.
-    pub async fn join_as(&mut self, join: pb::Join) -> pb::Answer {
-        self.ask(pb::session_request::Does::Join(join)).await
+    /// Becomes a candidate.
+    pub async fn join_as(&mut self, join: pb::Join) -> pb::RequestResult {
+        self.ask(pb::session_request::Request::Join(join)).await
     }
 
-    /// Gives up a place.
-    pub async fn leave(&mut self, name: &str, token: i64) -> pb::Answer {
+    /// Gives up a candidacy.
+    pub async fn leave(&mut self, name: &str, token: i64) -> pb::RequestResult {
         let leave = pb::Leave { name: name.to_owned(), token, stopped: true };
-        self.ask(pb::session_request::Does::Leave(leave)).await
+        self.ask(pb::session_request::Request::Leave(leave)).await
     }
 
     /// Gives a sign of life and waits until it was taken.
     pub async fn renew(&mut self, number: u64) {
-        self.send(0, pb::session_request::Does::Renew(pb::RenewSession { number })).await;
-        self.hear(|says| match says {
-            pb::session_response::Says::Renewed(renewed) => {
+        self.send(0, pb::session_request::Request::Renew(pb::RenewSession { number })).await;
+        self.hear(|response| match response {
+            pb::session_response::Response::Renewed(renewed) => {
                 (renewed.number == number).then_some(())
             }
             _ => None,
@@ -128,12 +131,12 @@ impl SessionStream {
         .await;
     }
 
-    /// Waits until a place under this name is held; answers it.
+    /// Waits until a candidacy under this name is held; answers it.
     pub async fn granted(&mut self, name: &str) -> pb::Granted {
-        self.hear(|says| match says {
-            pb::session_response::Says::Granted(granted) => {
-                let place = granted.place.as_ref().expect("a place");
-                (place.name == name).then(|| granted.clone())
+        self.hear(|response| match response {
+            pb::session_response::Response::Granted(granted) => {
+                let candidacy = granted.candidacy.as_ref().expect("a candidacy");
+                (candidacy.name == name).then(|| granted.clone())
             }
             _ => None,
         })
@@ -143,9 +146,9 @@ impl SessionStream {
     /// Waits for a word of a kind; all others stay.
     pub async fn hear<T>(
         &mut self,
-        wanted: impl Fn(&pb::session_response::Says) -> Option<T>,
+        wanted: impl Fn(&pb::session_response::Response) -> Option<T>,
     ) -> T {
-        let found = |response: &pb::SessionResponse| response.says.as_ref().and_then(&wanted);
+        let found = |response: &pb::SessionResponse| response.response.as_ref().and_then(&wanted);
         for at in 0..self.heard.len() {
             if let Some(found) = found(&self.heard[at]) {
                 self.heard.remove(at);
@@ -164,16 +167,16 @@ impl SessionStream {
     }
 
     /// Waits until the session ends; answers why.
-    pub async fn ended(&mut self) -> pb::SessionEnd {
-        self.hear(|says| match says {
-            pb::session_response::Says::Ended(ended) => Some(ended.reason()),
+    pub async fn ended(&mut self) -> pb::SessionEndReason {
+        self.hear(|response| match response {
+            pb::session_response::Response::Ended(ended) => Some(ended.reason()),
             _ => None,
         })
         .await
     }
 
     /// Whether a word of this kind has been heard and not been asked for.
-    pub fn has_heard(&self, wanted: impl Fn(&pb::session_response::Says) -> bool) -> bool {
-        self.heard.iter().any(|response| response.says.as_ref().is_some_and(&wanted))
+    pub fn has_heard(&self, wanted: impl Fn(&pb::session_response::Response) -> bool) -> bool {
+        self.heard.iter().any(|response| response.response.as_ref().is_some_and(&wanted))
     }
 }

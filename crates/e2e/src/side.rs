@@ -35,12 +35,12 @@ impl Side {
         Ctl::to(&self.endpoints())
     }
 
-    /// Somebody with a connection of their own to the first member.
+    /// A caller with a connection of its own to the first member.
     pub fn caller(&self) -> Caller {
         self.caller_at(0)
     }
 
-    /// Somebody with a connection of their own to one member.
+    /// A caller with a connection of its own to one member.
     pub fn caller_at(&self, at: usize) -> Caller {
         let endpoint = Endpoint::list(&self.address(at)).expect("an address");
         Caller::new(Client::new(endpoint, Options::default()))

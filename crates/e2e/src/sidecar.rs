@@ -1,4 +1,4 @@
-//! A `tenure sidecar`, and whoever asks it.
+//! A `tenure sidecar`, and its client.
 
 use std::{
     fs::{self, File},
@@ -139,12 +139,12 @@ impl Sidecar {
         self.says("that it leads", |_, body| body["is_leader"] == true).await
     }
 
-    /// Waits until it says that somebody leads.
+    /// Waits until it names this leader.
     pub async fn follows(&self, leader: &str) -> Value {
         self.says(leader, |status, body| status == 200 && body["name"] == leader).await
     }
 
-    /// Waits until it stands in line behind the leader.
+    /// Waits until it is a candidate behind the leader.
     pub async fn waits(&self) {
         let ctl = Ctl::to(&self.endpoints).with_program(tools::tenure());
         eventually(&format!("{} waits", self.name), async || {

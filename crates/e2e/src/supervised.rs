@@ -76,7 +76,7 @@ pub fn lives(pid: u32) -> bool {
 }
 
 /// A file that all commands append their tokens to, as fast as they can. Appends are atomic and in order, so
-/// the file tells who worked beside whom.
+/// the file tells which commands worked at the same time.
 #[derive(Clone, Debug)]
 pub struct Trail {
     path: PathBuf,
@@ -100,7 +100,7 @@ impl Trail {
         format!("{deaf}; setsid sh -c '{deaf}; ( {astray} ) & exit 0' & {main}")
     }
 
-    /// Appends the token, who works, and the seconds since the machine was started, again and again.
+    /// Appends the token, the worker's name, and the seconds since the machine was started, again and again.
     fn work(&self, who: &str) -> String {
         let path = self.path.display();
         format!(
@@ -109,7 +109,7 @@ impl Trail {
         )
     }
 
-    /// The tokens and who wrote them, in order.
+    /// The tokens and their workers, in order.
     pub fn steps(&self) -> Vec<(i64, String)> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let step = |line: &str| {
@@ -120,7 +120,7 @@ impl Trail {
         text.lines().filter_map(step).collect()
     }
 
-    /// Waits until somebody else than before works, and answers its token.
+    /// Waits until a worker with a greater token works, and answers its token.
     pub async fn token_after(&self, before: i64) -> i64 {
         eventually(&format!("somebody works with a token above {before}"), async || {
             let steps = self.steps();
@@ -130,7 +130,7 @@ impl Trail {
         .await
     }
 
-    /// Waits until `who` has worked with this token.
+    /// Waits until this worker has worked with this token.
     pub async fn has(&self, token: i64, who: &str) {
         eventually(&format!("{who} works with token {token}"), async || {
             let steps = self.steps();
@@ -150,12 +150,12 @@ impl Trail {
         .await;
     }
 
-    /// Nobody ever worked after somebody with a greater token had begun.
+    /// No worker ever worked after one with a greater token had begun.
     pub fn never_two(&self) {
         assert_eq!(self.two_at_once(), None);
     }
 
-    /// Who worked after somebody with a greater token had begun, if anybody did.
+    /// The first worker that worked after one with a greater token had begun, if there is one.
     pub fn two_at_once(&self) -> Option<String> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();

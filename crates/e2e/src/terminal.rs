@@ -1,8 +1,8 @@
-//! A terminal with a shell in it, as somebody sits in front of it.
+//! A terminal with a shell in it, as a reader of the docs uses it.
 //!
 //! `script` gives bash a terminal of its own, so that Ctrl-C, jobs in the background and prompts are as
-//! a reader has them. All terminals of a [`Desk`] share a network namespace in which nobody else
-//! listens: a page may use the usual ports.
+//! a reader has them. All terminals of a [`Desk`] share a network namespace in which nothing else listens: a page may
+//! use the usual ports.
 
 use std::{
     fs,
@@ -215,7 +215,7 @@ impl Terminal {
     fn interrupt(&mut self) -> Result<(), String> {
         self.press("\x03")?;
         let ended = self.wait("the shell is free", |screen| prompt(&screen[self.entered..]))?;
-        // Whoever is interrupted may end as it likes.
+        // An interrupted command may end as it likes.
         self.code = ended.unwrap_or_default();
         Ok(())
     }
@@ -299,7 +299,7 @@ fn told(screen: &str) -> Vec<String> {
 impl Drop for Desk {
     fn drop(&mut self) {
         let ip = tools::system("ip", "iproute2");
-        // Whoever is left in our namespace was started from here.
+        // All processes left in our namespace were started from here.
         let left = Command::new(&ip).args(["netns", "pids", &self.space]).output();
         let left = left.map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
         for pid in left.unwrap_or_default().lines() {

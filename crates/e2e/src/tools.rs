@@ -6,6 +6,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::OnceLock,
 };
 
 /// The `tenure` binary: `TENURE_BIN`, or the one built beside the tests.
@@ -104,7 +105,7 @@ pub fn may_trace() -> bool {
     is_root() || scope.map_or(true, |scope| scope.trim() == "0")
 }
 
-/// Fails unless this is root, who alone may do `what`.
+/// Fails unless this is root: no other user may do `what`.
 pub fn must_be_root(what: &str) {
     assert!(is_root(), "this test must be run as root: {what}");
 }
@@ -118,3 +119,16 @@ pub fn run(program: &Path, args: &[&str]) -> String {
     assert!(output.status.success(), "{} {}: {errors}", program.display(), args.join(" "));
     text
 }
+
+/// Whether the command under test takes faults from its environment (`crates/disk/src/faulty.rs`): builds with debug
+/// assertions do, released ones do not.
+pub fn takes_faults() -> bool {
+    static TAKES: OnceLock<bool> = OnceLock::new();
+    *TAKES.get_or_init(|| {
+        let binary = std::fs::read(tenure()).expect("the command can be read");
+        binary.windows(FAULTS.len()).any(|bytes| bytes == FAULTS.as_bytes())
+    })
+}
+
+/// The variable that faults are asked for with.
+pub const FAULTS: &str = "TENURE_FAULTS";

@@ -21,7 +21,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::eventually;
 
 type Body = BoxBody<Bytes, Infallible>;
-/// How much is sent at once by whoever sends much.
+/// How much is sent at once in a large body.
 const PIECE: usize = 64 * 1024;
 
 /// A service that remembers what was written to it.
@@ -68,7 +68,7 @@ impl Upstream {
     /// | `/bytes/N` | sends so many bytes |
     /// | `/head` | says what the request's head was, as lines |
     /// | `/close` | answers, and closes behind it |
-    /// | `/judge` | works for a while, whoever hangs up, and notes if older and newer tokens meet |
+    /// | `/judge` | works for a while, even if the client hangs up, and notes if older and newer tokens meet |
     /// | any other | writes what is sent with PUT or POST; answers what was written last |
     pub async fn start() -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -42,7 +42,7 @@ impl World {
         Supervised::start(&self.cluster.endpoints(), &words)
     }
 
-    /// Who has a command below two guardians: the supervisor's place and the chain.
+    /// The supervisor with a command below two guardians: its index and the chain.
     fn leader(&self) -> Option<(usize, [u32; 2])> {
         self.runs.iter().enumerate().find_map(|(at, run)| {
             let outer = *children_of(run.pid()).first()?;
@@ -55,7 +55,7 @@ impl World {
         self.trail.steps().last().map_or(0, |(token, _)| *token)
     }
 
-    /// Something happens to whoever leads. Answers what.
+    /// Injects a fault into the leader. Answers which.
     async fn strike(&mut self, chance: &mut Chance) -> String {
         let found = eventually("somebody works", async || self.leader().ok_or(String::new())).await;
         let (at, [outer, inner]) = found;
@@ -93,7 +93,7 @@ impl World {
                 "end it politely".to_owned()
             }
             4..=5 => {
-                // Not both guardians: somebody must be awake to kill.
+                // Not both guardians: one must be awake to kill.
                 let (who, pids) = sets[chance.below(5)];
                 for pid in pids {
                     send(*pid, Signal::STOP);
@@ -110,7 +110,7 @@ impl World {
                 for pid in pids {
                     send(*pid, Signal::KILL);
                 }
-                // A supervisor that lives ends what its guardians left, and stands in line again.
+                // A supervisor that lives ends what its guardians left, and campaigns again.
                 if pids.contains(&supervisor) {
                     self.runs[at] = self.start();
                 }
@@ -137,7 +137,7 @@ async fn two_commands_never_work_at_once_whatever_happens() {
     for round in 0..rounds {
         let what = world.strike(&mut chance).await;
         println!("seed {seed} round {round} at {:?}: {what}", begun.elapsed());
-        // Somebody works, also after the longest lease that can be left.
+        // A command works, also after the longest lease that can be left.
         let steps = world.trail.steps().len();
         eventually(
             &format!("work goes on after round {round} of seed {seed}: {what}"),
@@ -153,7 +153,7 @@ async fn two_commands_never_work_at_once_whatever_happens() {
         }
     }
     drop(std::mem::take(&mut world.runs));
-    // What was ended by dropping is gone by its guardians within the lease; then nobody works any more.
+    // What was ended by dropping is gone by its guardians within the lease; then no command works any more.
     let quiet = Duration::from_secs(1);
     eventually("everything ends", async || {
         let before = world.trail.steps().len();

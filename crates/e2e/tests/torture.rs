@@ -23,7 +23,7 @@ fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
-/// Faults that do not strike would let everything pass.
+/// Faults without effect would let everything pass.
 async fn a_leader_that_is_cut_off_is_replaced(wiring: Wiring) {
     let mut ground = Ground::on(wiring, 3).await;
     let old = ground.some_leader().await;

@@ -1,11 +1,13 @@
-//! Election algorithms in virtual time, ours among them.
+//! Election algorithms and whole clusters in virtual time: textbook algorithms on a [`stage`], the shipped replica in a
+//! [`cluster`], the shipped library in [`recipes`].
 
-// Rooms here are read, not linked against: names and module texts say it.
+// An internal crate: module docs and names suffice.
 #![allow(missing_docs)]
 
 pub mod algorithms;
 pub mod cluster;
 pub mod compare;
+pub mod device;
 pub mod engine;
 pub mod faults;
 pub mod invariants;

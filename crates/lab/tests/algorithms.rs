@@ -1,5 +1,5 @@
-//! Every story of every algorithm: what is said to break breaks, what is said to hold holds, and the same
-//! seed gives the same story, byte for byte.
+//! Every story of every algorithm: the listed promises break, the others hold, and the same seed gives the same story,
+//! byte for byte.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -9,25 +9,25 @@ mod stores;
 use std::{cell::RefCell, collections::BTreeSet, rc::Rc};
 
 use tenure_lab::{
-    algorithms::{ALGORITHMS, SCENARIOS, Scenario},
-    engine::{Form, Trace},
+    algorithms::{ALGORITHMS, STORIES, Story},
+    engine::{Trace, TraceFormat},
 };
 
-/// Each story is played with so many seeds.
+/// How many seeds each story is played with.
 const SEEDS: u64 = 20;
 
-fn stories() -> impl Iterator<Item = &'static Scenario> {
-    SCENARIOS.iter().copied().flatten()
+fn stories() -> impl Iterator<Item = &'static Story> {
+    STORIES.iter().copied().flatten()
 }
 
 #[test]
-fn every_story_ends_as_it_says() {
+fn stories_break_exactly_the_promises_that_they_list() {
     let mut wrong = vec![];
-    for scenario in stories() {
+    for story in stories() {
         for seed in 1..=SEEDS {
-            let outcome = scenario.play(seed, None, Trace::default()).unwrap();
+            let outcome = story.play(seed, None, Trace::default()).unwrap();
             for surprise in outcome.surprises {
-                wrong.push(format!("{} --seed {seed}: {surprise}", scenario.name));
+                wrong.push(format!("{} --seed {seed}: {surprise}", story.name));
             }
         }
     }
@@ -35,51 +35,51 @@ fn every_story_ends_as_it_says() {
 }
 
 #[test]
-fn the_same_seed_tells_the_same_story() {
-    let tell = |scenario: &Scenario, seed, form| {
+fn story_trace_is_the_same_for_the_same_seed() {
+    let tell = |story: &Story, seed, form| {
         let lines = Rc::new(RefCell::new(String::new()));
         let told = Rc::clone(&lines);
-        let trace = Trace::told_to(form, move |line| {
+        let trace = Trace::read_by(form, move |line| {
             told.borrow_mut().push_str(line);
             told.borrow_mut().push('\n');
         });
-        let outcome = scenario.play(seed, None, trace).unwrap();
+        let outcome = story.play(seed, None, trace).unwrap();
         (lines.take(), outcome.checksum)
     };
-    for scenario in stories() {
-        for form in [Form::Text, Form::Json] {
-            let (first, second) = (tell(scenario, 7, form), tell(scenario, 7, form));
-            assert!(first.0.len() > 500, "{} tells little", scenario.name);
-            assert!(first == second, "{} is told in two ways", scenario.name);
-            if form == Form::Text {
-                assert_ne!(first.1, tell(scenario, 8, form).1, "{}", scenario.name);
+    for story in stories() {
+        for form in [TraceFormat::Text, TraceFormat::Json] {
+            let (first, second) = (tell(story, 7, form), tell(story, 7, form));
+            assert!(first.0.len() > 500, "{} has a short trace", story.name);
+            assert!(first == second, "{} has two different traces", story.name);
+            if form == TraceFormat::Text {
+                assert_ne!(first.1, tell(story, 8, form).1, "{}", story.name);
             }
         }
     }
 }
 
 #[test]
-fn every_line_of_a_story_is_json_that_says_when_and_what() {
-    for scenario in stories() {
-        let trace = Trace::told_to(Form::Json, |line| {
+fn story_trace_lines_are_json_with_time_and_event() {
+    for story in stories() {
+        let trace = Trace::read_by(TraceFormat::Json, |line| {
             let event: serde_json::Value = serde_json::from_str(line).unwrap();
             assert!(event["at"].is_u64() && event["event"].is_string(), "{line}");
             assert!(event["text"].is_string(), "{line}");
         });
-        scenario.play(1, None, trace).unwrap();
+        story.play(1, None, trace).unwrap();
     }
 }
 
 #[test]
-fn every_algorithm_has_a_story_and_every_name_is_its_own() {
+fn algorithms_have_stories_and_unique_names() {
     let mut names = BTreeSet::new();
-    for scenario in stories() {
-        assert!(names.insert(scenario.name), "{} is there twice", scenario.name);
-        assert!(scenario.about.ends_with('.'), "{}: say it in sentences", scenario.name);
+    for story in stories() {
+        assert!(names.insert(story.name), "{} is there twice", story.name);
+        assert!(story.about.ends_with('.'), "{}: say it in sentences", story.name);
     }
     for algorithm in ALGORITHMS {
         assert!(names.insert(algorithm.name), "{} is there twice", algorithm.name);
-        let told = stories().any(|scenario| scenario.algorithm.name == algorithm.name);
-        assert!(told, "nothing is told of {}", algorithm.name);
+        let told = stories().any(|story| story.algorithm.name == algorithm.name);
+        assert!(told, "there is no story of {}", algorithm.name);
     }
 }

@@ -1,4 +1,4 @@
-//! Whole clusters in virtual time: see `the crate` for how it works.
+//! Whole clusters in virtual time: see `tenure_lab::cluster`.
 //!
 //! `TENURE_SEEDS=1000 cargo nextest run --release -p tenure-lab --test cluster` runs more seeds
 //! than the usual few. A run that fails prints the one command that shows it again.
@@ -13,10 +13,10 @@ mod alarms;
 mod canaries;
 #[path = "cluster/chance.rs"]
 mod chance;
+#[path = "cluster/elections.rs"]
+mod elections;
 #[path = "cluster/leases.rs"]
 mod leases;
-#[path = "cluster/lines.rs"]
-mod lines;
 #[path = "cluster/members.rs"]
 mod members;
 #[path = "cluster/service.rs"]
@@ -28,8 +28,7 @@ mod takeover;
 #[path = "cluster/versions.rs"]
 mod versions;
 
-/// The seeds of a test: the one that `TENURE_SEED` names, or so many as usual, or as `TENURE_SEEDS`
-/// says.
+/// The seeds of a test: those that `TENURE_SEED` and `TENURE_SEEDS` name, or the usual number.
 pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     match (number("TENURE_SEED"), number("TENURE_SEEDS")) {

@@ -9,13 +9,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tenure_lab::{
     cluster::{
-        Canary,
+        LabCanary,
         catalogue::{RECIPES, RECIPES_CALM, RECIPES_FIVE, RECIPES_MEMBERS, RECIPES_PROGRAMS},
         scenario::Scenario,
     },
-    engine::Counts,
+    engine::RunCounts,
     invariants,
-    recipes::town,
+    recipes::simulation,
 };
 
 fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
@@ -26,16 +26,16 @@ fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
     }
 }
 
-/// What was switched on must have struck, and every judge must have had something to judge.
+/// Every enabled fault must have had an effect, and every invariant must have been checked.
 fn run(scenario: &Scenario, usual: u64) {
-    let mut total = Counts::default();
+    let mut total = RunCounts::default();
     for seed in seeds(usual) {
         total.add(&scenario.run(seed, None).counts);
     }
     if *seeds(usual).end() >= usual {
         total.assert_all(scenario.faults.iter().map(|fault| fault.name()));
-        if scenario.programs.is_some_and(|cast| cast.rough) {
-            total.assert_all(town::FAULTS);
+        if scenario.programs.is_some_and(|program_mix| program_mix.rough) {
+            total.assert_all(simulation::PROGRAM_FAULTS);
             total.assert_all(["lost", "session_over", "drained", "frozen"]);
         }
         total.assert_all(invariants::expected(scenario));
@@ -46,32 +46,32 @@ fn run(scenario: &Scenario, usual: u64) {
 }
 
 #[test]
-fn who_believes_is_right_when_nothing_goes_wrong() {
+fn recipes_hold_without_faults() {
     run(&RECIPES_CALM, 4);
 }
 
 #[test]
-fn who_believes_is_right_whatever_happens_to_programs() {
+fn recipes_hold_under_program_faults() {
     run(&RECIPES_PROGRAMS, 8);
 }
 
 #[test]
-fn who_believes_is_right_whatever_happens_to_members() {
+fn recipes_hold_under_member_faults() {
     run(&RECIPES_MEMBERS, 10);
 }
 
 #[test]
-fn who_believes_is_right_whatever_goes_wrong() {
+fn recipes_hold_under_all_faults() {
     run(&RECIPES, 10);
 }
 
 #[test]
-fn who_believes_is_right_whatever_goes_wrong_with_five() {
+fn recipes_hold_under_all_faults_with_five_members() {
     run(&RECIPES_FIVE, 8);
 }
 
-/// Runs a scenario with a planted bug until something is found, which must be this.
-fn finds(canary: Canary, expected: &str) {
+/// Runs a scenario with a planted bug until an invariant fails, which must be this one.
+fn finds(canary: LabCanary, expected: &str) {
     std::panic::set_hook(Box::new(|_| {}));
     let found = (1..=SEEDS_MAX).find_map(|seed| {
         let run = AssertUnwindSafe(|| drop(RECIPES_PROGRAMS.run(seed, Some(canary))));
@@ -83,37 +83,37 @@ fn finds(canary: Canary, expected: &str) {
     assert!(found.contains(expected), "{canary:?} was found by something else: {found}");
 }
 
-/// So many seeds may pass before a planted bug shows.
+/// How many seeds may pass before a planted bug is found.
 const SEEDS_MAX: u64 = 20;
 
 #[test]
-fn a_clock_that_runs_slow_is_found() {
-    finds(Canary::SlowPrograms, "one_holder");
+fn canary_slow_program_clock_is_found() {
+    finds(LabCanary::SlowPrograms, "one_holder");
 }
 
 #[test]
-fn an_observer_that_misses_something_is_found() {
-    finds(Canary::BlindObservers, "tenures_seen");
+fn canary_observer_that_misses_events_is_found() {
+    finds(LabCanary::BlindObservers, "tenures_seen");
 }
 
 #[test]
-fn a_write_without_a_guard_is_found() {
-    finds(Canary::UnguardedWrites, "one_writer");
+fn canary_unguarded_write_is_found() {
+    finds(LabCanary::UnguardedWrites, "one_writer");
 }
 
 #[test]
-fn a_holder_that_does_not_listen_is_found() {
-    finds(Canary::StubbornHolders, "one_holder");
+fn canary_holder_that_ignores_its_loss_is_found() {
+    finds(LabCanary::StubbornHolders, "one_holder");
 }
 
 /// A seed that once found something.
 #[test]
-fn who_walked_away_from_a_campaign_may_campaign_again_at_once() {
+fn campaign_can_be_repeated_at_once_after_it_was_dropped() {
     RECIPES_CALM.run(1, None);
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_byte_for_byte() {
+fn same_seed_gives_the_same_run_byte_for_byte() {
     let trace = |seed| {
         let mut world = RECIPES.world(seed);
         world.trace.text = Some(String::new());
@@ -121,7 +121,7 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
         (world.trace.text.take().unwrap(), world.trace.checksum, world.counts.clone())
     };
     let (first, second) = (trace(1), trace(1));
-    assert!(first.0.len() > 100_000, "the trace tells little");
+    assert!(first.0.len() > 100_000, "the trace is short");
     assert!(first == second, "one seed gave two different runs");
     assert_ne!(first.1, trace(2).1, "two seeds gave the same run");
 }

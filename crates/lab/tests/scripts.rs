@@ -1,25 +1,25 @@
-//! Stories about whole clusters. After a change that is meant: `UPDATE_GOLDENFILES=1 cargo nextest run`,
-//! then read the difference.
+//! Golden scripts of small clusters. After an intended change: `UPDATE_GOLDENFILES=1 cargo nextest run`, then read the
+//! difference.
 
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, dead_code)]
 
 #[path = "scripted/script.rs"]
 mod script;
 
-use script::Script;
+use script::ScriptedCluster;
 
 #[test]
-fn clusters_behave_as_told() {
+fn replica_scripts_pass() {
     run("tests/scripts/replica");
 }
 
 #[test]
-fn leases_behave_as_told() {
+fn lease_scripts_pass() {
     run("tests/scripts/lease");
 }
 
 #[test]
-fn watches_behave_as_told() {
+fn watch_scripts_pass() {
     run("tests/scripts/watch");
 }
 
@@ -30,6 +30,6 @@ fn run(folder: &str) {
     files.sort();
     assert!(!files.is_empty());
     for file in files {
-        goldenscript::run(&mut Script::new(), &file).unwrap();
+        goldenscript::run(&mut ScriptedCluster::new(), &file).unwrap();
     }
 }

@@ -1,5 +1,4 @@
-//! A JSON trace is complete enough to draw from: one of each kind of run is read, and what a drawing needs
-//! must be there.
+//! A JSON trace is complete enough to draw from: one of each kind of run is read, and what a drawing needs must be there.
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -9,20 +8,20 @@ use serde_json::Value;
 use tenure_lab::{
     algorithms,
     cluster::{
-        catalogue::{LINES, RECIPES_PROGRAMS, ROUGH},
+        catalogue::{ELECTIONS, RECIPES_PROGRAMS, ROUGH},
         scenario::Scenario,
     },
-    engine::{Form, Trace},
+    engine::{Trace, TraceFormat},
 };
 
-/// Every line of a run, as it was written.
+/// Every line of a run.
 #[derive(Clone, Default)]
-struct Lines(Rc<RefCell<Vec<String>>>);
+struct TraceLines(Rc<RefCell<Vec<String>>>);
 
-impl Lines {
+impl TraceLines {
     fn trace(&self) -> Trace {
         let lines = Rc::clone(&self.0);
-        Trace::told_to(Form::Json, move |line| lines.borrow_mut().push(line.to_owned()))
+        Trace::read_by(TraceFormat::Json, move |line| lines.borrow_mut().push(line.to_owned()))
     }
 
     fn events(&self) -> Vec<Value> {
@@ -30,15 +29,15 @@ impl Lines {
     }
 }
 
-fn told(scenario: &Scenario, seed: u64) -> Lines {
-    let lines = Lines::default();
-    scenario.tell(seed, None, lines.trace()).unwrap();
+fn traced(scenario: &Scenario, seed: u64) -> TraceLines {
+    let lines = TraceLines::default();
+    scenario.play_traced(seed, None, lines.trace()).unwrap();
     lines
 }
 
-fn told_of_story(name: &str, seed: u64) -> Lines {
-    let lines = Lines::default();
-    algorithms::scenario(name).unwrap().play(seed, None, lines.trace()).unwrap();
+fn traced_story(name: &str, seed: u64) -> TraceLines {
+    let lines = TraceLines::default();
+    algorithms::story(name).unwrap().play(seed, None, lines.trace()).unwrap();
     lines
 }
 
@@ -46,9 +45,9 @@ fn of<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value>
     events.iter().filter(move |event| event["event"] == kind)
 }
 
-/// Everything of this kind has these fields, whatever they say; and there is some of it.
+/// There are events of this kind, and all have these fields.
 fn assert_fields(events: &[Value], kind: &str, fields: &[&str]) {
-    assert!(of(events, kind).next().is_some(), "nothing is told of {kind}");
+    assert!(of(events, kind).next().is_some(), "there is no {kind} event");
     for event in of(events, kind) {
         for field in fields {
             assert!(event.get(field).is_some(), "{field} is missing in {event}");
@@ -56,7 +55,7 @@ fn assert_fields(events: &[Value], kind: &str, fields: &[&str]) {
     }
 }
 
-/// Beliefs are told when they begin, when their end moves and when they end; in that order.
+/// Beliefs are traced when they begin, when their deadline moves and when they end; in that order.
 fn assert_beliefs(events: &[Value]) {
     assert_fields(events, "believe", &["who", "name", "token", "until"]);
     assert_fields(events, "disbelieve", &["who", "name", "token", "until"]);
@@ -78,33 +77,33 @@ fn assert_beliefs(events: &[Value]) {
             _ => {}
         }
     }
-    assert!(moved > 0, "ends of beliefs do not move");
+    assert!(moved > 0, "deadlines of beliefs do not move");
 }
 
 #[test]
-fn programs_tell_what_they_believe_and_until_when() {
-    let events = told(&RECIPES_PROGRAMS, 1).events();
+fn trace_has_beliefs_and_deadlines_of_programs() {
+    let events = traced(&RECIPES_PROGRAMS, 1).events();
     assert_beliefs(&events);
     assert_fields(&events, "session", &["who", "session", "ttl"]);
     assert_fields(&events, "observe", &["who", "name", "leader", "token", "revision"]);
     let names: Vec<&str> = of(&events, "believe").filter_map(|e| e["name"].as_str()).collect();
     for name in ["crown", "throne", "office", "lock", "book", "seats", "many/a"] {
-        assert!(names.contains(&name), "nobody holds {name}");
+        assert!(names.contains(&name), "{name} is never held");
     }
     let shared = of(&events, "believe").any(|event| event["mode"] == "shared");
     let permits = of(&events, "believe").any(|event| event["permit"].is_u64());
-    assert!(shared && permits, "modes and permits are not told");
+    assert!(shared && permits, "modes and permits are not traced");
 }
 
 #[test]
-fn clients_tell_what_they_believe_and_until_when() {
-    assert_beliefs(&told(&LINES, 1).events());
+fn trace_has_beliefs_and_deadlines_of_clients() {
+    assert_beliefs(&traced(&ELECTIONS, 1).events());
 }
 
 #[test]
-fn leaders_tell_until_when_they_believe() {
+fn trace_has_deadlines_of_leaders() {
     for name in ["tenure-partition", "lease-partition", "kubernetes-pause", "redlock-pause"] {
-        let events = told_of_story(name, 1).events();
+        let events = traced_story(name, 1).events();
         assert_fields(&events, "lead", &["who", "token", "until"]);
         assert_fields(&events, "step_down", &["who", "token", "until"]);
         assert_fields(&events, "believe", &["who", "token", "until"]);
@@ -118,9 +117,9 @@ fn leaders_tell_until_when_they_believe() {
 }
 
 #[test]
-fn every_request_is_told_with_what_became_of_it() {
-    for scenario in [&ROUGH, &LINES, &RECIPES_PROGRAMS] {
-        let events = told(scenario, 1).events();
+fn trace_has_every_request_and_its_outcome() {
+    for scenario in [&ROUGH, &ELECTIONS, &RECIPES_PROGRAMS] {
+        let events = traced(scenario, 1).events();
         assert_fields(&events, "ask", &["who", "to", "request", "kind", "lease"]);
         assert_fields(&events, "answer", &["who", "to", "request", "kind", "ok", "outcome"]);
         let mut open = BTreeMap::new();
@@ -148,15 +147,15 @@ fn every_request_is_told_with_what_became_of_it() {
 }
 
 #[test]
-fn snapshots_and_connections_are_told_step_by_step() {
+fn trace_has_every_step_of_snapshots_and_connections() {
     let mut events = vec![];
     for seed in 1..=4 {
-        events.extend(told(&ROUGH, seed).events());
+        events.extend(traced(&ROUGH, seed).events());
     }
     assert_fields(&events, "snapshot", &["who", "step", "index"]);
     for step in ["taken", "saved", "failed", "sent", "arrived", "installed"] {
-        let told = of(&events, "snapshot").any(|event| event["step"] == step);
-        assert!(told, "no snapshot is {step}");
+        let traced = of(&events, "snapshot").any(|event| event["step"] == step);
+        assert!(traced, "no snapshot is {step}");
     }
     assert_fields(&events, "connect", &["between"]);
     assert_fields(&events, "reset", &["between"]);
@@ -164,11 +163,11 @@ fn snapshots_and_connections_are_told_step_by_step() {
 }
 
 #[test]
-fn what_programs_and_members_say_to_each_other_can_be_followed() {
-    let events = told(&RECIPES_PROGRAMS, 1).events();
+fn trace_has_messages_between_programs_and_members() {
+    let events = traced(&RECIPES_PROGRAMS, 1).events();
     for kind in ["start", "crash", "pause", "resume", "fault"] {
         let of_program = |event: &&Value| event["who"].as_str().unwrap_or("").starts_with('p');
-        assert!(of(&events, kind).any(|event| of_program(&event)), "no program's {kind} is told");
+        assert!(of(&events, kind).any(|event| of_program(&event)), "no program has a {kind} event");
     }
     let mut under_way = BTreeMap::new();
     let mut heard = 0;
@@ -190,13 +189,13 @@ fn what_programs_and_members_say_to_each_other_can_be_followed() {
 }
 
 #[test]
-fn the_lines_and_sessions_of_tenure_are_told_as_its_servers_have_them() {
-    let events = told_of_story("tenure-crash", 1).events();
-    assert_fields(&events, "lines", &["who", "state"]);
+fn trace_has_elections_and_sessions_of_each_tenure_server() {
+    let events = traced_story("tenure-crash", 1).events();
+    assert_fields(&events, "elections", &["who", "state"]);
     for server in ["s1", "s2", "s3"] {
-        let told = of(&events, "lines").filter(|event| event["who"] == server);
+        let traced = of(&events, "elections").filter(|event| event["who"] == server);
         let full = |event: &&Value| {
-            let places = event["state"]["lines"][0]["places"].as_array();
+            let places = event["state"]["elections"][0]["candidates"].as_array();
             let leases = event["state"]["leases"].as_array();
             places.is_some_and(|places| {
                 places.len() == 3
@@ -204,17 +203,17 @@ fn the_lines_and_sessions_of_tenure_are_told_as_its_servers_have_them() {
                     && places.iter().all(|place| place["identity"].is_string())
             }) && leases.is_some_and(|leases| leases.len() == 3)
         };
-        assert!({ told }.any(|event| full(&event)), "{server} has never three in line");
+        assert!({ traced }.any(|event| full(&event)), "{server} never has three candidates");
     }
     let session = of(&events, "state").any(|event| event["state"]["session"].is_u64());
-    assert!(session, "nobody has a session");
+    assert!(session, "there is no session");
 }
 
 #[test]
-fn an_alarm_rings_or_is_set_anew_or_is_cancelled() {
+fn trace_has_the_end_of_every_alarm() {
     let mut rung = 0;
     for name in ["tenure-partition", "bully-crash"] {
-        let events = told_of_story(name, 1).events();
+        let events = traced_story(name, 1).events();
         assert_fields(&events, "cancel", &["who", "name"]);
         let mut due = BTreeMap::new();
         for event in &events {
@@ -231,7 +230,7 @@ fn an_alarm_rings_or_is_set_anew_or_is_cancelled() {
                 _ => {}
             }
         }
-        // Nobody stood still here, so what is due has rung.
+        // No process was paused here, so every alarm that was due has rung.
         let end = events.last().unwrap()["at"].as_u64();
         assert!(due.values().all(|due| *due >= end), "{name}: {due:?} before {end:?}");
     }
@@ -239,21 +238,21 @@ fn an_alarm_rings_or_is_set_anew_or_is_cancelled() {
 }
 
 #[test]
-fn the_same_seed_is_drawn_in_the_same_way() {
-    for scenario in [&ROUGH, &LINES, &RECIPES_PROGRAMS] {
-        let (first, second) = (told(scenario, 2), told(scenario, 2));
-        assert!(first.0.borrow().len() > 1000, "{} tells little", scenario.name);
-        assert!(first.0 == second.0, "{} is told in two ways", scenario.name);
+fn trace_is_the_same_for_the_same_seed() {
+    for scenario in [&ROUGH, &ELECTIONS, &RECIPES_PROGRAMS] {
+        let (first, second) = (traced(scenario, 2), traced(scenario, 2));
+        assert!(first.0.borrow().len() > 1000, "{} has a short trace", scenario.name);
+        assert!(first.0 == second.0, "{} has two different traces", scenario.name);
     }
 }
 
-/// Whoever reads sees what happens, and changes nothing of it.
+/// A reader of the trace does not change the run.
 #[test]
-fn a_run_is_the_same_whether_it_is_told_or_not() {
-    for scenario in [&ROUGH, &LINES, &RECIPES_PROGRAMS] {
+fn trace_does_not_change_the_run() {
+    for scenario in [&ROUGH, &ELECTIONS, &RECIPES_PROGRAMS] {
         let (read, unread) = (
-            scenario.tell(3, None, Lines::default().trace()).unwrap(),
-            scenario.tell(3, None, Trace::default()).unwrap(),
+            scenario.play_traced(3, None, TraceLines::default().trace()).unwrap(),
+            scenario.play_traced(3, None, Trace::default()).unwrap(),
         );
         assert_eq!(read.trace.checksum, unread.trace.checksum, "{}", scenario.name);
         assert_eq!(read.counts, unread.counts, "{}", scenario.name);

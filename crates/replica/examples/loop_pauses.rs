@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 use tenure_api::{LeaseId, Member, MemberId, Put, Revision, op::PutLease};
 use tenure_replica::{
-    Config, Effects, Input, Moment, Recovered, Replica, Request, command::Command,
+    Effects, Input, Moment, Recovered, Replica, ReplicaConfig, Request, command::Command,
 };
 
 #[global_allocator]
@@ -39,7 +39,7 @@ impl House {
             client_urls: vec![],
             is_learner: false,
         };
-        let config = Config::new(me, vec![member]);
+        let config = ReplicaConfig::new(me, vec![member]);
         let replica =
             Replica::new(Moment::ZERO, config, Recovered { boot: 1, ..Recovered::default() });
         House { replica, now: Moment::ZERO, requests: 0, calls: vec![], frozen: 0 }
@@ -59,7 +59,7 @@ impl House {
             let effects = self.call(std::mem::take(&mut inputs));
             assert!(effects.fatal.is_none());
             inputs.extend(effects.persist.iter().map(|persist| Input::Persisted(persist.number)));
-            if let Some(frozen) = effects.freeze {
+            if let Some(frozen) = effects.take_snapshot {
                 self.frozen += 1;
                 inputs.push(Input::SnapshotSaved(frozen.mark.clone()));
                 std::thread::spawn(move || drop(frozen));

@@ -1,4 +1,4 @@
-//! Planted bugs: mistakes that somebody could make here, each behind a switch.
+//! Planted bugs: plausible mistakes, each behind a switch.
 //!
 //! They prove the checks of the lab: one that no invariant finds says that an invariant sleeps. There are
 //! none in a release build; in a build with debug assertions all are off until a test plants one, on its
@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-/// A mistake in this crate.
+/// A mistake in this crate, or in the one that writes its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
     /// A follower acknowledges entries, and grants votes, before its disk has them.
@@ -15,6 +15,12 @@ pub enum Canary {
     EarlyPersist,
     /// The vote is not written with the term.
     VoteNotPersisted,
+    /// A raft leader speaks in a term that its disk does not have.
+    SpeaksBeforeVote,
+    /// A raft leader that confirms a round of reads and steps down at once does not say what the round must wait for.
+    FloorForgotten,
+    /// A round of reads that is confirmed after the next has begun counts for nothing.
+    LateRoundLost,
     /// A leader answers linearizable reads without asking whether it still leads.
     ReadUnasked,
     /// A read misses what a follower has counted, and answered, before the raft leader knew of it.
@@ -29,31 +35,39 @@ pub enum Canary {
     StaleExpiry,
     /// A new raft leader gives every lease its whole time again.
     TtlReset,
-    /// A new raft leader counts the time in which nobody could renew.
+    /// A new raft leader counts the time in which no lease could be renewed.
     LeaderlessTimeCounts,
+    /// A raft leader that was cut off counts that time.
+    CutOffTimeCounts,
+    /// A raft leader that hears no quorum does not tell its followers.
+    AloneUntold,
+    /// A raft leader that replayed its log late does not look how old its leases are.
+    AgeUnknown,
+    /// A raft leader ends leases without asking whether it still leads.
+    VerdictUnasked,
     /// A process that stood still expires what it could not hear of.
     PauseCounts,
     /// Leaving frees whatever the session holds, whichever token it names.
     UnguardedUnlock,
     /// A leader that makes room keeps its token for its next time.
     TokenReused,
-    /// Nobody waits for an evicted leader to have stopped.
+    /// No candidate waits for an evicted leader to have stopped.
     DelayForgotten,
-    /// A waiter is told that it holds a place which is gone.
+    /// A waiter is told that it holds a candidacy which is gone.
     OwnKeyNotReread,
     /// A request of a session that comes again is done again.
     RequestTwice,
     /// A watcher that catches up misses what happened at the revision where it begins.
     WatchGap,
-    /// Nobody is told when a leader goes: the line stands still.
-    QueueStuck,
+    /// The next candidate is not told when a leader goes: the election is stuck.
+    ElectionStuck,
     /// A newcomer overtakes those of its own priority, too.
-    JumpsTheLine,
+    OvertakesEqual,
     /// A vote is given without asking how far the candidate's log goes.
     VoteForAnybody,
     /// It asks to be called again at once, always.
     NeverSleeps,
-    /// Once somebody has led, nobody campaigns again.
+    /// Once there has been a raft leader, no member campaigns again.
     NeverCampaigns,
     /// A follower takes entries without asking what comes before them.
     AppendsAnywhere,
@@ -63,14 +77,21 @@ pub enum Canary {
     OwnClock,
     /// A cluster that is restored goes on from where its backup ends.
     RestoredInPlace,
+    /// A last batch that was damaged after it was written is cut off like one that a crash cut short (`tenure-disk`).
+    DamagedTailCut,
+    /// A member that was lost is there again only when it answers a call, not when it calls.
+    OnlyAnswersReturn,
 }
 
 impl Canary {
     /// All of them.
-    pub const ALL: [Canary; 27] = [
+    pub const ALL: [Canary; 36] = [
         Canary::SkippedFlush,
         Canary::EarlyPersist,
         Canary::VoteNotPersisted,
+        Canary::SpeaksBeforeVote,
+        Canary::FloorForgotten,
+        Canary::LateRoundLost,
         Canary::ReadUnasked,
         Canary::ReadUncounted,
         Canary::VouchesUnwritten,
@@ -79,6 +100,10 @@ impl Canary {
         Canary::StaleExpiry,
         Canary::TtlReset,
         Canary::LeaderlessTimeCounts,
+        Canary::CutOffTimeCounts,
+        Canary::AloneUntold,
+        Canary::AgeUnknown,
+        Canary::VerdictUnasked,
         Canary::PauseCounts,
         Canary::UnguardedUnlock,
         Canary::TokenReused,
@@ -86,8 +111,8 @@ impl Canary {
         Canary::OwnKeyNotReread,
         Canary::RequestTwice,
         Canary::WatchGap,
-        Canary::QueueStuck,
-        Canary::JumpsTheLine,
+        Canary::ElectionStuck,
+        Canary::OvertakesEqual,
         Canary::VoteForAnybody,
         Canary::NeverSleeps,
         Canary::NeverCampaigns,
@@ -95,10 +120,12 @@ impl Canary {
         Canary::RevisionGivenBack,
         Canary::OwnClock,
         Canary::RestoredInPlace,
+        Canary::DamagedTailCut,
+        Canary::OnlyAnswersReturn,
     ];
 
     /// Whether it is planted on this thread. Never, in a release build.
-    pub(crate) fn sings(self) -> bool {
+    pub fn sings(self) -> bool {
         cfg!(debug_assertions) && PLANTED.with(Cell::get) == Some(self)
     }
 }

@@ -8,9 +8,9 @@ use crate::{
 };
 
 impl State {
-    /// The checksum of everything that members agree on: equal on all of them at the same place of the
+    /// The checksum of everything that members agree on: equal on all of them at the same entry of the
     /// log. How far a member has come in freeing compacted versions does not show in it. It takes time
-    /// in proportion to the state: call it on a frozen clone.
+    /// in proportion to the state: call it on a clone.
     pub fn digest(&self) -> u64 {
         let mut hasher = Hasher::new();
         hasher.update(&roll(self));
@@ -25,7 +25,7 @@ impl State {
                 hasher.update(key);
             }
         }
-        for chunk in queue_chunks(&self.queues) {
+        for chunk in queue_chunks(&self.elections) {
             hasher.update(&chunk);
         }
         let revisions = [self.store.revision(), self.store.compacted()];
@@ -48,9 +48,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        command::{Ask, Batch, Command, Ended, Join, LineCommand, MemberChange, Rule, Successor},
-        queue::Mode,
-        state::{At, Traces},
+        command::{
+            AdminCommand, Batch, Command, ElectionCommand, Join, MemberChange, SessionEnding,
+            SessionRequest, Successor,
+        },
+        election::Mode,
+        state::{ApplyEffects, EntryContext},
     };
 
     const LEADER: LeaseId = LeaseId(1);
@@ -71,8 +74,8 @@ mod tests {
     }
 
     fn does(state: &mut State, index: u64, command: Command) {
-        let at = At { index, term: Term(1), ms: 0 };
-        state.apply(at, &command, &mut Traces::default()).expect("it is done");
+        let at = EntryContext { index, term: Term(1), ms: 0 };
+        state.apply(at, &command, &mut ApplyEffects::default()).expect("it is done");
     }
 
     fn put(key: &'static str, value: &'static str, lease: Option<LeaseId>) -> Command {
@@ -86,19 +89,25 @@ mod tests {
 
     fn open(id: LeaseId, ttl_ms: u64, identity: &str) -> Command {
         let identity = identity.to_owned();
-        Command::Line(LineCommand::Open { id, ttl_ms, identity, fast_release: false, by: 0 })
+        Command::Election(ElectionCommand::Open {
+            id,
+            ttl_ms,
+            identity,
+            fast_release: false,
+            by: 0,
+        })
     }
 
-    fn ask(session: LeaseId, request: u64, ask: Ask) -> Command {
-        Command::Line(LineCommand::Ask { session, request, ask })
+    fn ask(session: LeaseId, request: u64, ask: SessionRequest) -> Command {
+        Command::Election(ElectionCommand::Request { session, number: request, request: ask })
     }
 
-    fn rule(rule: Rule) -> Command {
-        Command::Line(LineCommand::Rule(rule))
+    fn rule(rule: AdminCommand) -> Command {
+        Command::Election(ElectionCommand::Admin(rule))
     }
 
-    fn join(name: &'static str, priority: u32) -> Ask {
-        Ask::Join(Join {
+    fn join(name: &'static str, priority: u32) -> SessionRequest {
+        SessionRequest::Join(Join {
             names: vec![name.into()],
             value: Bytes::new(),
             mode: Mode::Exclusive,
@@ -152,10 +161,10 @@ mod tests {
             command_version,
             directory,
         };
-        let health = |unhealthy| Ask::Health { name: "office".into(), unhealthy };
+        let health = |unhealthy| SessionRequest::Health { name: "office".into(), unhealthy };
         let to = Successor::Session(WAITER);
         let transfer =
-            |within_ms| Rule::Transfer { name: "office".into(), to: to.clone(), within_ms };
+            |within_ms| AdminCommand::Transfer { name: "office".into(), to: to.clone(), within_ms };
         vec![
             ("nothing", Box::new(|_| {})),
             ("a key", after(put("another", "value", None))),
@@ -171,7 +180,10 @@ mod tests {
             ("a session", after(open(LeaseId(9), 5000, "third"))),
             ("a session's time", after(open(LeaseId(9), 5001, "third"))),
             ("a session's name", after(open(LeaseId(9), 5000, "fourth"))),
-            ("an attachment", after(Command::Line(LineCommand::Attach { id: WAITER, by: 1 }))),
+            (
+                "an attachment",
+                after(Command::Election(ElectionCommand::Attach { id: WAITER, by: 1 })),
+            ),
             ("a request that was answered", after(ask(WAITER, 2, health(false)))),
             ("its number", after(ask(WAITER, 3, health(false)))),
             ("the health of a place", after(ask(WAITER, 2, health(true)))),
@@ -181,19 +193,19 @@ mod tests {
             ("whose it is", after(ask(LEADER, 2, join("another office", 0)))),
             ("a successor", after(rule(transfer(1000)))),
             ("a successor's time", after(rule(transfer(1001)))),
-            ("a line that is frozen", after(rule(Rule::Freeze("office".into())))),
+            ("a line that is frozen", after(rule(AdminCommand::Freeze("office".into())))),
             (
                 "a tenure that ended, and who may still believe in it",
-                after(Command::Line(LineCommand::End {
+                after(Command::Election(ElectionCommand::End {
                     id: LEADER,
-                    how: Ended::Revoked { stopped: false },
+                    how: SessionEnding::Revoked { stopped: false },
                 })),
             ),
             (
                 "a tenure that ended for good",
-                after(Command::Line(LineCommand::End {
+                after(Command::Election(ElectionCommand::End {
                     id: LEADER,
-                    how: Ended::Revoked { stopped: true },
+                    how: SessionEnding::Revoked { stopped: true },
                 })),
             ),
             ("an alarm", after(alarm(AlarmKind::NoSpace))),
@@ -234,14 +246,14 @@ mod tests {
         ]
     }
 
-    /// Two members that differ in anything at all must not look alike, or nobody would ever know.
+    /// Two members that differ in anything at all must not have the same checksum, or the difference would go unnoticed.
     #[test]
     fn whatever_differs_shows() {
         // What is added here needs a difference below.
         let State {
             store: _,
             leases: _,
-            queues: _,
+            elections: _,
             members: _,
             removed: _,
             departing: _,

@@ -1,4 +1,4 @@
-//! What a replica is told and what it asks its house to do.
+//! What a replica is told and what it asks its host to do.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use tenure_api::{
 };
 
 use crate::{
+    Moment,
     command::{Command, MemberChange},
+    election::listeners::{Listener, ListenerEvent, ListenerInput},
     log::{LogIndex, Persist, SnapshotMark},
     message::{Message, RaftMessage},
-    moment::Moment,
     mvcc::Store,
-    queue::listeners::{LineInput, LineNews, Listener},
-    replica::{LineSummary, LineView, SessionsView},
-    snapshot::Frozen,
+    replica::{ElectionSummary, ElectionView, SessionsView},
+    snapshot::Snapshot,
     state::{Outcome, State},
     watch::{WatchInput, WatchNews},
 };
 
-/// A request, numbered by the house. Every number gets exactly one answer.
+/// A request, numbered by the host. Every number gets exactly one answer.
 pub type RequestId = u64;
 
 /// Something that happened.
@@ -33,13 +33,13 @@ pub enum Input {
     Request(RequestId, Request),
     /// A watch stream asks.
     Watch(WatchInput),
-    /// Somebody listens to a line.
-    Line(LineInput),
+    /// A listener subscribes or unsubscribes.
+    Election(ListenerInput),
     /// A peer speaks.
     Message(MemberId, Message),
     /// The disk has every write up to this number.
     Persisted(u64),
-    /// The snapshot asked for by [`Effects::freeze`] is durable.
+    /// The snapshot asked for by [`Effects::take_snapshot`] is durable.
     SnapshotSaved(SnapshotMark),
     /// It could not be written; the log stays as it is.
     SnapshotFailed,
@@ -47,11 +47,12 @@ pub enum Input {
     SnapshotArrived(RaftMessage, Box<State>),
     /// A snapshot sent to a member has arrived, or not.
     SnapshotSent(MemberId, bool),
-    /// A connection to a member stands.
+    /// A member is there: what is sent to it goes out. [`presence`](crate::presence) has the rules.
     Connected(MemberId),
-    /// A member's connection ended by EOF or reset: its process is most likely gone.
+    /// A member's connection ended by EOF or reset: its process is most likely gone. If it is not,
+    /// [`Input::Connected`] follows when the connection stands again.
     Lost(MemberId),
-    /// This member will stop soon: somebody else shall lead.
+    /// This member will stop soon: another member shall lead.
     HandOver,
     /// The checksum of the state frozen by [`Effects::audit`].
     Audited(LogIndex, u64),
@@ -100,17 +101,17 @@ pub enum Read {
     Alarms,
     /// The first key under a name.
     Leader(Bytes),
-    /// Everybody who stands under a name.
-    Line(Bytes),
-    /// The first lines whose names begin so, so many at the most, and how many sessions there are.
-    Lines(Bytes, usize),
+    /// All candidates under a name.
+    Election(Bytes),
+    /// The first elections whose names begin so, so many at the most, and how many sessions there are.
+    Elections(Bytes, usize),
     /// All sessions.
     Sessions,
     /// Nothing: the answer only proves that this member is up to date.
     Freshness,
     /// The whole store, frozen, for work that takes longer than the core loop may.
     Store,
-    /// The whole state and its place in the log, frozen.
+    /// A snapshot of the whole state, with its position in the log.
     State,
 }
 
@@ -148,12 +149,12 @@ pub enum Reply {
     Members(Vec<Member>),
     /// The alarms.
     Alarms(Vec<Alarm>),
-    /// Who leads, if anybody does.
+    /// The leader's key, if there is a leader.
     Leader(Option<Arc<KeyValue>>),
-    /// A line with everybody in it.
-    Line(Box<LineView>),
-    /// Lines, and how many sessions there are.
-    Lines(Vec<LineSummary>, usize),
+    /// An election with all its candidates.
+    Election(Box<ElectionView>),
+    /// Elections, and how many sessions there are.
+    Elections(Vec<ElectionSummary>, usize),
     /// Sessions.
     Sessions(Box<SessionsView>),
     /// Done, or up to date, with nothing to tell.
@@ -161,10 +162,10 @@ pub enum Reply {
     /// The whole store, frozen.
     Store(Store),
     /// The whole state, frozen.
-    State(Box<Frozen>),
+    State(Box<Snapshot>),
 }
 
-/// What the house must do now.
+/// What the host must do now.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Write these, in order, durably; then hand in [`Input::Persisted`].
@@ -172,16 +173,16 @@ pub struct Effects {
     /// Send these.
     pub messages: Vec<(MemberId, Message)>,
     /// Send each state with its message, beside the core loop; then hand in [`Input::SnapshotSent`].
-    pub send_snapshots: Vec<(RaftMessage, Frozen)>,
+    pub send_snapshots: Vec<(RaftMessage, Snapshot)>,
     /// Give these answers.
     pub answers: Vec<Answer>,
     /// Tell the watchers.
     pub watch: Vec<WatchNews>,
-    /// Tell those who listen to lines, before any answer of the same call is given: a session must
-    /// hear of a place that is gone before it hears that its later renewal was taken.
-    pub lines: Vec<(Listener, LineNews)>,
+    /// Events for listeners, to be sent before any answer of the same call is given: a session must
+    /// hear that a candidacy is gone before it hears that its later renewal was taken.
+    pub elections: Vec<(Listener, ListenerEvent)>,
     /// Write this as a snapshot, beside the core loop; then hand in [`Input::SnapshotSaved`].
-    pub freeze: Option<Frozen>,
+    pub take_snapshot: Option<Snapshot>,
     /// Reckon this state's [`State::digest`] beside the core loop; then hand in [`Input::Audited`], or
     /// [`Input::AuditFailed`].
     pub audit: Option<(LogIndex, State)>,
@@ -193,12 +194,12 @@ pub struct Effects {
     pub granted_ttls: Vec<i64>,
     /// How many began to lead.
     pub tenures_begun: u64,
-    /// How long each who was granted something had waited, by the clock for people.
+    /// How long each candidate that was granted something had waited, by the clock for people.
     pub waited_ms: Vec<u64>,
-    /// How long names had nobody who led, though somebody waited, when somebody did again; all together, by the
+    /// How long names with candidates had no leader, when they got one again; all together, by the
     /// clock for people.
     pub vacant_ms: u64,
-    /// How long each who led had led, by the clock for people.
+    /// How long each former leader had led, by the clock for people.
     pub held_ms: Vec<u64>,
     /// What an operator may want to read.
     pub notices: Vec<Notice>,
@@ -213,7 +214,7 @@ pub struct Effects {
 pub enum Notice {
     /// Another raft leader, or none.
     Leader {
-        /// Who.
+        /// The raft leader.
         leader: Option<MemberId>,
         /// Since which term.
         term: Term,
@@ -241,11 +242,11 @@ pub enum Notice {
     AlarmRaised(Alarm),
     /// It is over.
     AlarmLowered(Alarm),
-    /// Members hold different things at the same place of the log.
+    /// Members hold different states at the same entry of the log.
     Differs {
-        /// The place.
+        /// The entry.
         index: LogIndex,
-        /// Who differs from the majority; if there is none, from the raft leader.
+        /// The members that differ from the majority; if there is none, from the raft leader.
         members: Vec<MemberId>,
         /// Whether a majority agrees on something else.
         outvoted: bool,

@@ -13,7 +13,7 @@ pub type LogIndex = u64;
 pub struct Entry {
     /// The term in which it was proposed.
     pub term: Term,
-    /// Its place.
+    /// Its index.
     pub index: LogIndex,
     /// What is in it.
     pub kind: EntryKind,
@@ -35,13 +35,13 @@ pub enum EntryKind {
 pub struct HardState {
     /// The newest term seen.
     pub term: Term,
-    /// Whom this member voted for in it.
+    /// The member that this one voted for in it.
     pub vote: Option<MemberId>,
     /// Up to where the log is known to be committed.
     pub commit: LogIndex,
 }
 
-/// Where in the log a snapshot stands and who the members were then.
+/// A snapshot's position in the log and the members at that point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotMark {
     /// The last entry the snapshot contains.

@@ -1,8 +1,8 @@
-//! Who belongs to the cluster, and how that changes: the replicated half.
+//! The members of the cluster, and how they change: the replicated half.
 //!
-//! A change that concerns raft takes two entries. The first *begins* it: whoever is added or promoted
+//! A change that concerns raft takes two entries. The first *begins* it: a member that is added or promoted
 //! takes part at once, and from then on a majority of the voters before and a majority of those after
-//! must agree to everything (joint consensus, Raft thesis §4.3). The second *finishes* it: whoever was
+//! must agree to everything (joint consensus, Raft thesis §4.3). The second *finishes* it: a member that was
 //! removed is off the list. In between no other change can begin.
 //!
 //! That order is on purpose: a member that is being removed still counts until the end, and a member
@@ -11,8 +11,8 @@
 //! A removal takes a third entry. That the second is committed is known in memory only: members that
 //! crash now come back without knowing it, and need a majority of the voters before, the removed one
 //! among them. So that one is *departing* until an entry is committed that was proposed after the
-//! second: whoever has it on its disk has the commit index there, too. Only then is it told to go, and
-//! the client that all is done.
+//! second: a member that has it on its disk has the commit index there, too. Only then is the removed member told
+//! to go, and the client that all is done.
 
 use tenure_api::{Failure, Member, MemberId};
 
@@ -27,7 +27,7 @@ const LEARNERS_MAX: usize = 1;
 
 impl State {
     /// All members, in order of their ids.
-    pub fn roll(&self) -> Vec<Member> {
+    pub fn members(&self) -> Vec<Member> {
         self.members.values().cloned().collect()
     }
 
@@ -41,7 +41,7 @@ impl State {
         self.command_versions.contains_key(&member)
     }
 
-    /// Whether this change can be made to this list, whoever is connected or not.
+    /// Whether this change can be made to this list, whichever members are connected.
     pub fn check_change(&self, change: &MemberChange) -> Result<(), Failure> {
         if self.change.is_some() && change.concerns_raft() {
             return Err(Failure::ChangeUnderWay);

@@ -3,6 +3,8 @@
 //! raft-rs has message types of its own; they are translated at the edge of `raft/` and never
 //! parsed from the network (its protobuf does not guard against hostile bytes).
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tenure_api::{MemberId, Term};
 
@@ -18,7 +20,7 @@ pub enum Message {
     Raft(RaftMessage),
     /// A batch of commands for the raft leader to propose.
     Forward(Bytes),
-    /// The checksum of the sender's whole state at a place of the log.
+    /// The checksum of the sender's whole state at an entry of the log.
     Audited(LogIndex, u64),
 }
 
@@ -27,15 +29,15 @@ pub enum Message {
 pub struct RaftMessage {
     /// What it asks or tells.
     pub kind: RaftKind,
-    /// Who sends it.
+    /// The sender.
     pub from: MemberId,
-    /// Who shall get it.
+    /// The recipient.
     pub to: MemberId,
     /// The sender's term; 0 for local kinds.
     pub term: Term,
     /// The term of the entry at `index`.
     pub log_term: Term,
-    /// A place in the log.
+    /// A log index. In a heartbeat: for how many milliseconds no quorum has answered the sender.
     pub index: LogIndex,
     /// The sender's commit index.
     pub commit: LogIndex,
@@ -65,15 +67,15 @@ const VOUCH: &[u8] = b"vouch";
 impl RaftMessage {
     /// An append of nothing, which only tells how far the log is committed.
     ///
-    /// It stands at the committed entry itself, so whoever has that entry knows that the whole log up to it is the
-    /// same. Nobody answers it: the raft leader learns nothing from the answer, and would be woken for it. A member
+    /// Its index is that of the committed entry itself, so a follower that has that entry knows that the whole log up to
+    /// it is the same. It is not answered: the raft leader learns nothing from the answer, and would be woken for it. A member
     /// that does not know the mark takes it for an ordinary append, and answers.
     pub(crate) fn notice(from: MemberId, to: MemberId, term: Term, at: (LogIndex, Term)) -> Self {
         RaftMessage::empty_append(from, to, term, at, at.0, NOTICE)
     }
 
     /// An append of nothing, which tells that the sender's own disk has its log up to `index`, an entry of its term.
-    /// Nobody answers it either.
+    /// It is not answered either.
     pub(crate) fn vouch(
         from: MemberId,
         to: MemberId,
@@ -109,6 +111,19 @@ impl RaftMessage {
             context: Bytes::from_static(mark),
             snapshot: None,
         }
+    }
+
+    /// A heartbeat tells for how long its sender has been without a quorum. raft-rs does not look at a heartbeat's
+    /// `index`, and members that do not know of this leave it zero.
+    pub(crate) fn set_leader_alone(&mut self, alone: Duration) {
+        if self.kind == RaftKind::Heartbeat {
+            self.index = alone.as_millis() as LogIndex;
+        }
+    }
+
+    /// For how long the raft leader that sends this has been without a quorum; none if it does not say.
+    pub(crate) fn leader_alone(&self) -> Option<Duration> {
+        (self.kind == RaftKind::Heartbeat).then(|| Duration::from_millis(self.index))
     }
 
     /// Whether it is a notice.

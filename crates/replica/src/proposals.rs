@@ -5,41 +5,33 @@
 //! the members that were in the last ones.
 //!
 //! A member sends a batch again when it has waited long for it. If the first one has only not had its turn yet, another would
-//! make everybody wait longer still, and be sent again; so what is in the queue or in the log already is not taken twice.
+//! make all members wait longer still, and be sent again; so what is in the queue or in the log already is not taken twice.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
 use crate::{
-    command::{BatchNumber, encode_entry},
-    gather::Gather,
+    Moment, PipelineLimits,
+    batch_window::BatchWindow,
+    command::{BatchNumber, EntryClock, encode_entry},
     log::LogIndex,
-    moment::Moment,
     writes::Sealed,
 };
 
-/// Entries that may be uncommitted at once.
-const IN_FLIGHT_MAX: usize = 64;
-/// An entry uncommitted for so long lets the next one follow.
-const PIPELINE_AFTER: Duration = Duration::from_millis(2);
 /// An entry takes no more batches once it has so many bytes.
 const ENTRY_BYTES_MAX: usize = 1 << 20;
-/// An entry takes no more batches once their commands weigh so much: it is applied in one go.
-const ENTRY_WEIGHT_MAX: usize = 2048;
 /// Bytes of batches that may wait; more are dropped, and sent again by their members.
 const QUEUED_BYTES_MAX: usize = 256 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Proposals {
+    limits: PipelineLimits,
     queue: VecDeque<Sealed>,
     queued_bytes: usize,
-    /// Since when the first of the queue has been waiting for a place in the log.
+    /// Since when the first of the queue has been waiting to be proposed.
     queued_since: Option<Moment>,
-    gather: Gather,
+    batch_window: BatchWindow,
     in_flight: VecDeque<(LogIndex, Moment)>,
     /// Batches that were taken and not applied yet.
     under_way: BTreeSet<BatchNumber>,
@@ -49,6 +41,10 @@ pub(crate) struct Proposals {
 }
 
 impl Proposals {
+    pub(crate) fn new(limits: PipelineLimits) -> Proposals {
+        Proposals { limits, ..Proposals::default() }
+    }
+
     pub(crate) fn push(&mut self, batch: Sealed) {
         let fits = self.queued_bytes + batch.bytes.len() <= QUEUED_BYTES_MAX;
         if fits && self.under_way.insert(batch.number) {
@@ -62,13 +58,13 @@ impl Proposals {
         self.under_way.remove(&batch);
     }
 
-    /// The change of members that is next in line, if one is and an entry may go.
+    /// The change of members that is next in the queue, if one is and an entry may go.
     pub(crate) fn next_change(&self, now: Moment) -> Option<Bytes> {
         let first = self.queue.front().filter(|first| first.is_change)?;
         self.may_propose(now).then(|| first.bytes.clone())
     }
 
-    /// The change that is next in line was proposed at this place; none if that must wait.
+    /// The change that is next in the queue was proposed at this index; none if that must wait.
     pub(crate) fn change_proposed(&mut self, now: Moment, index: Option<LogIndex>) {
         self.refused = index.is_none();
         let Some(index) = index else { return };
@@ -79,7 +75,7 @@ impl Proposals {
         self.in_flight.push_back((index, now));
     }
 
-    /// The change that is next in line will not be made; its batch carries this instead.
+    /// The change that is next in the queue will not be made; its batch carries this instead.
     pub(crate) fn change_refused(&mut self, instead: Bytes) {
         if let Some(first) = self.queue.front_mut() {
             self.queued_bytes = self.queued_bytes - first.bytes.len() + instead.len();
@@ -88,12 +84,12 @@ impl Proposals {
         }
     }
 
-    /// Hands the next entry to `propose` if one may go; it answers the entry's place, or none if
+    /// Hands the next entry to `propose` if one may go; it answers the entry's index, or none if
     /// raft does not take it now.
     pub(crate) fn propose_next(
         &mut self,
         now: Moment,
-        clock_ms: Option<u64>,
+        clock: EntryClock,
         propose: impl FnOnce(Vec<u8>) -> Option<LogIndex>,
     ) -> bool {
         let is_change = |batch: &Sealed| batch.is_change;
@@ -102,20 +98,21 @@ impl Proposals {
         }
         let since = *self.queued_since.get_or_insert(now);
         let waiting = self.queue.iter().map(|batch| batch.commands).sum();
-        let complete = self.gather.is_complete(waiting, since, now);
+        let complete = self.batch_window.is_complete(waiting, since, now);
         if !self.may_propose(now) || (self.in_flight.is_empty() && !complete) {
             return false;
         }
+        let weight_max = self.limits.entry_weight_max;
         let (mut bytes, mut weight) = (0, 0);
         let fits = |batch: &&Sealed| {
             bytes += batch.bytes.len();
             weight += batch.weight;
-            bytes <= ENTRY_BYTES_MAX && weight <= ENTRY_WEIGHT_MAX && !batch.is_change
+            bytes <= ENTRY_BYTES_MAX && weight <= weight_max && !batch.is_change
         };
         let count = self.queue.iter().take_while(fits).count().max(1);
         let batches: Vec<Bytes> =
             self.queue.range(..count).map(|batch| batch.bytes.clone()).collect();
-        let proposed = propose(encode_entry(clock_ms, &batches));
+        let proposed = propose(encode_entry(clock, &batches));
         self.refused = proposed.is_none();
         let Some(index) = proposed else { return false };
         let mut commands = 0;
@@ -124,7 +121,7 @@ impl Proposals {
             commands += batch.commands;
         }
         self.queued_since = None;
-        self.gather.went(commands);
+        self.batch_window.went(commands);
         self.in_flight.push_back((index, now));
         true
     }
@@ -133,29 +130,31 @@ impl Proposals {
         match self.in_flight.back() {
             None => true,
             Some((_, since)) => {
-                self.in_flight.len() < IN_FLIGHT_MAX && now.since(*since) >= PIPELINE_AFTER
+                self.in_flight.len() < self.limits.entries_max
+                    && now.since(*since) >= self.limits.follow_after
             }
         }
     }
 
     pub(crate) fn applied(&mut self, now: Moment, index: LogIndex) {
         while let Some((_, since)) = self.in_flight.pop_front_if(|(at, _)| *at <= index) {
-            self.gather.came_back(now.since(since));
+            self.batch_window.came_back(now.since(since));
         }
     }
 
-    /// This member does not lead any more: the members will send their batches to whoever does.
+    /// This member does not lead any more: the members will send their batches to the new raft leader.
     pub(crate) fn clear(&mut self) {
-        *self = Proposals::default();
+        *self = Proposals::new(self.limits);
     }
 
     pub(crate) fn next_propose(&self) -> Option<Moment> {
-        if self.queue.is_empty() || self.refused || self.in_flight.len() >= IN_FLIGHT_MAX {
+        if self.queue.is_empty() || self.refused || self.in_flight.len() >= self.limits.entries_max
+        {
             return None;
         }
         match self.in_flight.back() {
-            None => self.queued_since.map(|since| self.gather.ends_at(since)),
-            Some((_, since)) => Some(*since + PIPELINE_AFTER),
+            None => self.queued_since.map(|since| self.batch_window.ends_at(since)),
+            Some((_, since)) => Some(*since + self.limits.follow_after),
         }
     }
 }
@@ -163,6 +162,8 @@ impl Proposals {
 #[cfg(test)]
 mod tests {
     use tenure_api::MemberId;
+
+    use std::time::Duration;
 
     use super::*;
 
@@ -174,10 +175,14 @@ mod tests {
 
     fn entries(proposals: &mut Proposals) -> usize {
         let mut index = 0;
-        while proposals.propose_next(Moment::after_start(Duration::from_secs(index)), None, |_| {
-            index += 1;
-            Some(index)
-        }) {}
+        while proposals.propose_next(
+            Moment::after_start(Duration::from_secs(index)),
+            EntryClock::default(),
+            |_| {
+                index += 1;
+                Some(index)
+            },
+        ) {}
         index as usize
     }
 

@@ -12,17 +12,17 @@ use tenure_api::{Alarm, Member, MemberId};
 
 use crate::{
     codec::{Codec, DecodeError, Reader, put_option, put_u64},
-    command::{INVITES_SINCE, LINES_SINCE, MemberChange},
+    command::{ELECTIONS_SINCE, INVITES_SINCE, MemberChange},
+    election::Elections,
     log::SnapshotMark,
     mvcc,
-    queue::Queues,
     state::{Origin, State},
 };
 
-/// The state at one place of the log, held still.
+/// The state at one entry of the log.
 #[derive(Clone, Debug)]
-pub struct Frozen {
-    /// The place.
+pub struct Snapshot {
+    /// The position in the log.
     pub mark: SnapshotMark,
     /// The state there.
     pub state: State,
@@ -31,41 +31,41 @@ pub struct Frozen {
 const ROLL: u8 = 1;
 const LEASES: u8 = 2;
 const STORE: u8 = 3;
-/// From cluster version 3 on, after the leases: sessions and lines.
+/// From cluster version 3 on, after the leases: sessions and elections.
 const QUEUES: u8 = 4;
 /// The roll as the first release wrote it. It is still written while the cluster version is 1: a
 /// member of that release may be the one to read it.
 const ROLL_FORMAT_1: u64 = 1;
 /// From cluster version 2 on: what follows tells of changes of the members, and the alarms.
 const ROLL_FORMAT_2: u64 = 2;
-/// From cluster version 5 on: and then who is invited.
+/// From cluster version 5 on: and then the invited members.
 const ROLL_FORMAT_3: u64 = 3;
 const CHUNK_BYTES: usize = 256 << 10;
 /// The longest list of a lease's keys that is written at all.
 const LISTED_BYTES_MAX: usize = 16 << 20;
 
-impl Frozen {
-    /// Everything that [`Thaw`] needs. Takes time in proportion to the state: not for the core loop.
+impl Snapshot {
+    /// Everything that [`SnapshotReader`] needs. Takes time in proportion to the state: not for the core loop.
     pub fn chunks(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let store = self.state.store.chunks_after(&[STORE]);
         std::iter::once(roll(&self.state))
             .chain(lease_chunks(&self.state))
-            .chain(queue_chunks(&self.state.queues))
+            .chain(queue_chunks(&self.state.elections))
             .chain(store)
     }
 }
 
 /// Makes a state from the chunks of a frozen one.
 #[derive(Debug, Default)]
-pub struct Thaw {
+pub struct SnapshotReader {
     state: Option<State>,
     store: mvcc::Restore,
 }
 
-impl Thaw {
+impl SnapshotReader {
     /// Before the first chunk.
-    pub fn new() -> Thaw {
-        Thaw::default()
+    pub fn new() -> SnapshotReader {
+        SnapshotReader::default()
     }
 
     /// Takes the next chunk.
@@ -80,7 +80,7 @@ impl Thaw {
             }
             (QUEUES, Some(state)) => {
                 while input.remaining() > 0 {
-                    state.queues.decode_one(&mut input)?;
+                    state.elections.decode_one(&mut input)?;
                 }
             }
             (STORE, Some(_)) => return self.store.chunk(&chunk[1..]),
@@ -207,7 +207,7 @@ fn read_roll(input: &mut Reader<'_>) -> Result<State, DecodeError> {
 /// The leases. The keys on them are in the store, each with its lease, and are written here only
 /// while a release may read it that looks for them nowhere else: a list has no bound, and a chunk has.
 fn lease_chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
-    let lists_keys = state.cluster_version < LINES_SINCE;
+    let lists_keys = state.cluster_version < ELECTIONS_SINCE;
     let mut left = state.leases.iter().peekable();
     std::iter::from_fn(move || {
         left.peek()?;
@@ -223,8 +223,8 @@ fn lease_chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
     })
 }
 
-pub(crate) fn queue_chunks(queues: &Queues) -> impl Iterator<Item = Vec<u8>> + '_ {
-    let mut left = queues.records().peekable();
+pub(crate) fn queue_chunks(elections: &Elections) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let mut left = elections.records().peekable();
     std::iter::from_fn(move || {
         left.peek()?;
         let mut out = vec![QUEUES];

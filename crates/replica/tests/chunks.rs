@@ -1,22 +1,22 @@
-//! A state of any shape is written in small chunks: whoever writes and reads them holds one at a time,
-//! and refuses one that is too large. A record that could grow without bound would one day keep a
+//! A state of any shape is written in small chunks: writers and readers hold one at a time,
+//! and refuse one that is too large. A record that could grow without bound would one day keep a
 //! cluster from ever writing a snapshot again.
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
 use tenure_api::{LeaseId, Put, Term, op::PutLease};
 use tenure_replica::{
-    At, Frozen, SnapshotMark, State, Thaw,
+    EntryContext, Snapshot, SnapshotMark, SnapshotReader, State,
     command::{COMMAND_VERSION, Command},
-    state::Traces,
+    state::ApplyEffects,
 };
 
 /// What a chunk is meant to hold, and once more for the record that takes it beyond.
 const CHUNK_BYTES_MAX: usize = 512 << 10;
 
 fn apply(state: &mut State, index: u64, command: Command) {
-    let at = At { index, term: Term(1), ms: 0 };
-    state.apply(at, &command, &mut Traces::default()).unwrap();
+    let at = EntryContext { index, term: Term(1), ms: 0 };
+    state.apply(at, &command, &mut ApplyEffects::default()).unwrap();
 }
 
 fn put(key: String, lease: LeaseId) -> Command {
@@ -27,9 +27,9 @@ fn put(key: String, lease: LeaseId) -> Command {
 /// Freezes and thaws it. Answers what came back, and the largest chunk.
 fn through_chunks(state: &State) -> (State, usize) {
     let mark = SnapshotMark::default();
-    let chunks: Vec<_> = Frozen { mark, state: state.clone() }.chunks().collect();
+    let chunks: Vec<_> = Snapshot { mark, state: state.clone() }.chunks().collect();
     let largest = chunks.iter().map(Vec::len).max().unwrap();
-    let mut thaw = Thaw::new();
+    let mut thaw = SnapshotReader::new();
     chunks.iter().for_each(|chunk| thaw.chunk(chunk).unwrap());
     (thaw.finish().unwrap(), largest)
 }
@@ -53,7 +53,7 @@ fn a_lease_with_any_number_of_keys_is_written_in_small_chunks() {
 }
 
 #[test]
-fn a_line_of_any_length_is_written_in_small_chunks() {
+fn a_election_of_any_length_is_written_in_small_chunks() {
     let mut state = of_version(COMMAND_VERSION);
     for lease in 1..3_000 {
         apply(&mut state, 1, Command::LeaseGrant { id: LeaseId(lease), ttl_secs: 60 });
@@ -61,7 +61,7 @@ fn a_line_of_any_length_is_written_in_small_chunks() {
     }
     let (back, largest) = through_chunks(&state);
     assert!(largest <= CHUNK_BYTES_MAX, "{largest}");
-    assert_eq!(back.queues, state.queues);
+    assert_eq!(back.elections, state.elections);
     assert_eq!(back.digest(), state.digest());
 }
 
@@ -73,7 +73,7 @@ fn keys_stand_beside_their_lease_while_an_older_release_may_read_them() {
         apply(&mut state, 1, Command::LeaseGrant { id: LeaseId(7), ttl_secs: 60 });
         apply(&mut state, 2, put("of-the-lease".to_owned(), LeaseId(7)));
         let mark = SnapshotMark::default();
-        let chunks: Vec<_> = Frozen { mark, state: state.clone() }.chunks().collect();
+        let chunks: Vec<_> = Snapshot { mark, state: state.clone() }.chunks().collect();
         let leases = chunks.iter().find(|chunk| chunk[0] == 2).unwrap();
         let listed = leases.windows(12).any(|window| window == b"of-the-lease");
         assert_eq!(listed, is_listed, "version {version}");

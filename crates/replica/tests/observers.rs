@@ -5,18 +5,18 @@
 use bytes::Bytes;
 use tenure_api::{LeaseId, Put, Revision, Term, op::PutLease};
 use tenure_replica::{
-    At, State,
-    command::{Ask, Command, Join, LINES_SINCE, LineCommand},
-    queue::{
-        Event, Mode, TenureEnd, key_of,
-        listeners::{LineInput, LineNews, Listener, Listeners, Observed},
+    EntryContext, State,
+    command::{Command, ELECTIONS_SINCE, ElectionCommand, Join, SessionRequest},
+    election::{
+        ElectionEvent, EndReason, Mode, key_of,
+        listeners::{Listener, ListenerEvent, ListenerInput, Listeners, Observed},
     },
-    refound::{by_clock, first_revision},
-    state::Traces,
+    new_cluster::{by_clock, first_revision},
+    state::ApplyEffects,
 };
 
 const OBSERVER: Listener = 1;
-/// Tenures of one line that are remembered when they have ended.
+/// Tenures of one election that are remembered when they have ended.
 const REMEMBERED: i64 = 32;
 
 /// A state to which clients of etcd's do things.
@@ -28,23 +28,23 @@ struct Town {
 impl Town {
     fn new() -> Town {
         let mut state = State::new(vec![]);
-        state.cluster_version = LINES_SINCE;
+        state.cluster_version = ELECTIONS_SINCE;
         Town { state, index: 0 }
     }
 
-    fn does(&mut self, command: &Command) -> Vec<Event> {
+    fn does(&mut self, command: &Command) -> Vec<ElectionEvent> {
         self.index += 1;
-        let at = At { index: self.index, term: Term(1), ms: self.index };
-        let mut traces = Traces::default();
-        self.state.apply(at, command, &mut traces).unwrap();
-        traces.lines
+        let at = EntryContext { index: self.index, term: Term(1), ms: self.index };
+        let mut effects = ApplyEffects::default();
+        self.state.apply(at, command, &mut effects).unwrap();
+        effects.elections
     }
 
-    /// A session comes and stands in line.
-    fn joins(&mut self, name: &str, session: i64, priority: u32) -> Vec<Event> {
+    /// A session opens and joins an election.
+    fn joins(&mut self, name: &str, session: i64, priority: u32) -> Vec<ElectionEvent> {
         let (id, identity) = (LeaseId(session), String::new());
-        let open = LineCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 0 };
-        self.does(&Command::Line(open));
+        let open = ElectionCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 0 };
+        self.does(&Command::Election(open));
         let join = Join {
             names: vec![Bytes::copy_from_slice(name.as_bytes())],
             value: Bytes::new(),
@@ -56,10 +56,10 @@ impl Town {
             unhealthy: false,
             metadata: vec![],
         };
-        self.does(&Command::Line(LineCommand::Ask {
+        self.does(&Command::Election(ElectionCommand::Request {
             session: id,
-            request: 1,
-            ask: Ask::Join(join),
+            number: 1,
+            request: SessionRequest::Join(join),
         }))
     }
 
@@ -85,15 +85,15 @@ impl Town {
         self.state.store.revision()
     }
 
-    /// What somebody is told who was told everything up to a revision.
+    /// What an observer is told that was told everything up to a revision.
     fn told_after(&self, name: &str, after: Revision) -> Vec<Observed> {
         let mut listeners = Listeners::default();
         let name = Bytes::copy_from_slice(name.as_bytes());
-        let observe = LineInput::Observe { listener: OBSERVER, name, after: Some(after) };
+        let observe = ListenerInput::Observe { listener: OBSERVER, name, after: Some(after) };
         listeners.handle(observe, &self.state);
         let news = listeners.take_news().into_iter();
         news.map(|(_, news)| match news {
-            LineNews::Observed(seen) => seen,
+            ListenerEvent::Observed(seen) => seen,
             other => panic!("an observer was told {other:?}"),
         })
         .collect()
@@ -125,7 +125,7 @@ fn the_value_of_whoever_leads_by_now_is_told_in_full() {
     assert_eq!(kv.value.len(), long.len());
 }
 
-/// So many other names come and go that lines in which nobody stands are forgotten.
+/// So many other names come and go that elections without candidates are forgotten.
 fn others_come_and_go(town: &mut Town) {
     for other in 0..1100 {
         town.shows(&format!("other/{other}"), 9, "x");
@@ -134,7 +134,7 @@ fn others_come_and_go(town: &mut Town) {
 }
 
 #[test]
-fn of_a_line_that_was_forgotten_it_is_said_that_something_is_missing_and_how_things_stand() {
+fn of_a_election_that_was_forgotten_it_is_said_that_something_is_missing_and_how_things_stand() {
     let mut town = Town::new();
     town.shows("jobs", 7, "first");
     let left = town.now();
@@ -142,10 +142,10 @@ fn of_a_line_that_was_forgotten_it_is_said_that_something_is_missing_and_how_thi
     town.shows("jobs", 8, "second");
     town.goes(8);
     others_come_and_go(&mut town);
-    // Whoever it takes for the leader is not, and nothing that is remembered says so.
+    // The leader it knows of leads no more, and nothing that is remembered says so.
     let vacant = Observed::Vacant { revision: town.now(), frozen: false };
     assert_eq!(town.told_after("jobs", left), [Observed::Forgotten(left), vacant]);
-    // Also if there is such a line again.
+    // Also if there is such an election again.
     town.shows("jobs", 10, "third");
     let told = town.told_after("jobs", left);
     let [Observed::Forgotten(after), Observed::Began(tenure, Some(_))] = &told[..] else {
@@ -156,7 +156,7 @@ fn of_a_line_that_was_forgotten_it_is_said_that_something_is_missing_and_how_thi
 }
 
 #[test]
-fn what_is_forgotten_of_others_is_no_gap_in_a_line_that_lasts() {
+fn what_is_forgotten_of_others_is_no_gap_in_a_election_that_lasts() {
     let mut town = Town::new();
     town.shows("jobs", 7, "first");
     town.shows("idle", 8, "passing");
@@ -206,7 +206,7 @@ fn who_observed_a_cluster_that_was_restored_since_hears_how_things_stand() {
     town.shows("jobs", 7, "more");
     let left = town.now();
     let first = first_revision(backup.store.revision(), 0, None).unwrap();
-    town.state = backup.refound(vec![], first);
+    town.state = backup.new_cluster(vec![], first);
     let gone =
         |told: &[Observed]| matches!(told, [Observed::Forgotten(_), Observed::Vacant { .. }]);
     assert!(gone(&town.told_after("jobs", left)));
@@ -228,8 +228,8 @@ fn one_tenure_more_than_are_remembered_pushes_out_the_first() {
         ends.push(town.now());
     }
     let who_led = |town: &Town| -> Vec<i64> {
-        let line = town.state.queues.line(b"jobs").unwrap();
-        line.tenures().map(|tenure| tenure.identity.parse().unwrap()).collect()
+        let election = town.state.elections.election(b"jobs").unwrap();
+        election.tenures().map(|tenure| tenure.identity.parse().unwrap()).collect()
     };
     assert_eq!(who_led(&town), (1..=REMEMBERED).collect::<Vec<_>>());
     let told = town.told_after("jobs", start);
@@ -240,7 +240,7 @@ fn one_tenure_more_than_are_remembered_pushes_out_the_first() {
     assert_eq!(who_led(&town), (1..=one_more).collect::<Vec<_>>(), "only what has ended counts");
     town.goes(one_more);
     assert_eq!(who_led(&town), (2..=one_more).collect::<Vec<_>>());
-    // Whoever was told of its end has missed nothing; everybody else hears that something is missing.
+    // An observer that was told of its end has missed nothing; all others hear that something is missing.
     assert_eq!(town.told_after("jobs", start)[0], Observed::Forgotten(start));
     let almost = Revision(ends[0].0 - 1);
     assert_eq!(town.told_after("jobs", almost)[0], Observed::Forgotten(almost));
@@ -256,9 +256,9 @@ fn who_waits_for_a_place_that_lets_others_pass_hears_that_it_is_gone() {
     let mut listeners = Listeners::default();
     let name = Bytes::from_static(b"jobs");
     let (key, created) = (key_of(&name, LeaseId(2)), town.now());
-    listeners.handle(LineInput::Await { listener: OBSERVER, name, key, created }, &town.state);
+    listeners.handle(ListenerInput::Await { listener: OBSERVER, name, key, created }, &town.state);
     assert_eq!(listeners.take_news(), [], "it waits");
     listeners.observe(&town.joins("jobs", 3, 5));
-    let gone = LineNews::Gone(Some(TenureEnd::Preempted));
+    let gone = ListenerEvent::Gone(Some(EndReason::Preempted));
     assert_eq!(listeners.take_news(), [(OBSERVER, gone)]);
 }

@@ -1,12 +1,12 @@
-//! What one call of a member does: so much, and the rest in the next. Meanwhile it hears nobody.
+//! What one call of a member does: so much, and the rest in the next. Meanwhile it takes no messages.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 
 use tenure_api::{Member, MemberId, Op, Put, Range, Span, Txn, op::PutLease};
 use tenure_replica::{
-    Answer, Config, Consistency, Effects, Input, Moment, Read, Recovered, Replica, Reply, Request,
-    command::Command,
+    Answer, Consistency, Effects, Input, Moment, Read, Recovered, Replica, ReplicaConfig, Reply,
+    Request, command::Command,
 };
 
 const KEYS: u64 = 5_000;
@@ -29,7 +29,7 @@ impl House {
             is_learner: false,
         };
         let recovered = Recovered { boot: 1, ..Recovered::default() };
-        let replica = Replica::new(Moment::ZERO, Config::new(me, vec![member]), recovered);
+        let replica = Replica::new(Moment::ZERO, ReplicaConfig::new(me, vec![member]), recovered);
         let mut house = House { replica, now: Moment::ZERO, requests: 0 };
         while house.replica.status().leader.is_none() {
             house.now = house.now + Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! What watchers are told, in answers of bounded size: whoever tells them encodes each answer at once.
+//! What watchers are told, in answers of bounded size: the host encodes each answer at once.
 
 #![allow(clippy::unwrap_used)]
 

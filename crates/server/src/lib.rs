@@ -1,15 +1,15 @@
-//! The house around a replica: disk, peers, a clock, and the etcd v3 API as its front door.
+//! The host of a replica: disk, peers, a clock, and the etcd v3 API for its clients.
 //!
 //! [`Server::start`] puts it together from a [`Config`]. It decides nothing that matters: what a
 //! member does is decided in `tenure-replica`, which this crate feeds and obeys.
 
 pub mod backup;
 pub mod config;
-pub mod disk;
 pub mod grpc;
 pub mod http;
 pub mod import;
 mod liveness;
+pub mod log_rows;
 mod metrics;
 pub mod node;
 pub mod peer;
@@ -19,3 +19,4 @@ pub mod traces;
 pub use config::Config;
 pub use node::Stopped;
 pub use server::{ListenError, Server, StartError, listen, owner_of};
+pub use tenure_disk as disk;

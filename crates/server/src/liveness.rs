@@ -1,7 +1,7 @@
 //! Whether the other side of a connection is still there, as far as the kernel can find out.
 //!
 //! A process that ends closes its connections, and its kernel says so. A machine that loses its power, or a network
-//! that drops packets, says nothing; and whoever only waits for news never sends anything that could go unanswered.
+//! that drops packets, says nothing; and a side that only waits for news never sends anything that could go unanswered.
 
 use std::{io, time::Duration};
 

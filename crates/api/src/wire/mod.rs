@@ -1,12 +1,12 @@
 //! The etcd v3 API and our own as they go over the wire, and their translation from and to the shared words.
 //!
 //! The modules named after protobuf packages are generated from `proto/`; names and numbers there
-//! are the contract with every etcd client. [`convert`] is the one door between these types and the
+//! are the contract with every etcd client. [`convert`] is the only way between these types and the
 //! words: what has passed it satisfies every rule that etcd checks before it looks at the store.
 
 pub mod convert;
 
-/// All of `proto/` as an encoded `FileDescriptorSet`: for those who read messages by description,
+/// All of `proto/` as an encoded `FileDescriptorSet`: for code that reads messages by description,
 /// such as the JSON gateway and server reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
@@ -44,7 +44,7 @@ pub mod v3lockpb {
     include!(concat!(env!("OUT_DIR"), "/v3lockpb.rs"));
 }
 
-/// Sessions and lines: elections and locks with all that etcd's services cannot say.
+/// Sessions and elections: elections and locks with all that etcd's services cannot say.
 pub mod tenure {
     /// The first version of them.
     #[allow(missing_docs, clippy::all)]

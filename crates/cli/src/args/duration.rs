@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Reads a length of time. A number without a unit is refused: nobody agrees on what it means.
+/// Reads a length of time. A number without a unit is refused: it could mean anything.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let refused = || format!("{text:?} is not a duration; write it as 5s, 300ms or 1m30s");
     if text == "0" {

@@ -11,7 +11,7 @@ Examples:
   tenure serve --config-file tenure.yaml         settings from a file
   tenure serve --print-config                    what is set, and where each value comes from
 
-Three members on one machine: tenure up. Three machines: docs/OPERATIONS.md.
+Three members on one machine: tenure up. Three machines: docs/how-to/start-a-cluster.md.
 ",
     ),
     (
@@ -186,7 +186,7 @@ Examples:
 Examples:
   tenure member list -w table                    who belongs to the cluster
   tenure member add n4 --peer-urls=http://10.0.0.4:2380
-  tenure member remove 8e9e05c52164694d          docs/OPERATIONS.md has the steps
+  tenure member remove 8e9e05c52164694d          docs/how-to/operate.md has the steps
 ",
     ),
     (

@@ -72,6 +72,7 @@ mod tests {
             "sidecar --election jobs --observe-only --status-file s.json",
             "fence --upstream http://h:1/base --state f --resource-path 2 --patience 1s --endpoints a:1",
             "fence --upstream http://h:1 --in-memory --no-cluster --header X-Epoch --threads 2",
+            "debug wal d --from 1 --to 9 --summary -w json",
             "version",
         ] {
             let words = std::iter::once("tenure").chain(line.split(' '));

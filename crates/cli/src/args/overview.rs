@@ -30,13 +30,14 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "compact",
             "defrag",
             "move-leader",
+            "debug",
         ],
     ),
     ("Understand and measure", &["lab", "bench"]),
     ("Help", &["version", "completions", "man"]),
 ];
 
-/// Where a verb goes that nobody has put anywhere yet.
+/// The group of a verb that is in no other group.
 const OTHERS: &str = "More";
 
 const FIRST: &str = "\

@@ -4,7 +4,7 @@ use super::endpoint::everyone;
 use crate::args::Settings;
 use crate::exit::Exit;
 
-/// Of whom.
+/// Which members.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Ask every member of the cluster, not only the endpoints

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use tenure_server::Config;
-use tenure_server::import::{Doing, Source, Summary, import};
+use tenure_server::import::{Doing, ImportSummary, Source, import};
 
 use crate::commands::progress::Progress;
 use crate::exit::{Exit, usage};
 
-/// What to take over, and for whom.
+/// What to take over, and for which member.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file that `etcdctl snapshot save` wrote
@@ -102,9 +102,10 @@ impl Args {
     }
 }
 
-fn told(summary: &Summary) -> String {
-    let Summary { keys, versions, revision, compacted, leases, leased_keys, file_bytes, .. } =
-        summary;
+fn told(summary: &ImportSummary) -> String {
+    let ImportSummary {
+        keys, versions, revision, compacted, leases, leased_keys, file_bytes, ..
+    } = summary;
     format!(
         "{keys} keys at revision {revision}, history from revision {compacted} on\n\
          {leases} leases with {leased_keys} keys\n\

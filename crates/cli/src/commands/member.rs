@@ -1,4 +1,4 @@
-//! See and change who belongs to the cluster.
+//! Shows and changes the members of the cluster.
 
 use clap::Subcommand;
 use tenure::api::wire::etcdserverpb as pb;

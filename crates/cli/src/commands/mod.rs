@@ -4,16 +4,17 @@ mod alarm;
 mod bench;
 mod compact;
 mod completions;
+mod debug;
 mod defrag;
 mod del;
 mod doctor;
+mod election;
 mod endpoint;
 mod fence;
 mod get;
 mod import;
 mod lab;
 mod lease;
-mod line;
 mod man;
 mod member;
 mod move_leader;
@@ -49,33 +50,33 @@ pub(crate) enum Command {
     /// Run several members here, to try and to break
     Up(up::Args),
     /// Stand for an election and lead until interrupted
-    Elect(line::elect::Args),
+    Elect(election::elect::Args),
     /// See who leads, and whenever that changes
-    Observe(line::observe::Args),
+    Observe(election::observe::Args),
     /// Show who leads
-    Leader(line::look::Name),
+    Leader(election::look::Name),
     /// Show everybody in line
-    Candidates(line::look::Name),
+    Candidates(election::look::Name),
     /// Show who led before, and why that ended
-    History(line::look::Name),
+    History(election::look::Name),
     /// Tell by the exit code whether somebody leads (0) or not (3)
-    IsLeader(line::look::IsLeader),
+    IsLeader(election::look::IsLeader),
     /// Show all elections and locks
-    Locks(line::look::Prefix),
+    Locks(election::look::Prefix),
     /// Show all sessions
     Sessions,
     /// Compare who believes to lead with who does
     Doctor(doctor::Args),
     /// Make the leader hand over to the next in line
-    Resign(line::resign::Args),
+    Resign(election::resign::Args),
     /// Make a candidate the next leader
-    Transfer(line::rule::Transfer),
+    Transfer(election::rule::Transfer),
     /// Take a leadership, a lock or a place in line away
-    Evict(line::rule::Evict),
+    Evict(election::rule::Evict),
     /// Let nobody lead until resumed
-    Freeze(line::rule::Name),
+    Freeze(election::rule::Name),
     /// End a freeze
-    Resume(line::rule::Name),
+    Resume(election::rule::Name),
     /// Answer over HTTP who leads, for a container beside it
     Sidecar(Box<sidecar::Args>),
     /// Stand before a service and refuse the writes of holders that were replaced
@@ -116,6 +117,9 @@ pub(crate) enum Command {
     Defrag(defrag::Args),
     /// Make a member's data directory of an etcd snapshot
     Import(import::Args),
+    /// Look into the files of a member that does not run
+    #[command(subcommand)]
+    Debug(debug::Command),
     /// Run, break and check election algorithms in virtual time
     #[command(subcommand)]
     Lab(lab::Command),
@@ -137,20 +141,24 @@ impl Command {
             Command::Run(args) => block_on(run::run(*args, client.settings()?)),
             Command::Lock(args) => block_on(run::lock(*args, client.settings()?)),
             Command::Up(args) => up::run(args, client),
-            Command::Elect(args) => block_on(line::elect::run(args, client.settings()?)),
-            Command::Observe(args) => block_on(line::observe::run(args, client.settings()?)),
-            Command::Leader(args) => block_on(line::look::leader(args, client.settings()?)),
-            Command::Candidates(args) => block_on(line::look::candidates(args, client.settings()?)),
-            Command::History(args) => block_on(line::look::history(args, client.settings()?)),
-            Command::IsLeader(args) => block_on(line::look::is_leader(args, client.settings()?)),
-            Command::Locks(args) => block_on(line::look::locks(args, client.settings()?)),
-            Command::Sessions => block_on(line::look::sessions(client.settings()?)),
+            Command::Elect(args) => block_on(election::elect::run(args, client.settings()?)),
+            Command::Observe(args) => block_on(election::observe::run(args, client.settings()?)),
+            Command::Leader(args) => block_on(election::look::leader(args, client.settings()?)),
+            Command::Candidates(args) => {
+                block_on(election::look::candidates(args, client.settings()?))
+            }
+            Command::History(args) => block_on(election::look::history(args, client.settings()?)),
+            Command::IsLeader(args) => {
+                block_on(election::look::is_leader(args, client.settings()?))
+            }
+            Command::Locks(args) => block_on(election::look::locks(args, client.settings()?)),
+            Command::Sessions => block_on(election::look::sessions(client.settings()?)),
             Command::Doctor(args) => block_on(doctor::run(args, client.settings()?)),
-            Command::Resign(args) => block_on(line::resign::run(args, client.settings()?)),
-            Command::Transfer(args) => block_on(line::rule::transfer(args, client.settings()?)),
-            Command::Evict(args) => block_on(line::rule::evict(args, client.settings()?)),
-            Command::Freeze(args) => block_on(line::rule::freeze(args, client.settings()?)),
-            Command::Resume(args) => block_on(line::rule::resume(args, client.settings()?)),
+            Command::Resign(args) => block_on(election::resign::run(args, client.settings()?)),
+            Command::Transfer(args) => block_on(election::rule::transfer(args, client.settings()?)),
+            Command::Evict(args) => block_on(election::rule::evict(args, client.settings()?)),
+            Command::Freeze(args) => block_on(election::rule::freeze(args, client.settings()?)),
+            Command::Resume(args) => block_on(election::rule::resume(args, client.settings()?)),
             Command::Sidecar(args) => block_on(sidecar::run(*args, client.settings()?)),
             Command::Fence(args) => fence::run(*args, client),
             Command::Put(args) => block_on(put::run(args, client.settings()?)),
@@ -168,6 +176,7 @@ impl Command {
             Command::MoveLeader(args) => block_on(move_leader::run(args, client.settings()?)),
             Command::Defrag(args) => block_on(defrag::run(args, client.settings()?)),
             Command::Import(args) => import::run(args),
+            Command::Debug(command) => debug::run(command, client),
             Command::Lab(command) => lab::run(command, client),
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Completions(args) => completions::run(&args),

@@ -7,7 +7,7 @@ use tenure::grpc::{Client, Endpoint};
 use crate::args::Settings;
 use crate::exit::Exit;
 
-/// To whom.
+/// To which member.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The member that is to lead, as tenure status shows it

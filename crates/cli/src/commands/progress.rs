@@ -1,4 +1,4 @@
-//! One line on stderr that tells how far it is, if somebody watches.
+//! One line of progress on stderr, if that is a terminal.
 
 use std::env;
 use std::io::{IsTerminal, Write, stderr};
@@ -38,7 +38,7 @@ impl Progress {
             let mut line = line(self.what, done, total, self.started.elapsed());
             // What does not fit would go on in a second row, and only that one would be cleared.
             line.truncate(columns().saturating_sub(1));
-            // Whoever cannot read it misses nothing.
+            // A failed write loses nothing.
             let _ = write!(stderr(), "\r\x1b[K{line}");
         }
     }

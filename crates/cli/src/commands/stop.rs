@@ -1,4 +1,4 @@
-//! Being told to stop, by whoever runs us.
+//! Signals that ask this process to stop.
 
 use tokio::signal::unix::{SignalKind, signal};
 

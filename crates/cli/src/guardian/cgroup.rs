@@ -43,18 +43,18 @@ impl Cgroup {
         self.path.join("cgroup.procs")
     }
 
-    /// Kills everybody in it.
+    /// Kills all processes in it.
     pub(super) fn kill(&self) {
         if let Err(error) = fs::write(self.path.join("cgroup.kill"), "1") {
             tracing::debug!(%error, "cannot kill the control group");
         }
     }
 
-    /// Whether nobody is in it.
+    /// Whether no process is in it.
     pub(super) fn is_empty(&self) -> bool {
         match fs::read_to_string(self.path.join("cgroup.events")) {
             Ok(events) => events.lines().any(|line| line == "populated 0"),
-            // Somebody has removed it, which needs it to be empty.
+            // It was removed, which needs it to be empty.
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         }
     }
@@ -62,7 +62,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Fails while somebody is in it; then it is not ours to remove.
+        // Fails while a process is in it; then it is not ours to remove.
         let _ = fs::remove_dir(&self.path);
     }
 }

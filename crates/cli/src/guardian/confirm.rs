@@ -1,4 +1,4 @@
-//! Tells the server that all work of a session has ended, when nobody above can.
+//! Tells the server that all work of a session has ended, when no process above can.
 
 use std::time::Duration;
 

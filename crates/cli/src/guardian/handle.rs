@@ -37,7 +37,7 @@ pub(crate) struct Job<'a> {
 #[derive(Debug)]
 pub(crate) struct Guardian {
     child: Child,
-    /// Who was a child of ours before: not this guardian's, whatever happens to it.
+    /// Children of ours from before: not this guardian's, whatever happens to it.
     siblings: Vec<Pid>,
     kill_time: Duration,
     started: bool,

@@ -25,11 +25,11 @@ use super::undisturbed::be_undisturbed;
 use super::words::{Charge, News, Order};
 use super::{VERB, start};
 
-/// How often to look for new orphans while the tree is being ended: nobody announces them.
+/// How often to look for new orphans while the tree is being ended: nothing announces them.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long a signal is held back for a command that takes no heed of it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What ends a command when nobody says otherwise.
+/// The signal that ends a command by default.
 pub(super) const TERMINATE: i32 = Signal::TERM.as_raw();
 
 /// Guards one command to its end.
@@ -134,7 +134,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Until nobody is left.
+    /// Until no process is left.
     fn guard(&mut self) -> anyhow::Result<()> {
         loop {
             let now = Boottime.now();
@@ -161,7 +161,7 @@ impl Inner {
         }
     }
 
-    /// Orders from above; and that nobody is there any more, which is one too.
+    /// Orders from above; and that the process above is gone, which is one too.
     fn hear(&mut self, now: Moment) {
         for line in self.post.lines() {
             match Order::parse(&line) {
@@ -193,7 +193,7 @@ impl Inner {
         while self.held_back.front().is_some_and(|signal| signal.may_go(group, now)) {
             let signal = self.held_back.pop_front().and_then(|signal| named(signal.number));
             let _ = match signal {
-                // What a terminal says is for everybody in front of it.
+                // What a terminal says is for all of its foreground process group.
                 Some(signal @ (Signal::WINCH | Signal::CONT)) => kill_process_group(group, signal),
                 Some(signal) => kill_process(group, signal),
                 None => Ok(()),

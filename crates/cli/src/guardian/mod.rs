@@ -1,4 +1,4 @@
-//! The guardian: whoever holds the leash of a command that runs under a lease.
+//! The guardian: the process that ends a command in time for its lease.
 //!
 //! A command must be gone before the lease that it runs under can end at the server. The supervisor
 //! (`tenure run`, `tenure lock`) cannot promise that alone: a process that was stopped cannot kill, and
@@ -18,16 +18,16 @@
 //! Where a control group may be made, the command lives in one, and the kernel kills all of it at once.
 //!
 //! Any level may be killed or stopped. When the one above is gone, its socket says so: the tree is
-//! stopped at once, and whoever did it tells the server that all work has ended, so that a successor
+//! stopped at once, and the guardian that did it tells the server that all work has ended, so that a successor
 //! need not wait. When the one above is only silent, the deadline decides. Two levels stand because one
 //! may be killed together with the supervisor.
 //!
-//! What this cannot stop: processes of another user, processes that were started by somebody else on
+//! What this cannot stop: processes of another user, processes that others start on
 //! the command's behalf (`systemd-run`, a container engine), and anything at all if the supervisor and
 //! both guardians are killed in one stroke; then the kernel kills the command, but not what turned
 //! away from it. That is what fencing tokens are for.
 //!
-//! - `words`: what the levels say to each other.
+//! - `words`: the messages between the levels.
 //! - `plan`: when to do what, as a value; reads no clock.
 //! - `tree`: children, their end, and how to bring it about. `cgroup`: the same by the kernel's means.
 //! - `post`, `alarm`: lines over a socket, a timer that counts suspends.
@@ -61,7 +61,7 @@ pub(crate) use tree::rss_bytes;
 pub(crate) use watchdog::timeout as watchdog_timeout;
 pub(crate) use words::{Charge, Ending, News, SessionCharge, WatchdogCharge};
 
-/// The first argument with which this program is a guardian. Nobody types it.
+/// The first argument with which this program is a guardian. Not meant to be typed.
 pub(crate) const VERB: &str = "guardian";
 
 /// Is a guardian, if that is what this process was started as.

@@ -1,4 +1,4 @@
-//! The guardian's guardian: carries words up and down, and ends what inner does not end in time.
+//! The guardian's guardian: carries messages up and down, and ends what inner does not end in time.
 
 use std::ffi::OsString;
 use std::fs;
@@ -103,7 +103,7 @@ impl Outer {
         })
     }
 
-    /// Until nobody is left.
+    /// Until no process is left.
     fn guard(&mut self) -> anyhow::Result<()> {
         loop {
             let now = Boottime.now();
@@ -131,7 +131,7 @@ impl Outer {
         }
     }
 
-    /// Waits for inner, which has nothing more to do, so that nobody above inherits its remains.
+    /// Waits for inner, which has nothing more to do, so that no process above inherits its remains.
     fn reap_inner(&mut self) {
         let patience = Boottime.now() + REAP_PATIENCE;
         while !self.tree.is_gone() && Boottime.now() < patience {

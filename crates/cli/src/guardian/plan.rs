@@ -83,7 +83,7 @@ impl Plan {
         Plan { grace, patience: Duration::ZERO, kill_time, until, stop: None, signal }
     }
 
-    /// The same, but later in killing by that much while the deadline is far: somebody else kills in time.
+    /// The same, but later in killing by that much while the deadline is far: another guardian kills in time.
     #[must_use]
     pub(super) fn patient(self, patience: Duration) -> Plan {
         Plan { patience, ..self }
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(plan.due(at(10_900)), Due::Terminate(TERM));
         plan.extend(at(20_000));
         assert_eq!(plan.due(at(12_000)), Due::Terminate(TERM));
-        // It has its whole grace: nobody else may lead before the new deadline.
+        // It has its whole grace: no other process may lead before the new deadline.
         assert_eq!(plan.due(at(12_900)), Due::Kill);
     }
 

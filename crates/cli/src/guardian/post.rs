@@ -13,7 +13,7 @@ use rustix::net::{
 
 use super::words::Charge;
 
-/// Longer than any charge; nobody but our own kind writes here.
+/// Longer than any charge; only our own processes write here.
 const CHARGE_BYTES_MAX: usize = 64 * 1024;
 
 /// One end of a conversation.
@@ -56,7 +56,7 @@ impl Post {
         self.closed
     }
 
-    /// Says something. Whoever does not listen misses it: a guardian waits for nobody.
+    /// Sends a line. A peer that does not read misses it: a guardian never waits.
     pub(super) fn say(&mut self, line: &str) {
         let said = self.stream.write_all(line.as_bytes());
         self.deserted |= said.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);

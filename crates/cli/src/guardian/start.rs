@@ -27,7 +27,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         anyhow::bail!("nothing to start");
     };
     set_parent_process_death_signal(Some(Signal::KILL)).context("follow the guardian")?;
-    // A guardian that died before that call would have told nobody.
+    // A guardian that died before that call would have gone unnoticed.
     let now = getppid().map(|pid| pid.as_raw_nonzero().get().to_string());
     anyhow::ensure!(now.as_deref() == parent.to_str(), "the guardian has gone");
     if !door.is_empty() {

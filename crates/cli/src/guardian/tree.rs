@@ -1,6 +1,6 @@
 //! The processes below this one.
 //!
-//! This process is a subreaper: whoever loses its parent below becomes its child. So its direct
+//! This process is a subreaper: a process below that loses its parent becomes its child. So its direct
 //! children are all it has to know. They cannot be mistaken for others, because the number of a child
 //! is not used again before its end was heard of here.
 
@@ -19,14 +19,14 @@ use super::VERB;
 use super::cgroup::Cgroup;
 use super::words::Ending;
 
-/// Between two looks at processes whose end nobody announces.
+/// Between two looks at processes whose end is not announced.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The tree below this process.
 #[derive(Debug)]
 pub(super) struct Tree {
     cgroup: Option<Cgroup>,
-    /// Who was asked to end already.
+    /// The processes that were asked to end already.
     asked: BTreeSet<i32>,
 }
 
@@ -70,16 +70,16 @@ impl Tree {
         fates
     }
 
-    /// Whether nobody is left.
+    /// Whether no process is left.
     pub(super) fn is_gone(&self) -> bool {
-        // Only looks: whoever has ended is still to be reaped.
+        // Only looks: processes that have ended are still to be reaped.
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let childless = matches!(waitid(WaitId::All, look), Err(Errno::CHILD));
         childless && self.cgroup.as_ref().is_none_or(Cgroup::is_empty)
     }
 
-    /// Asks everybody to end who was not asked yet: the command's process group, and those who left it. A
-    /// signal that does not mean the end to everybody is for the command alone.
+    /// Asks all processes to end that were not asked yet: the command's process group, and those that left it. A signal
+    /// that does not mean the end to every program is for the command alone.
     pub(super) fn ask_to_end(&mut self, group: Pid, signal: i32) {
         let Some(signal) = named(signal) else { return };
         let is_known = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP].contains(&signal);
@@ -94,13 +94,12 @@ impl Tree {
                 false if !is_known => continue,
                 _ => kill_process,
             };
-            // Whoever stands still hears nothing else.
+            // A stopped process handles no signal until it is continued.
             let _ = tell(child, signal).and_then(|()| tell(child, Signal::CONT));
         }
     }
 
-    /// Kills whoever is a child now. To be repeated until the tree is gone: killing a parent makes its
-    /// children ours.
+    /// Kills all present children. To be repeated until the tree is gone: killing a parent makes its children ours.
     pub(super) fn kill(&self) {
         if let Some(cgroup) = &self.cgroup {
             cgroup.kill();
@@ -146,7 +145,7 @@ pub(super) fn children() -> Vec<Pid> {
     numbers.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-/// Everybody on this machine who can be seen, and whose child it is.
+/// The visible processes of this machine, with their parents.
 fn parents() -> BTreeMap<i32, i32> {
     let Ok(processes) = fs::read_dir("/proc") else { return BTreeMap::new() };
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
@@ -160,7 +159,7 @@ fn parents() -> BTreeMap<i32, i32> {
     numbers.filter_map(|pid| Some((pid, parent(pid)?))).collect()
 }
 
-/// How much memory everybody below a guardian has in use, guardians not counted.
+/// How much memory all processes below a guardian have in use, guardians not counted.
 pub(crate) fn rss_bytes(root: u32) -> u64 {
     let parents = parents();
     let is_below = |mut pid: i32| {

@@ -1,7 +1,7 @@
 //! What a guardian does not let itself be disturbed by.
 //!
-//! Whoever wants to end a service politely often tells all of its processes (`systemd` does, and so does a
-//! terminal that goes away). A guardian that died of it would take the command along without its grace. It
+//! Ending a service politely often means a signal to all of its processes (`systemd` does that, and so does a terminal
+//! that goes away). A guardian that died of it would take the command along without its grace. It
 //! ends by its socket, by its deadline, and by SIGKILL. And it goes before others on a machine that is too busy
 //! for all, because what it has to do is little and cannot wait; if that is allowed. What it starts hears
 //! everything again, and waits for its turn like others.
@@ -22,7 +22,7 @@ const IGNORED: [Signal; 10] = [
     Signal::SIGTTOU,
     Signal::SIGALRM,
 ];
-/// Before everybody who did not ask for more.
+/// Before all processes that did not ask for more.
 const NICE: i32 = -20;
 
 /// From now on none of these signals arrives, and others wait.

@@ -1,9 +1,9 @@
-//! A watchdog device: it resets the machine when nobody has written to it for its timeout.
+//! A watchdog device: it resets the machine when nothing was written to it for its timeout.
 //!
 //! It is the last resort against what no process can do anything about: guardians that are not
 //! scheduled any more, a kernel that hangs, processes that cannot be killed. It is fed only while the
-//! lease is sure to outlast its timeout, so whatever happens next, the machine is reset before anybody
-//! else may lead.
+//! lease is sure to outlast its timeout, so whatever happens next, the machine is reset before another process may
+//! lead.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(eaten(), ".");
         dog.feed(at(5_900), Some(at(9_900)));
         assert_eq!(eaten(), "..");
-        // From here on it would bite after somebody else may lead.
+        // From here on it would bite after another process may lead.
         dog.feed(at(6_901), Some(at(9_900)));
         assert_eq!(eaten(), "..");
         dog.disarm();

@@ -22,11 +22,11 @@ pub(crate) struct Charge {
     pub(crate) nice: i32,
     /// The first deadline; none if the command runs under no lease.
     pub(crate) until_ns: Option<u64>,
-    /// What to tell the server when the tree is gone and nobody above can.
+    /// What to tell the server when the tree is gone and no process above can.
     pub(crate) session: Option<SessionCharge>,
     /// The file that exists while the command may run.
     pub(crate) marker: Option<std::path::PathBuf>,
-    /// The device that resets the machine if nobody writes to it.
+    /// The device that resets the machine if nothing is written to it.
     pub(crate) watchdog: Option<WatchdogCharge>,
 }
 

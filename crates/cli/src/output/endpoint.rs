@@ -54,7 +54,7 @@ struct HashKv {
     hash: u32,
     #[serde(skip_serializing_if = "is_zero")]
     compact_revision: i64,
-    /// etcdctl 3.6 shows it; without it nobody can tell whether two checksums may be compared.
+    /// etcdctl 3.6 shows it; without it there is no telling whether two checksums may be compared.
     #[serde(skip_serializing_if = "is_zero")]
     hash_revision: i64,
 }

@@ -105,7 +105,7 @@ impl<W: Write> Output<W> {
             let urls = other.peer_ur_ls.iter().map(|url| format!("{called}={url}"));
             urls.collect::<Vec<_>>().join(",")
         };
-        // Who has not started yet has no name; nobody can ask it anything anyway.
+        // A member that has not started yet has no name, and cannot be asked anything anyway.
         let known = |other: &&pb::Member| other.id == member.id || !other.name.is_empty();
         let initial: Vec<_> = added.members.iter().filter(known).map(named).collect();
         let (initial, urls) = (initial.join(","), member.peer_ur_ls.join(","));

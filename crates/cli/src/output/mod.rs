@@ -11,6 +11,7 @@ mod fields;
 mod json;
 mod kv;
 mod lease;
+mod log;
 mod member;
 mod snapshot;
 mod status;

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 use tenure::api::Member;
 use tenure_server::Config;
-use tenure_server::backup::{Restored, Summary};
+use tenure_server::backup::{BackupSummary, Restored};
 
 use super::text::{quoted, size};
 use super::{Format, Output, fields, table};
@@ -63,7 +63,11 @@ const HEADS: [&str; 8] =
 
 impl<W: Write> Output<W> {
     /// What was saved.
-    pub(crate) fn snapshot_saved(&mut self, file: &Path, saved: &Summary) -> anyhow::Result<()> {
+    pub(crate) fn snapshot_saved(
+        &mut self,
+        file: &Path,
+        saved: &BackupSummary,
+    ) -> anyhow::Result<()> {
         if self.format != Format::Simple {
             return self.snapshot_status(saved);
         }
@@ -74,7 +78,7 @@ impl<W: Write> Output<W> {
     }
 
     /// What a file holds.
-    pub(crate) fn snapshot_status(&mut self, found: &Summary) -> anyhow::Result<()> {
+    pub(crate) fn snapshot_status(&mut self, found: &BackupSummary) -> anyhow::Result<()> {
         match self.format {
             Format::Simple => writeln!(self.out, "{}", row(found).join(", "))?,
             Format::Json => self.json(&status(found))?,
@@ -84,7 +88,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    fn snapshot_fields(&mut self, found: &Summary) -> std::io::Result<()> {
+    fn snapshot_fields(&mut self, found: &BackupSummary) -> std::io::Result<()> {
         let out = &mut self.out;
         fields::field(out, "Hash", found.hash)?;
         fields::field(out, "Revision", found.revision.0)?;
@@ -147,7 +151,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-fn row(found: &Summary) -> [String; 8] {
+fn row(found: &BackupSummary) -> [String; 8] {
     [
         format!("{:x}", found.hash),
         found.revision.0.to_string(),
@@ -160,7 +164,7 @@ fn row(found: &Summary) -> [String; 8] {
     ]
 }
 
-fn status(found: &Summary) -> Status<'_> {
+fn status(found: &BackupSummary) -> Status<'_> {
     Status {
         hash: found.hash,
         revision: found.revision.0,

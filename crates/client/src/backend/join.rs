@@ -1,48 +1,36 @@
-//! What is asked for when one stands in line, and what one gets.
+//! What a candidate asks for, and what it gets.
 
-use crate::{FencingToken, LineName};
+use tenure_api::Mode;
 
-/// Who may hold beside whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// One holder.
-    Exclusive,
-    /// Any number of holders with each other, none beside an exclusive one.
-    Shared,
-    /// As many holders as there are permits.
-    Permit {
-        /// How many. All who stand in line must say the same.
-        of: u32,
-    },
-}
+use crate::{ElectionName, FencingToken};
 
-/// A wish to stand in line.
+/// A request to become a candidate.
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// For what. Several names are held all at once or not at all.
-    pub names: Vec<LineName>,
-    /// Beside whom.
+    /// What to contend for. Several names are held all at once or not at all.
+    pub names: Vec<ElectionName>,
+    /// Which candidates may hold beside this one.
     pub mode: Mode,
-    /// What others are to know.
+    /// A value for others to read.
     pub value: Vec<u8>,
-    /// Hold it now or do not stand in line at all.
+    /// Hold it now or do not become a candidate at all.
     pub try_only: bool,
-    /// Who has more is elected before who has less, if the engine can.
+    /// Higher priority is elected first, if the engine can.
     pub priority: u32,
     /// Take over from a leader of lower priority.
     pub preempts: bool,
-    /// Let others pass until it is said to be well ([`Session::report_health`](crate::Session::report_health)),
+    /// Be passed over until reported healthy ([`Session::report_health`](crate::Session::report_health)),
     /// if the engine can.
     pub unhealthy: bool,
-    /// Hold it only when the one before has surely stopped, if the engine can tell.
+    /// Hold it only when the holder before has surely stopped, if the engine can tell.
     pub no_overlap: bool,
-    /// For people and programs that list candidates, if the engine keeps it.
+    /// Metadata for people and programs that list candidates, if the engine keeps it.
     pub metadata: Vec<(String, String)>,
 }
 
 impl Join {
-    /// A plain wish to wait for one name.
-    pub fn one(name: LineName, mode: Mode) -> Join {
+    /// A plain request to wait for one name.
+    pub fn one(name: ElectionName, mode: Mode) -> Join {
         Join {
             names: vec![name],
             mode,
@@ -57,7 +45,7 @@ impl Join {
     }
 
     /// The name to mention in messages.
-    pub fn first_name(&self) -> LineName {
+    pub fn first_name(&self) -> ElectionName {
         self.names.first().cloned().expect("whoever joins names something")
     }
 }
@@ -73,7 +61,7 @@ pub struct Grant {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldName {
     /// The name.
-    pub name: LineName,
+    pub name: ElectionName,
     /// The token that goes with it.
     pub token: FencingToken,
     /// Of a semaphore, which permit it is, if the engine numbers them. Tokens grow per permit.

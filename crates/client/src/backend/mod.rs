@@ -1,23 +1,23 @@
 //! What an engine must be able to do for elections and locks.
 //!
-//! The recipes (`Election`, `Lock`, …) know only the three traits here. A [`Backend`] opens sessions
-//! and lets one look at lines; a [`BackendSession`] is one session on it; a [`Place`] is one place in
-//! one line, or in several at once. There are two:
+//! The recipes (`Election`, `Lock`, …) know only the three traits here. A [`Backend`] opens sessions and reads
+//! elections; a [`BackendSession`] is one session on it; a [`BackendCandidate`] is one candidacy for one name, or for
+//! several at once. There are two:
 //!
-//! - [`etcd`](Etcd): sequenced keys and watches, on a real etcd or on tenure, in line with stock
-//!   clients of either.
+//! - [`etcd`](Etcd): sequenced keys and watches, on a real etcd or on tenure, in the same elections as stock clients of
+//!   either.
 //! - [`native`](Native): tenure's own protocol, where the server decides and one stream carries
 //!   everything.
 //!
 //! What is asked of every backend:
 //!
-//! 1. A place is held only if it is the server's word, given at one revision, that its key lives
-//!    and that nobody stands before it.
-//! 2. Whoever waits is told at once when its own place or session is gone.
-//! 3. [`Place::leave`] undoes whatever [`Place::enter`] did, also if that was dropped half way or
+//! 1. A candidacy is held only if the server said, at one revision, that its key lives
+//!    and that no other candidate is before it.
+//! 2. A waiting candidate is told at once when its own candidacy or session is gone.
+//! 3. [`BackendCandidate::leave`] undoes whatever [`BackendCandidate::enter`] did, also if that was dropped half way or
 //!    its outcome is unknown; and frees nothing else.
 //! 4. Everything may be called again after a failure, and acts once.
-//! 5. No call but [`Place::turn`], [`Place::gone`] and [`BackendSession::ended`] waits for more than
+//! 5. No call but [`BackendCandidate::turn`], [`BackendCandidate::gone`] and [`BackendSession::ended`] waits for more than
 //!    the answer of a member.
 
 mod etcd;
@@ -31,14 +31,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use etcd::Etcd;
-pub use join::{Grant, HeldName, Join, Mode};
+pub use join::{Grant, HeldName, Join};
 pub use native::{Attached, Heard, Native, Reach, Wire, stream_error};
 pub use observe::{Candidate, Observation, Sight, Tenure};
 use tenure_api::LeaseId;
+pub use tenure_api::Mode;
 
 use crate::clock::Moment;
 use crate::host::Host;
-use crate::{AcquireError, EngineError, LineName, Loss, ProclaimError};
+use crate::{AcquireError, ElectionName, EngineError, Loss, ProclaimError};
 
 /// A future in a box: these traits are used behind `dyn`.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -48,7 +49,7 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub struct Opening {
     /// How long it lives without a sign of life.
     pub ttl: Duration,
-    /// Who this is, for people.
+    /// Identity, for people.
     pub identity: String,
     /// End the session as soon as the connection breaks, if the engine can.
     pub fast_release: bool,
@@ -65,7 +66,7 @@ pub struct Opened {
     pub sent: Moment,
 }
 
-/// An engine: a cluster that keeps sessions and lines.
+/// An engine: a cluster that keeps sessions, elections and locks.
 pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// What it is called in messages.
     fn name(&self) -> &'static str;
@@ -73,15 +74,15 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Opens a session, on the host that the opening names.
     fn open(&self, opening: Opening) -> Boxed<'_, Result<Opened, EngineError>>;
 
-    /// Begins to look at a line.
+    /// Begins to observe an election.
     fn observe(
         &self,
         host: Arc<dyn Host>,
-        name: LineName,
+        name: ElectionName,
     ) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>>;
 
-    /// Who stands in a line, in order.
-    fn candidates(&self, name: LineName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>>;
+    /// The candidates of an election, in order.
+    fn candidates(&self, name: ElectionName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>>;
 }
 
 /// Why a renewal was not acknowledged.
@@ -122,18 +123,22 @@ pub trait BackendSession: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
-    /// Reserves a place in line. Asks nobody; see [`Place::enter`].
+    /// Reserves a candidacy. Sends no request; see [`BackendCandidate::enter`].
     ///
     /// # Errors
-    /// If this session stands in that line already, or the engine has no such kind of lock.
-    fn place(&self, join: Join) -> Result<Arc<dyn Place>, AcquireError>;
+    /// If this session is a candidate there already, or the engine has no such kind of lock.
+    fn candidate(&self, join: Join) -> Result<Arc<dyn BackendCandidate>, AcquireError>;
 
-    /// Says whether this session is fit to lead a line that it stands in: who is not is passed over, and a
-    /// leader that is not steps down and stands in line again, behind the others. For engines that can.
+    /// Reports whether this session is fit to lead an election that it is a candidate in: an unfit candidate is passed
+    /// over, and an unfit leader steps down and becomes a candidate again, behind the others. For engines that can.
     ///
     /// # Errors
-    /// If it does not stand in that line, nobody answers, or the engine cannot.
-    fn report_health(&self, name: &LineName, healthy: bool) -> Boxed<'_, Result<(), EngineError>> {
+    /// If it is no candidate there, no member answers, or the engine cannot.
+    fn report_health(
+        &self,
+        name: &ElectionName,
+        healthy: bool,
+    ) -> Boxed<'_, Result<(), EngineError>> {
         let text =
             format!("this engine passes nobody over, healthy ({healthy}) or not, for {name}");
         Box::pin(async { Err(EngineError::Refused { kind: None, text }) })
@@ -143,15 +148,15 @@ pub trait BackendSession: fmt::Debug + Send + Sync + 'static {
     fn close(&self, stopped: bool) -> Boxed<'_, Result<(), EngineError>>;
 }
 
-/// One place in a line, or in several at once; from reserving it to leaving it.
-pub trait Place: fmt::Debug + Send + Sync + 'static {
-    /// Stands in line. Answers the grant if it is held at once; [`Place::turn`] waits for it otherwise.
+/// One candidacy for a name, or for several at once; from reserving it to leaving it.
+pub trait BackendCandidate: fmt::Debug + Send + Sync + 'static {
+    /// Becomes a candidate. Returns the grant if it is held at once; [`BackendCandidate::turn`] waits for it otherwise.
     fn enter(&self) -> Boxed<'_, Result<Option<Grant>, AcquireError>>;
 
     /// Waits until it is held. May be dropped and called again.
     fn turn(&self) -> Boxed<'_, Result<Grant, AcquireError>>;
 
-    /// Why it is gone, if that is known this very moment; for those who cannot wait to be told.
+    /// Why it is gone, if that is already known; for callers that cannot wait.
     fn gone_already(&self) -> Option<Loss> {
         None
     }
@@ -164,12 +169,12 @@ pub trait Place: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
-    /// Tells others something else than what was told when entering.
+    /// Proclaims another value.
     fn proclaim(&self, value: Vec<u8>) -> Boxed<'_, Result<(), ProclaimError>>;
 
-    /// From now on the session may stand in this line again; its next place there waits until this
-    /// one has been left. To be followed by [`Place::leave`]. `stopped`: the work is known to have
-    /// ended. The first call counts.
+    /// From now on the session may become a candidate here again; its next candidacy waits until this one has been
+    /// left. To be followed by [`BackendCandidate::leave`]. `stopped`: the work is known to have ended. The first call
+    /// counts.
     fn forsake(&self, stopped: bool);
 
     /// Leaves, held or not. Done means that the server has confirmed it, or that there was nothing
@@ -180,7 +185,7 @@ pub trait Place: fmt::Debug + Send + Sync + 'static {
 /// A successor was chosen: stop the work, then resign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drain {
-    /// Who it is.
+    /// Its identity.
     pub successor: String,
     /// After this time it takes over anyway.
     pub within: Duration,

@@ -1,4 +1,4 @@
-//! A line as others see it.
+//! An election as others see it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use tenure_api::Revision;
 use super::{Boxed, Mode};
 use crate::{EngineError, FencingToken};
 
-/// Who leads.
+/// A leader and its tenure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenure {
     /// The leader's token.
@@ -18,30 +18,30 @@ pub struct Tenure {
     pub value: Vec<u8>,
     /// The leader's key.
     pub key: Vec<u8>,
-    /// Who it is, for people, if the engine knows.
+    /// Its identity, for people, if the engine knows it.
     pub identity: Option<String>,
 }
 
-/// Something that was seen of a line.
+/// One observation of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// A tenure began, or lasts as the first thing seen.
     Leads(Tenure),
-    /// The leader proclaims something else.
+    /// The leader proclaims another value.
     Proclaims(Tenure),
-    /// Nobody leads.
+    /// There is no leader.
     NoLeader,
-    /// Something may have been missed: what follows is what is still remembered, and then how things stand now.
+    /// Something may have been missed: what follows is what is still remembered, and then the present state.
     Gap,
 }
 
-/// What is seen of one line, as it happens.
+/// The events of one election, as they happen.
 pub trait Observation: fmt::Debug + Send {
     /// The next sight, with the revision it was seen at. The first comes at once.
     fn next(&mut self) -> Boxed<'_, Result<(Revision, Sight), EngineError>>;
 }
 
-/// Somebody who stands in line.
+/// A candidate of an election or a lock: it waits or it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its token: what it holds with, or will hold with.
@@ -52,18 +52,18 @@ pub struct Candidate {
     pub value: Vec<u8>,
     /// Whether it holds.
     pub holds: bool,
-    /// Beside whom.
+    /// Which candidates may hold beside it.
     pub mode: Mode,
-    /// Who it is, for people, if the engine knows.
+    /// Its identity, for people, if the engine knows it.
     pub identity: Option<String>,
     /// The session behind it, if there is one.
     pub session: Option<tenure_api::LeaseId>,
-    /// Who has more is elected before who has less; 0 where the engine has none.
+    /// Higher priority is elected first; 0 where the engine has none.
     pub priority: u32,
-    /// It lets others pass until it is well.
+    /// It is passed over until it is healthy.
     pub unhealthy: bool,
     /// Since when it waits or holds, by a server's clock, if the engine keeps it.
     pub since: Option<SystemTime>,
-    /// What it says of itself, by key, if the engine keeps it.
+    /// Its metadata, by key, if the engine keeps it.
     pub metadata: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! One time in office.
+//! One tenure of a leader.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::backend::Drain;
 use crate::clock::Moment;
 use crate::fence::HolderKey;
 use crate::session::Hold;
-use crate::{Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError, SessionState};
+use crate::{Doubt, ElectionName, FencingToken, Loss, ProclaimError, ReleaseError, SessionState};
 
-/// Being the leader, for as long as it lasts.
+/// Leadership of an election, for as long as it lasts.
 ///
 /// Three ways to know that it still does: ask before acting ([`Leadership::may_act`]), be told
-/// ([`Leadership::lost`]), and send the [`Leadership::token`] along with what is written, so that whoever
-/// stores it can refuse it. Only the last one holds whatever happens to this process in between.
+/// ([`Leadership::lost`]), and send the [`Leadership::token`] along with what is written, so that the store
+/// can refuse it. Only the last one holds whatever happens to this process in between.
 ///
 /// Dropping it resigns in the background. Resigning uses it up:
 ///
@@ -34,16 +34,16 @@ impl Leadership {
     }
 
     /// The election.
-    pub fn name(&self) -> &LineName {
+    pub fn name(&self) -> &ElectionName {
         self.hold.name()
     }
 
-    /// The number that goes with everything this leader writes.
+    /// The fencing token, to be sent with everything this leader writes.
     pub fn token(&self) -> FencingToken {
         self.hold.token()
     }
 
-    /// The key that it stands on, to guard writes in the same store with.
+    /// The leader's key, to guard writes in the same store with.
     pub fn holder_key(&self) -> HolderKey {
         self.hold.holder_key()
     }
@@ -85,7 +85,7 @@ impl Leadership {
         self.hold.drain().await
     }
 
-    /// Tells others something else. It is seen by observers in the order of these calls.
+    /// Proclaims another value. Observers see values in the order of these calls.
     ///
     /// # Errors
     /// See [`ProclaimError`].

@@ -1,8 +1,7 @@
-//! One of many is in charge.
+//! Elections: one process of many leads.
 //!
-//! An [`Election`] is a name that candidates stand in line for. A [`Candidacy`] is one wish to lead;
-//! campaigning uses it up and gives a [`Leadership`], which is lost sooner or later, and says so. To
-//! lead again is to be a candidate again.
+//! An [`Election`] is a name that candidates contend for. A [`Candidacy`] is one attempt to lead; campaigning uses it
+//! up and gives a [`Leadership`], which is lost sooner or later, and says so. To lead again is to be a candidate again.
 
 mod leadership;
 mod observer;
@@ -14,7 +13,7 @@ pub use observer::Observer;
 
 use crate::backend::{Candidate, Join, Mode};
 use crate::session::{Session, acquire};
-use crate::{AcquireError, BadName, LineName, ObserveError};
+use crate::{AcquireError, BadName, ElectionName, ObserveError};
 
 /// An election, seen from one session.
 ///
@@ -39,7 +38,7 @@ use crate::{AcquireError, BadName, LineName, ObserveError};
 #[derive(Clone, Debug)]
 pub struct Election {
     session: Session,
-    name: LineName,
+    name: ElectionName,
 }
 
 impl Election {
@@ -49,27 +48,27 @@ impl Election {
     /// [`BadName`], for what cannot be one.
     pub fn new(
         session: &Session,
-        name: impl TryInto<LineName, Error: Into<BadName>>,
+        name: impl TryInto<ElectionName, Error: Into<BadName>>,
     ) -> Result<Election, BadName> {
-        Ok(Election { session: session.clone(), name: LineName::read(name)? })
+        Ok(Election { session: session.clone(), name: ElectionName::read(name)? })
     }
 
     /// Its name.
-    pub fn name(&self) -> &LineName {
+    pub fn name(&self) -> &ElectionName {
         &self.name
     }
 
-    /// A candidate that wants others to know `value` when it leads: its address, say.
+    /// A candidacy with a `value` for others to read when it leads: its address, say.
     pub fn candidate(&self, value: impl Into<Vec<u8>>) -> Candidacy {
         let mut join = Join::one(self.name.clone(), Mode::Exclusive);
         join.value = value.into();
         Candidacy { session: self.session.clone(), join }
     }
 
-    /// Everybody who leads or waits, in order.
+    /// The leader and all waiting candidates, in order.
     ///
     /// # Errors
-    /// If nobody answers, or the session is over.
+    /// If no member answers, or the session is over.
     pub async fn candidates(&self) -> Result<Vec<Candidate>, ObserveError> {
         let core = self.session.core();
         let (engine, name) = (core.engine().clone(), self.name.clone());
@@ -80,14 +79,14 @@ impl Election {
         })
     }
 
-    /// Looks at who leads, from now on.
+    /// Observes the leader, from now on.
     pub fn observe(&self) -> Observer {
         let core = self.session.core();
         Observer::start(&core.host, core.engine().clone(), self.name.clone())
     }
 }
 
-/// One wish to lead. Campaigning uses it up:
+/// One attempt to lead. Campaigning uses it up:
 ///
 /// ```compile_fail,E0382
 /// # async fn run(candidacy: tenure::Candidacy) {
@@ -115,7 +114,7 @@ impl Candidacy {
         self
     }
 
-    /// Stands in line and lets others pass until [`Session::report_health`] says that it is well; for engines
+    /// Becomes a candidate that is passed over until [`Session::report_health`] says that it is healthy; for engines
     /// that can.
     pub fn unhealthy(mut self) -> Candidacy {
         self.join.unhealthy = true;
@@ -128,7 +127,7 @@ impl Candidacy {
         self
     }
 
-    /// Something for people and programs that list candidates; for engines that keep it.
+    /// Metadata for people and programs that list candidates; for engines that keep it.
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Candidacy {
         self.join.metadata.push((key.into(), value.into()));
         self

@@ -1,4 +1,4 @@
-//! Looking at an election.
+//! Observing an election.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use tokio::sync::mpsc;
 use crate::backend::Sight;
 use crate::chance::Backoff;
 use crate::host::{Host, Machine};
-use crate::{BadName, Engine, EngineError, LineName, ObserveError};
+use crate::{BadName, ElectionName, Engine, EngineError, ObserveError};
 
-/// How much may be seen and not yet asked for. Whoever is slower holds up its own stream only.
+/// How many sights are buffered. A slow reader holds up its own stream only.
 const SIGHTS_MAX: usize = 64;
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// What happens in an election, as it happens: who leads, or that nobody does.
+/// What happens in an election, as it happens: the leader, or that there is none.
 ///
 /// The first sight comes at once. A broken connection is mended behind the scenes; if something may
 /// have been missed, [`Sight::Gap`] says so, and the next sight is how things stand.
@@ -41,12 +41,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// ```
 #[derive(Debug)]
 pub struct Observer {
-    name: LineName,
+    name: ElectionName,
     sights: mpsc::Receiver<Result<(Revision, Sight), EngineError>>,
 }
 
 impl Observer {
-    /// Looks at an election without a session of one's own.
+    /// Observes an election without a session.
     ///
     /// # Errors
     /// [`BadName`], for what cannot be one.
@@ -55,7 +55,7 @@ impl Observer {
     /// If it is not called on a tokio runtime.
     pub fn open(
         engine: &Engine,
-        name: impl TryInto<LineName, Error: Into<BadName>>,
+        name: impl TryInto<ElectionName, Error: Into<BadName>>,
     ) -> Result<Observer, BadName> {
         Observer::open_on(&Machine::host(), engine, name)
     }
@@ -67,12 +67,12 @@ impl Observer {
     pub fn open_on(
         host: &Arc<dyn Host>,
         engine: &Engine,
-        name: impl TryInto<LineName, Error: Into<BadName>>,
+        name: impl TryInto<ElectionName, Error: Into<BadName>>,
     ) -> Result<Observer, BadName> {
-        Ok(Observer::start(host, engine.clone(), LineName::read(name)?))
+        Ok(Observer::start(host, engine.clone(), ElectionName::read(name)?))
     }
 
-    pub(super) fn start(host: &Arc<dyn Host>, engine: Engine, name: LineName) -> Observer {
+    pub(super) fn start(host: &Arc<dyn Host>, engine: Engine, name: ElectionName) -> Observer {
         let (tell, sights) = mpsc::channel(SIGHTS_MAX);
         host.spawn(Box::pin(look(Arc::clone(host), engine, name.clone(), tell)));
         Observer { name, sights }
@@ -92,11 +92,11 @@ impl Observer {
     }
 }
 
-/// Looks until nobody wants to hear of it any more.
+/// Observes until the receiver is dropped.
 async fn look(
     host: Arc<dyn Host>,
     engine: Engine,
-    name: LineName,
+    name: ElectionName,
     tell: mpsc::Sender<Result<(Revision, Sight), EngineError>>,
 ) {
     let mut backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
@@ -115,7 +115,7 @@ async fn look(
                 let _ = tell.send(Err(refused)).await;
                 return;
             }
-            // Nobody listens.
+            // The receiver is gone.
             Ok(()) => return,
         }
     }
@@ -124,7 +124,7 @@ async fn look(
 async fn look_once(
     host: &Arc<dyn Host>,
     engine: &Engine,
-    name: &LineName,
+    name: &ElectionName,
     tell: &mpsc::Sender<Result<(Revision, Sight), EngineError>>,
     began: &mut bool,
     backoff: &mut Backoff,

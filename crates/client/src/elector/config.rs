@@ -1,4 +1,4 @@
-//! What an elector is to do, and the rules for it.
+//! Settings of an elector, and their rules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::host::Host;
 use crate::session::default_identity;
 use crate::tenancy::{TTL_MIN, margin};
-use crate::{BadName, Candidacy, Election, LineName};
+use crate::{BadName, Candidacy, Election, ElectionName};
 
 /// client-go's defaults.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -42,20 +42,20 @@ pub enum OnDoubt {
     Continue,
 }
 
-/// How an elector is to be. The durations are client-go's.
+/// Settings of an elector. The durations are client-go's.
 #[derive(Clone, Debug)]
 pub struct ElectorConfig {
     /// The election.
-    pub name: LineName,
-    /// Who this is, for people.
+    pub name: ElectionName,
+    /// Identity, for people.
     pub identity: String,
-    /// What others are to know of the leader: its address, say. The identity, if nothing else is said.
+    /// The value that others read of the leader: its address, say. The identity by default.
     pub value: Option<Vec<u8>>,
     /// How long others wait for a leader that is silent.
     pub lease_duration: Duration,
     /// How long the leader tries to renew before it is in doubt.
     pub renew_deadline: Duration,
-    /// How often the leader renews, and how long one waits before trying anything again.
+    /// How often the leader renews, and how long the elector waits before it tries anything again.
     pub retry_period: Duration,
     /// Pauses are stretched by up to this factor, each by another.
     pub jitter_factor: f64,
@@ -63,14 +63,14 @@ pub struct ElectorConfig {
     pub on_lost: OnLost,
     /// What to do when leadership is not confirmed in time.
     pub on_doubt: OnDoubt,
-    /// How long work may take to end when leadership is taken away without a warning. There is no such time for
-    /// work whose own time is over, as that of a process that slept through it.
+    /// How long work may take to end when leadership is taken away without a warning. There is no such time when the
+    /// deadline has passed already, as in a process that slept through it.
     pub stop_grace: Duration,
     /// How long work may take to end when this process says that it is not fit to lead
     /// ([`LeaderElector::report_health`](super::LeaderElector::report_health)). Then
     /// [`on_lost`](Self::on_lost) is done with it, and leadership given up.
     pub step_down_grace: Duration,
-    /// Lead only when the leader before has surely stopped; for engines that can tell. Others refuse to stand in line.
+    /// Lead only when the leader before has surely stopped; for engines that can tell. On others, campaigning fails.
     pub no_overlap: bool,
     /// Be elected before candidates of lower priority, from 0 to 1000; for engines that can.
     pub priority: u32,
@@ -87,10 +87,10 @@ impl ElectorConfig {
     /// # Errors
     /// [`BadName`], for what cannot be one.
     pub fn new(
-        name: impl TryInto<LineName, Error: Into<BadName>>,
+        name: impl TryInto<ElectionName, Error: Into<BadName>>,
     ) -> Result<ElectorConfig, BadName> {
         Ok(ElectorConfig {
-            name: LineName::read(name)?,
+            name: ElectionName::read(name)?,
             identity: default_identity(),
             value: None,
             lease_duration: LEASE_DURATION,
@@ -138,7 +138,7 @@ impl ElectorConfig {
         if broken.is_empty() { Ok(()) } else { Err(ConfigError { broken }) }
     }
 
-    /// One wish to lead, as these settings have it.
+    /// A candidacy with these settings.
     pub(super) fn candidacy(&self, election: &Election) -> Candidacy {
         let mut candidacy = election.candidate(self.value());
         if self.priority > 0 {

@@ -3,8 +3,8 @@
 //! The program's own runtime may be blocked by the very work that has to end. So the signal to stop,
 //! what happens to work that does not heed it, and what others are told of this elector come from here.
 //!
-//! There are five reasons for which work has to end, and each takes its own course (`Guard::by_…`). All run side
-//! by side, and whichever is through first decides: who was warned before it lost gets no more time after it.
+//! There are five reasons for which work has to end, and each takes its own course (`Guard::by_…`). All run side by
+//! side, and whichever is through first decides: work that was warned before the loss gets no more time after it.
 
 use tokio::sync::watch;
 
@@ -35,7 +35,7 @@ enum Verdict {
     Relieved,
 }
 
-/// Who watches over the work for as long as one leadership lasts.
+/// Watches over the work for as long as one leadership lasts.
 pub(super) struct Guard {
     elector: LeaderElector,
     held: Watched,
@@ -90,7 +90,7 @@ impl Guard {
                     self.go_on(leadership);
                     return Verdict::Relieved;
                 }
-                // Who goes on in doubt is prepared for not being the only one.
+                // Work that goes on in doubt is prepared for not being the only one.
                 Err(another) => (loss, is_late) = (another, false),
             }
         }
@@ -163,7 +163,7 @@ impl Guard {
         std::future::pending().await
     }
 
-    /// Only while the work goes on: what comes after it, whoever ends it tells.
+    /// Only while the work goes on: what comes after is told by the code that ends the work.
     fn tell(&self, state: ElectorState) {
         // The phase cannot change meanwhile.
         self.phase.send_if_modified(|phase| {
@@ -183,7 +183,7 @@ impl Guard {
     }
 }
 
-/// A guard that is not relieved ends the work: also one whose thread has ended, and with it all that kept the session.
+/// A guard that is not relieved ends the work: also when its thread has ended, and with it all that kept the session.
 struct OnDuty<'a>(&'a Guard);
 
 impl Drop for OnDuty<'_> {

@@ -1,4 +1,4 @@
-//! Work that one of many does: for as long as it leads, and again when it leads again.
+//! Work for one of many processes: done while it leads, and again when it leads again.
 //!
 //! [`LeaderElector`] has the names and defaults of client-go's, and differs where that one bites:
 //!
@@ -39,7 +39,7 @@ pub enum ElectorState {
     Lost(Loss),
 }
 
-/// Runs work as the leader, whenever this process is it. Clones are the same elector.
+/// Runs work whenever this process leads. Clones are the same elector.
 ///
 /// ```
 /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
@@ -106,7 +106,7 @@ impl LeaderElector {
         Ok(LeaderElector { inner: Arc::new(inner) })
     }
 
-    /// Calls this whenever somebody else leads, proclaims something else, or nobody leads: for a
+    /// Calls this whenever another leader is elected, the leader proclaims another value, or there is no leader: for a
     /// standby that keeps itself warm. Also for this elector's own tenures.
     ///
     /// # Panics
@@ -161,17 +161,17 @@ impl LeaderElector {
         matches!(self.state(), ElectorState::Held(_))
     }
 
-    /// Who leads, as far as this process has seen.
+    /// The leader, as far as this process has seen.
     pub fn leader(&self) -> Option<Tenure> {
         self.inner.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says whether this process is fit to lead; it is taken to be until it says otherwise. If it is not, the work
-    /// is cancelled ([`Cancelled::Unhealthy`]), leadership is given up when it has ended, and others pass it in
-    /// line until it is. Work that has not ended after [`ElectorConfig::step_down_grace`] is dealt with as
-    /// [`ElectorConfig::on_lost`] says; with [`OnLost::Cancel`], work that blocks its thread keeps the leadership, because
-    /// it may still be writing. On engines that cannot let others pass it leaves the line, and stands in it
-    /// again when it is well.
+    /// Reports whether this process is fit to lead; it is taken to be until it says otherwise. If it is not, the work
+    /// is cancelled ([`Cancelled::Unhealthy`]), leadership is given up when it has ended, and the candidate is passed
+    /// over until it is fit again. Work that has not ended after [`ElectorConfig::step_down_grace`] is dealt with as
+    /// [`ElectorConfig::on_lost`] says; with [`OnLost::Cancel`], work that blocks its thread keeps the leadership,
+    /// because it may still be writing. On engines that cannot pass a candidate over it leaves the election, and
+    /// becomes a candidate again when it is fit.
     pub fn report_health(&self, healthy: bool) {
         self.inner.well.send_replace(healthy);
     }

@@ -1,4 +1,4 @@
-//! The loop: stand in line, lead, give up, again.
+//! The loop: campaign, lead, give up, again.
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -20,7 +20,7 @@ use crate::{Loss, Session, SessionOptions, SessionState};
 /// How [`LeaderElector::run`] ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended<T> {
-    /// Somebody asked it to stop.
+    /// It was asked to stop.
     Stopped,
     /// The work is done for good, with this result.
     Done(T),
@@ -61,7 +61,7 @@ impl LeaderElector {
         };
         let mut lead = pin!(lead);
         tokio::select! {
-            // Who is to stop does not begin to lead at the same moment.
+            // An elector that is to stop does not begin to lead at the same moment.
             biased;
             ended = async {
                 let _ = stop.wait_for(|stop| *stop).await;
@@ -84,7 +84,7 @@ impl LeaderElector {
         chance.stretch(self.inner.config.retry_period, self.inner.config.jitter_factor)
     }
 
-    /// Stands in line until it leads. Nothing, if that failed and is to be tried again.
+    /// Campaigns until it leads. `None` if that failed and is to be tried again.
     async fn become_leader(&self, session: Option<Session>) -> Option<(Leadership, Session)> {
         let config = &self.inner.config;
         let session = match session.and_then(|session| self.unless_over(session)) {
@@ -96,8 +96,8 @@ impl LeaderElector {
         Some((won?, session))
     }
 
-    /// A session to stand in line with again. One that is over, or in doubt, is closed: its work has ended, and
-    /// whoever wants no overlap waits to hear that.
+    /// A session to campaign with again. One that is over, or in doubt, is closed: its work has ended, and candidates
+    /// that want no overlap wait to hear that.
     fn unless_over(&self, session: Session) -> Option<Session> {
         if session.state() == SessionState::Held {
             return Some(session);
@@ -210,11 +210,11 @@ impl LeaderElector {
         }
     }
 
-    /// After a loss that nobody confirmed: leads again if nobody else does. `old` is the session that
-    /// was lost; its key may still be there for a while, and is nobody else.
+    /// After a loss that the server did not confirm: leads again if there is no other leader. `old` is the session that
+    /// was lost; its key may still be there for a while, and is not another leader.
     ///
     /// # Errors
-    /// Somebody else leads.
+    /// Another candidate leads.
     pub(super) async fn regain(&self, old: LeaseId) -> Result<Leadership, Loss> {
         let mut chance = self.host().chance();
         loop {
@@ -236,7 +236,7 @@ impl LeaderElector {
         }
     }
 
-    /// Waits until somebody leads whose session is none of ours.
+    /// Waits until the leader is a session that is none of ours.
     async fn another_leads(&self, election: &Election, ours: [Option<LeaseId>; 2]) {
         loop {
             let listed = election.candidates().await.unwrap_or_default();
@@ -256,7 +256,7 @@ impl LeaderElector {
         Led(self)
     }
 
-    /// Tells who leads, for as long as this runs.
+    /// Reports the leader, for as long as this runs.
     async fn look(&self) -> std::convert::Infallible {
         let mut chance = self.host().chance();
         loop {

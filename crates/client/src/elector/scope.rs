@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::backend::Drain;
 use crate::fence::HolderKey;
-use crate::{Doubt, FencingToken, Leadership, LineName, Loss, ProclaimError, SessionState};
+use crate::{Doubt, ElectionName, FencingToken, Leadership, Loss, ProclaimError, SessionState};
 
 /// Why the work has to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Scope {
 
 #[derive(Debug)]
 struct Inner {
-    name: LineName,
+    name: ElectionName,
     /// Absent when the tenure is over.
     leadership: Mutex<Option<Leadership>>,
     /// Of the last leadership, also when it is over.
@@ -49,12 +49,12 @@ impl Scope {
         Scope { inner: Arc::new(Inner { name, leadership, token, cancelled }) }
     }
 
-    /// The number that goes with everything that is written.
+    /// The fencing token, to be sent with everything that is written.
     pub fn token(&self) -> FencingToken {
         *self.inner.token.borrow()
     }
 
-    /// The key that the leadership stands on, to guard writes in the same store with. None if it is over.
+    /// The leader's key, to guard writes in the same store with. `None` if the tenure is over.
     pub fn holder_key(&self) -> Option<HolderKey> {
         self.leadership().as_ref().map(Leadership::holder_key)
     }
@@ -98,7 +98,7 @@ impl Scope {
         }
     }
 
-    /// Tells others something else.
+    /// Proclaims another value.
     ///
     /// # Errors
     /// See [`ProclaimError`].
@@ -136,7 +136,7 @@ impl Scope {
         }
     }
 
-    /// The tenure is over: nobody may act any more.
+    /// The tenure is over: no work may act any more.
     pub(super) fn take(&self) -> Option<Leadership> {
         self.leadership().take()
     }

@@ -1,4 +1,4 @@
-//! What a gate knows: the newest tokens it has seen, and who is inside. No clock, no lock, no disk.
+//! What a gate knows: the newest tokens it has seen, and which are inside. No clock, no lock, no disk.
 //!
 //! Every resource, and every slot of a semaphore, is a [`Place`] with a mark for its newest exclusive
 //! token and one for its newest shared token. The rules, for one place:
@@ -11,14 +11,14 @@
 //! A reader also makes older writers stale: it was given its hold after they had lost theirs. It does
 //! not make older readers stale, for they may hold together with it; nor do they wait for each other.
 //!
-//! A token is *seen* before it is let in. What waits has already closed the door behind it, so that
-//! waiting comes to an end: nobody older enters any more.
+//! A token is *seen* before it is let in. A waiting token already keeps older ones out, so that waiting comes to an
+//! end: no older token enters any more.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{FencingToken, Hold, Limits, Pass, RESOURCE_BYTES_MAX, Refusal};
+use super::{FencingToken, GateLimits, Hold, Pass, RESOURCE_BYTES_MAX, Refusal};
 
-/// One line of growing tokens: a resource, or one slot of a semaphore.
+/// One series of growing tokens: a resource, or one slot of a semaphore.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) resource: Arc<str>,
@@ -86,12 +86,12 @@ impl Line {
 /// Everything a gate knows.
 #[derive(Debug)]
 pub(super) struct Book {
-    limits: Limits,
+    limits: GateLimits,
     lines: BTreeMap<Place, Line>,
     edition: u64,
 }
 
-/// Why somebody whose token was seen cannot come in.
+/// Why a token that was seen cannot come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
     /// A newer token was seen meanwhile.
@@ -103,7 +103,7 @@ pub(super) enum Held {
 impl Book {
     /// A book with these marks in it, which may be more than the limits allow: what is written down
     /// is never dropped.
-    pub(super) fn with(limits: Limits, marks: BTreeMap<Place, Marks>) -> Book {
+    pub(super) fn with(limits: GateLimits, marks: BTreeMap<Place, Marks>) -> Book {
         let line = |marks| Line { marks, ..Line::default() };
         let lines = marks.into_iter().map(|(place, marks)| (place, line(marks))).collect();
         Book { limits, lines, edition: 0 }
@@ -153,7 +153,7 @@ impl Book {
         }
     }
 
-    /// Somebody who was let in has left.
+    /// A token that was let in has left.
     pub(super) fn leave(&mut self, place: &Place, token: FencingToken, shared: bool) {
         let line = self.lines.get_mut(place).expect("who is inside came through this line");
         let inside = line.inside(shared);

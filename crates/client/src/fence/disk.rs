@@ -39,8 +39,8 @@ pub(super) trait Disk: fmt::Debug + Send + Sync {
 pub(super) struct Directory {
     path: PathBuf,
     directory: File,
-    /// The file beside, from its writing to its flush. The same descriptor does both: an error of
-    /// writing back is told to those who had the file open then.
+    /// The file beside, from its writing to its flush. The same descriptor does both: the kernel reports a write-back
+    /// error only to descriptors that were open then.
     beside: Mutex<Option<File>>,
     /// Held until the gate is dropped. A file of its own: the file itself is replaced at every write.
     _lock: File,

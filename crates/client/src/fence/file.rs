@@ -1,7 +1,7 @@
 //! The file of a durable gate: what is in it, and how it is replaced.
 //!
 //! The file is small and is written as a whole: beside, flushed, renamed, its directory flushed. So
-//! it is always the old one or the new one. `docs/FORMATS.md` has every byte.
+//! it is always the old one or the new one. `docs/reference/formats.md` has every byte.
 
 use std::{collections::BTreeMap, io, sync::Arc};
 

@@ -18,7 +18,7 @@ pub const RESOURCE_BYTES_MAX: usize = 255;
 
 /// What a gate allows itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct GateLimits {
     /// How many resources one gate watches over; each slot of a semaphore counts as one. None is
     /// ever forgotten, so this bounds memory, and the file of a durable gate.
     pub resources_max: usize,
@@ -26,9 +26,9 @@ pub struct Limits {
     pub patience: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { resources_max: 4096, patience: Duration::from_secs(5) }
+impl Default for GateLimits {
+    fn default() -> GateLimits {
+        GateLimits { resources_max: 4096, patience: Duration::from_secs(5) }
     }
 }
 
@@ -40,9 +40,9 @@ impl Default for Limits {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tenure::fence::Refusal> {
-/// use tenure::fence::{FencingToken, Gate, Limits, Refusal};
+/// use tenure::fence::{FencingToken, Gate, GateLimits, Refusal};
 ///
-/// let gate = Gate::in_memory(Limits::default());
+/// let gate = Gate::in_memory(GateLimits::default());
 /// let [older, newer] = [33, 34].map(|n| FencingToken::from_revision(n).unwrap());
 ///
 /// let passage = gate.enter(older).await?; // the first leader writes
@@ -67,7 +67,7 @@ pub struct Gate {
 impl Gate {
     /// A gate that lives as long as the process. After a restart it has seen nothing: it fits what
     /// is itself lost with the process.
-    pub fn in_memory(limits: Limits) -> Gate {
+    pub fn in_memory(limits: GateLimits) -> Gate {
         Gate::with(Book::with(limits, Default::default()), limits, None)
     }
 
@@ -75,7 +75,7 @@ impl Gate {
     ///
     /// # Errors
     /// If the file is there already, or cannot be written.
-    pub fn create(path: impl AsRef<Path>, limits: Limits) -> Result<Gate, OpenError> {
+    pub fn create(path: impl AsRef<Path>, limits: GateLimits) -> Result<Gate, OpenError> {
         Gate::create_on(Box::new(Directory::lock(path.as_ref())?), limits)
     }
 
@@ -84,7 +84,7 @@ impl Gate {
     /// # Errors
     /// If there is no such file: a file that was deleted takes the memory with it, and only you know
     /// whether that is what happened. If it is damaged, or another process has it open.
-    pub fn open(path: impl AsRef<Path>, limits: Limits) -> Result<Gate, OpenError> {
+    pub fn open(path: impl AsRef<Path>, limits: GateLimits) -> Result<Gate, OpenError> {
         Gate::open_on(Box::new(Directory::lock(path.as_ref())?), limits)
     }
 
@@ -93,7 +93,7 @@ impl Gate {
     ///
     /// # Errors
     /// If the file is damaged, cannot be written, or another process has it open.
-    pub fn open_or_create(path: impl AsRef<Path>, limits: Limits) -> Result<Gate, OpenError> {
+    pub fn open_or_create(path: impl AsRef<Path>, limits: GateLimits) -> Result<Gate, OpenError> {
         let disk = Directory::lock(path.as_ref())?;
         match disk.exists() {
             true => Gate::open_on(Box::new(disk), limits),
@@ -101,24 +101,24 @@ impl Gate {
         }
     }
 
-    pub(super) fn create_on(disk: Box<dyn Disk>, limits: Limits) -> Result<Gate, OpenError> {
+    pub(super) fn create_on(disk: Box<dyn Disk>, limits: GateLimits) -> Result<Gate, OpenError> {
         file::create(&*disk)?;
         Ok(Gate::with(Book::with(limits, Default::default()), limits, Some(disk)))
     }
 
-    pub(super) fn open_on(disk: Box<dyn Disk>, limits: Limits) -> Result<Gate, OpenError> {
+    pub(super) fn open_on(disk: Box<dyn Disk>, limits: GateLimits) -> Result<Gate, OpenError> {
         let marks = file::load(&*disk)?;
         Ok(Gate::with(Book::with(limits, marks), limits, Some(disk)))
     }
 
-    fn with(book: Book, limits: Limits, disk: Option<Box<dyn Disk>>) -> Gate {
+    fn with(book: Book, limits: GateLimits, disk: Option<Box<dyn Disk>>) -> Gate {
         Gate { keeper: Arc::new(Keeper::new(book, limits.patience, disk)) }
     }
 
     /// Whether this token is let in at this moment. A newer token than any before is noted, and
     /// older ones are refused from now on, whatever the answer.
     ///
-    /// Waits for nobody inside, but for the disk of a durable gate if the token is new. The answer
+    /// Does not wait for tokens inside, but for the disk of a durable gate if the token is new. The answer
     /// is about now: something older may be admitted before it and take effect after it. Where that
     /// matters, and it usually does, [`enter`](Gate::enter) and stay inside while you act.
     pub fn admits<'a>(&self, pass: impl Into<Pass<'a>>) -> Admission {
@@ -206,7 +206,7 @@ impl Gate {
                 }
                 Step::Wait(obstacle) => obstacle,
             };
-            // The disk is waited for even by those who wait for nobody inside.
+            // The disk is waited for even by calls that do not wait for tokens inside.
             let allowed = match obstacle {
                 Obstacle::Disk { .. } => self.keeper.patience,
                 Obstacle::UnderWay { .. } => patience,
@@ -241,8 +241,8 @@ impl Gate {
         self.keeper.lock().broken()
     }
 
-    /// Has somebody told how long each write of the gate's file took, flushes included. Once: whoever
-    /// comes later is not told.
+    /// Calls `tell` with how long each write of the gate's file took, flushes included. Only the first call of this
+    /// method counts.
     pub fn when_written(&self, tell: impl Fn(Duration) + Send + Sync + 'static) {
         self.keeper.when_written(Box::new(tell));
     }

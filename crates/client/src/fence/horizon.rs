@@ -1,13 +1,11 @@
 //! Whether a token can have been given at all.
 //!
 //! A token is a revision of the cluster, so none is above the cluster's present revision. Without this
-//! question one garbled header would raise a gate to 9223372036854775807, and nobody would ever come
-//! in again.
+//! check one garbled header would raise a gate to 9223372036854775807, and no token would ever be admitted again.
 //!
 //! The highest revision that was ever answered is remembered, and the cluster is asked only about
 //! tokens above it: once for each new holder, as a rule. One question is under way at a time, and
-//! everybody who came before it was sent shares its answer, so that a flood of garbage becomes no flood
-//! of questions.
+//! every call that came before it was sent shares its answer, so that a flood of garbage becomes no flood of questions.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
@@ -36,7 +34,7 @@ struct Question {
 
 /// Why a token cannot be believed. Neither raises a gate.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Doubt {
+pub enum TokenDoubt {
     /// The cluster has not come so far: the token is garbled, or of another cluster.
     #[error("token {token} was never given: the cluster is at revision {revision}")]
     NeverGiven {
@@ -68,12 +66,12 @@ impl Horizon {
 
     /// Whether the cluster can have given this token.
     ///
-    /// The cluster is read linearizably, and after the token was shown: whoever really holds a token
-    /// got it from a revision that such a read must see.
+    /// The cluster is read linearizably, and after the token was shown: a real holder of a token got it from a revision
+    /// that such a read must see.
     ///
     /// # Errors
-    /// See [`Doubt`].
-    pub async fn vouch(&self, token: FencingToken) -> Result<(), Doubt> {
+    /// See [`TokenDoubt`].
+    pub async fn vouch(&self, token: FencingToken) -> Result<(), TokenDoubt> {
         if token.get() <= self.known() {
             return Ok(());
         }
@@ -90,8 +88,8 @@ impl Horizon {
         let revision = self.known();
         match failure {
             _ if token.get() <= revision => Ok(()),
-            Some(cause) => Err(Doubt::Unknown { token, cause }),
-            None => Err(Doubt::NeverGiven { token, revision }),
+            Some(cause) => Err(TokenDoubt::Unknown { token, cause }),
+            None => Err(TokenDoubt::NeverGiven { token, revision }),
         }
     }
 

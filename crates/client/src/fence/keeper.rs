@@ -1,7 +1,7 @@
 //! What stands behind all clones of a gate: its [`Book`], a way to wait for a change of it, and the disk.
 //!
-//! Nobody is let in under a token that the disk does not have. Whoever needs an edition of the book
-//! written down writes it, if nobody else is writing; what was seen in the meantime is in the next one.
+//! No token is admitted that the disk does not have. A call that needs an edition of the book written down writes it,
+//! unless another call is writing; what was seen in the meantime is in the next one.
 
 use std::{
     fmt, io,
@@ -19,17 +19,17 @@ use super::{FencingToken, Hold, Obstacle, Pass, Refusal, file};
 #[derive(Debug)]
 pub(super) struct Keeper {
     state: Mutex<State>,
-    /// Told whenever somebody left, a newer token was seen, or the disk answered.
+    /// Notified whenever a token left, a newer token was seen, or the disk answered.
     pub(super) changed_async: Notify,
     pub(super) changed: Condvar,
-    /// How long anybody waits.
+    /// The longest wait of one call.
     pub(super) patience: Duration,
     disk: Option<Box<dyn Disk>>,
     /// Told how long each write took.
     listener: Listener,
 }
 
-/// Somebody who wants to know how long the disk takes.
+/// The callback that is told how long each write took.
 #[derive(Default)]
 struct Listener(OnceLock<Box<dyn Fn(Duration) + Send + Sync>>);
 
@@ -45,15 +45,15 @@ pub(super) struct State {
     book: Book,
     /// The edition of the book that the disk has.
     durable: u64,
-    /// Somebody is writing one down.
+    /// An edition is being written down.
     writing: bool,
     broken: Option<Arc<io::Error>>,
 }
 
-/// What somebody whose token was seen has to do next.
+/// What a call whose token was seen has to do next.
 pub(super) enum Step {
     In(Place),
-    /// Write the book down; nobody else does.
+    /// Write the book down; no other call does.
     Write,
     Wait(Obstacle),
 }
@@ -92,7 +92,7 @@ impl Keeper {
         let newer = state.book.edition() != before;
         drop(state);
         if newer {
-            // Those who wait with an older token have been overtaken.
+            // Calls that wait with an older token have been overtaken.
             self.tell();
         }
         Ok(edition)
@@ -137,7 +137,7 @@ impl State {
         }
     }
 
-    /// What somebody whose token was seen has to do next: the way in, if nothing is in the way.
+    /// What a call whose token was seen has to do next: enter, if nothing is in the way.
     pub(super) fn step(&mut self, pass: &Pass<'_>, edition: u64) -> Result<Step, Refusal> {
         self.usable()?;
         if self.durable < edition {
@@ -159,7 +159,7 @@ impl State {
 }
 
 /// The right to write the book down. One exists at a time; if it is dropped before the disk has
-/// answered (a panic, a runtime that is shut down), nobody knows what the disk has, and the gate is
+/// answered (a panic, a runtime that is shut down), it is unknown what the disk has, and the gate is
 /// closed for good.
 pub(super) struct Writing {
     keeper: Arc<Keeper>,
@@ -167,7 +167,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// For whom [`State::step`] has chosen to write.
+    /// For the call that [`State::step`] has told to write.
     pub(super) fn of(keeper: &Arc<Keeper>) -> Writing {
         Writing { keeper: Arc::clone(keeper), answered: false }
     }

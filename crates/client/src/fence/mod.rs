@@ -4,7 +4,7 @@
 //! virtual machine, a slow disk) does not notice that its lease ran out, and goes on where it was; a
 //! request of its own may sit in a network queue and arrive when the next holder has long begun. Only
 //! the thing that is written to can tell, and it needs a number to tell by: the [`FencingToken`], which
-//! grows from holder to holder. Whoever has seen a token refuses older ones.
+//! grows from holder to holder. A gate that has seen a token refuses older ones.
 //!
 //! | what is protected | what checks the token |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | a service that cannot be changed, behind HTTP | the same gate, as a proxy: the command `tenure fence` |
 //! | tables in PostgreSQL | a row beside them, in the same transaction: [`postgres`] |
 //!
-//! What a gate cannot do: it believes the numbers it is shown. It is no access control, and somebody who
-//! shows an invented large token shuts out everybody else. A [`Horizon`] in front of it asks the cluster
-//! whether a token can have been given at all.
+//! What a gate cannot do: it believes the numbers it is shown. It is no access control, and a client that shows an
+//! invented large token shuts out all others. A [`Horizon`] in front of it asks the cluster whether a token can have
+//! been given at all.
 
 mod book;
 mod disk;
@@ -36,8 +36,8 @@ mod token;
 mod tests;
 
 pub use file::OpenError;
-pub use gate::{Gate, Limits, RESOURCE_BYTES_MAX};
-pub use horizon::{Doubt, Horizon};
+pub use gate::{Gate, GateLimits, RESOURCE_BYTES_MAX};
+pub use horizon::{Horizon, TokenDoubt};
 pub use pass::{Hold, Pass};
 pub use passage::Passage;
 pub use refusal::{Admission, Obstacle, Refusal};

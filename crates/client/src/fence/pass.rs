@@ -9,7 +9,7 @@ pub enum Hold {
     Exclusive,
     /// Together with other readers: the read side of a reader-writer lock.
     Shared,
-    /// One permit of a semaphore. Each slot has its own line of growing tokens.
+    /// One permit of a semaphore. Each slot has its own series of growing tokens.
     Permit {
         /// Which permit.
         slot: u32,
@@ -34,7 +34,7 @@ pub enum Hold {
 pub struct Pass<'a> {
     /// What is to be touched.
     pub resource: &'a str,
-    /// Whose turn it is said to be.
+    /// The token that was shown.
     pub token: FencingToken,
     /// How it is held.
     pub hold: Hold,

@@ -1,4 +1,4 @@
-//! Being inside.
+//! Admission through a gate, while it lasts.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::FencingToken;
 use super::book::Place;
 use super::keeper::Keeper;
 
-/// Being inside. Ends when dropped.
+/// Being inside a gate. Ends when dropped.
 ///
 /// Keep it until nothing of what was begun can still take effect. If the operation runs on another
 /// task or thread, or in a queue, the passage has to go there too.
@@ -20,7 +20,7 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// For whom the way in was found free.
+    /// For a token that nothing keeps out.
     pub(super) fn new(
         keeper: Arc<Keeper>,
         place: Place,

@@ -9,7 +9,7 @@
 /// Makes the table `fencing_gate` and the functions `fencing_enter` and `fencing_required`.
 pub const SCHEMA: &str = include_str!("postgres.sql");
 
-/// Makes the gate of one resource (`$1`), once, before anybody writes.
+/// Creates the gate of one resource (`$1`), once, before the first write.
 pub const ADD: &str =
     "INSERT INTO fencing_gate (resource) VALUES ($1) ON CONFLICT (resource) DO NOTHING";
 

@@ -24,8 +24,8 @@ impl Admission {
 /// Why a gate refused a token. One variant for each different thing to do about it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Refusal {
-    /// A newer holder was here. Whoever shows this token has been replaced: it must stop, and asking
-    /// again will not help.
+    /// A newer token was seen. The holder of this token has been replaced: it must stop, and asking again will not
+    /// help.
     #[error("fencing token {token} is stale: token {in_force} is in force")]
     Stale {
         /// The token shown.
@@ -48,7 +48,7 @@ pub enum Refusal {
     NoRoom {
         /// The resource that is new to the gate.
         resource: String,
-        /// [`Limits::resources_max`](super::Limits::resources_max).
+        /// [`GateLimits::resources_max`](super::GateLimits::resources_max).
         resources_max: usize,
     },
     /// The resource's name is longer than
@@ -59,7 +59,7 @@ pub enum Refusal {
         bytes: usize,
     },
     /// The gate could not write down what it had seen. What is on the disk is unknown, so it never
-    /// admits anybody again: open the gate anew, in a new process, on a disk that works.
+    /// admits a token again: open the gate anew, in a new process, on a disk that works.
     #[error("the gate is closed for good: {cause}")]
     Broken {
         /// What the disk said.

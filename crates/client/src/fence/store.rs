@@ -8,7 +8,7 @@ use tenure_api::LeaseId;
 use tenure_api::wire::etcdserverpb as pb;
 
 use super::FencingToken;
-use crate::LineName;
+use crate::ElectionName;
 use crate::grpc::{Client, ClientError};
 
 /// The key that a hold stands on, and its token.
@@ -35,9 +35,8 @@ impl HolderKey {
     }
 
     /// The key of a session that leads, or holds a [`Lock`](crate::Lock) or the write side of a
-    /// [`RwLock`](crate::RwLock), of this name; as etcd lays it out, on every engine. Those who hold
-    /// together with others have other keys on some engines, and what they guard with this one is
-    /// refused there.
+    /// [`RwLock`](crate::RwLock), of this name; as etcd lays it out, on every engine. Holders that hold together with
+    /// others have other keys on some engines, and what they guard with this one is refused there.
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
@@ -54,7 +53,7 @@ impl HolderKey {
     /// # Ok(())
     /// # }) }
     /// ```
-    pub fn exclusive(session: LeaseId, name: &LineName, token: FencingToken) -> HolderKey {
+    pub fn exclusive(session: LeaseId, name: &ElectionName, token: FencingToken) -> HolderKey {
         HolderKey::new(format!("{name}/{session}"), token)
     }
 
@@ -69,10 +68,9 @@ impl HolderKey {
     }
 
     /// A transaction that does the given one if the hold lasts. If it does not, it changes nothing and
-    /// reads who is first in the same line now.
+    /// reads which key is first in the same election now.
     ///
-    /// The given transaction is nested, not mixed in: its own comparisons may fail without anybody
-    /// taking that for a lost hold.
+    /// The given transaction is nested, not mixed in: its own comparisons may fail without being taken for a lost hold.
     pub fn guard(&self, txn: pb::TxnRequest) -> pb::TxnRequest {
         use pb::request_op::Request;
         let op = |request| pb::RequestOp { request: Some(request) };
@@ -122,7 +120,7 @@ pub enum GuardedError {
     Deposed {
         /// The token of the hold that ended.
         token: FencingToken,
-        /// The oldest hold in the same line at that moment, if there was one.
+        /// The oldest hold in the same election at that moment, if there was one.
         in_force: Option<FencingToken>,
     },
     /// There is no answer. [`ClientError::outcome_unknown`] says whether the write may have happened.

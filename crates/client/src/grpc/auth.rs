@@ -1,4 +1,4 @@
-//! Being somebody: a token for a name and a password, sent along with every request.
+//! Authentication: a token for a name and a password, sent along with every request.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

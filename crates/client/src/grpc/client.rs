@@ -10,21 +10,21 @@ use tonic::{Request, Response, Status};
 
 use super::auth::{Credentials, Token};
 use super::retry::{Attempts, Kind, Next, PAUSE};
-use super::{ClientError, Cluster, Endpoint, Kv, Lease, Lines, Maintenance, Sessions, Watch};
+use super::{ClientError, Cluster, Elections, Endpoint, Kv, Lease, Maintenance, Sessions, Watch};
 
 /// A ping on an idle connection notices a member that vanished without a word. Stock etcd closes
 /// connections that ping more often than every 5 s.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// How a client behaves.
+/// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long to wait for one connection.
     pub dial_timeout: Duration,
     /// How long a request may take, with all its attempts. Streams are not limited.
     pub request_timeout: Duration,
-    /// Who to be, where the cluster wants to know.
+    /// The user to authenticate as, if the cluster requires it.
     pub credentials: Option<Credentials>,
 }
 
@@ -113,8 +113,8 @@ impl Client {
     }
 
     /// Elections and locks, on tenure.
-    pub fn lines(&self) -> Lines<'_> {
-        Lines::new(self)
+    pub fn elections(&self) -> Elections<'_> {
+        Elections::new(self)
     }
 
     /// Members.

@@ -17,7 +17,7 @@ impl<'a> Cluster<'a> {
         Cluster { client }
     }
 
-    /// Who belongs to the cluster.
+    /// The members of the cluster.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -36,7 +36,7 @@ pub enum ClientError {
     },
     /// The same by a rule of elections and locks, which the member names. Only tenure has them.
     #[error("{text}")]
-    LineRefused {
+    ElectionRefused {
         /// The rule.
         kind: RefusalKind,
         /// The gRPC code.
@@ -75,7 +75,7 @@ impl ClientError {
     pub fn code(&self) -> Option<Code> {
         match self {
             ClientError::Refused { code, .. }
-            | ClientError::LineRefused { code, .. }
+            | ClientError::ElectionRefused { code, .. }
             | ClientError::Unavailable { code, .. }
             | ClientError::OutcomeUnknown { code, .. } => Some(*code),
             ClientError::Unreachable { .. } => Some(Code::Unavailable),
@@ -86,13 +86,13 @@ impl ClientError {
 
     /// Whether a member answered, and the answer is no.
     pub fn is_refused(&self) -> bool {
-        matches!(self, ClientError::Refused { .. } | ClientError::LineRefused { .. })
+        matches!(self, ClientError::Refused { .. } | ClientError::ElectionRefused { .. })
     }
 
     /// The rule of elections and locks by which it was refused, if it was by one.
     pub fn refusal(&self) -> Option<RefusalKind> {
         match self {
-            ClientError::LineRefused { kind, .. } => Some(*kind),
+            ClientError::ElectionRefused { kind, .. } => Some(*kind),
             _ => None,
         }
     }
@@ -100,7 +100,7 @@ impl ClientError {
     /// The answer is no.
     pub(crate) fn answered(status: &Status, code: Code, text: String) -> ClientError {
         match RefusalKind::of_status(status) {
-            Some(kind) => ClientError::LineRefused { kind, code, text },
+            Some(kind) => ClientError::ElectionRefused { kind, code, text },
             None => ClientError::Refused { code, text },
         }
     }

@@ -24,7 +24,7 @@ impl<'a> Lease<'a> {
     }
 
     /// Asks for a lease. Repeated like a read if the server chooses the id: a lease granted twice
-    /// harms nobody and runs out.
+    /// does no harm and runs out.
     ///
     /// # Errors
     /// See [`ClientError`].

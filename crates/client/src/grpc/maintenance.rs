@@ -19,7 +19,7 @@ impl<'a> Maintenance<'a> {
         Maintenance { client }
     }
 
-    /// How a member is, and whom it follows.
+    /// A member's status, and its raft leader.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(error.to_string(), "no member reachable at a:1, b:1: connection refused");
     }
 
-    /// A learner refuses whoever asks, and changes nothing.
+    /// A learner refuses every such request, and changes nothing.
     #[test]
     fn what_a_learner_does_not_serve_is_asked_of_another() {
         let learner = Status::failed_precondition("etcdserver: rpc not supported for learner");

@@ -1,12 +1,12 @@
-//! A lock that one holds.
+//! A lock with one holder.
 
 use std::time::Duration;
 
 use super::{Held, wait, wait_not};
 use crate::backend::{Join, Mode};
-use crate::{AcquireError, BadName, LineName, Session};
+use crate::{AcquireError, BadName, ElectionName, Session};
 
-/// A lock that one holds at a time. etcd's own clients see it as one of theirs.
+/// A lock with one holder at a time. etcd's own clients see it as one of theirs.
 ///
 /// ```
 /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
@@ -24,7 +24,7 @@ use crate::{AcquireError, BadName, LineName, Session};
 #[derive(Clone, Debug)]
 pub struct Lock {
     session: Session,
-    name: LineName,
+    name: ElectionName,
 }
 
 impl Lock {
@@ -34,12 +34,12 @@ impl Lock {
     /// [`BadName`], for what cannot be one.
     pub fn new(
         session: &Session,
-        name: impl TryInto<LineName, Error: Into<BadName>>,
+        name: impl TryInto<ElectionName, Error: Into<BadName>>,
     ) -> Result<Lock, BadName> {
-        Ok(Lock { session: session.clone(), name: LineName::read(name)? })
+        Ok(Lock { session: session.clone(), name: ElectionName::read(name)? })
     }
 
-    /// Waits until it is held. If this future is dropped before that, the place in line is left.
+    /// Waits until it is held. If this future is dropped before that, the candidacy is left.
     ///
     /// # Errors
     /// See [`AcquireError`]. When the session ends, at once.

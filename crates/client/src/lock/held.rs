@@ -5,11 +5,11 @@ use std::time::Duration;
 use crate::backend::Drain;
 use crate::clock::Moment;
 use crate::session::Hold;
-use crate::{Doubt, FencingToken, LineName, Loss, ReleaseError, SessionState};
+use crate::{Doubt, ElectionName, FencingToken, Loss, ReleaseError, SessionState};
 
 /// Something that is held, for as long as it lasts.
 ///
-/// A lock on a server can be lost while one works: the process was paused, the network cut. Ask before
+/// A lock on a server can be lost during the work: the process was paused, the network cut. Ask before
 /// acting ([`Held::may_act`]), be told ([`Held::lost`]), and send the [`Held::token`] along with what
 /// is written; only the last one holds whatever happens to this process in between.
 ///
@@ -33,17 +33,17 @@ impl Held {
     }
 
     /// What is held; the first of several.
-    pub fn name(&self) -> &LineName {
+    pub fn name(&self) -> &ElectionName {
         self.hold.name()
     }
 
-    /// The number that goes with everything that is written under this lock; of several, the first.
+    /// The fencing token, to be sent with everything that is written under this lock; of several, the first.
     pub fn token(&self) -> FencingToken {
         self.hold.token()
     }
 
     /// All that is held, with the token of each.
-    pub fn tokens(&self) -> impl Iterator<Item = (&LineName, FencingToken)> {
+    pub fn tokens(&self) -> impl Iterator<Item = (&ElectionName, FencingToken)> {
         self.hold.grant().held.iter().map(|held| (&held.name, held.token))
     }
 
@@ -73,8 +73,8 @@ impl Held {
         self.hold.core().deadline()
     }
 
-    /// Waits until that is another moment than `known`: later after every renewal, earlier when the
-    /// connection breaks of a session that hangs on it.
+    /// Waits until that is another moment than `known`: later after every renewal, earlier when the connection of a
+    /// session with fast release breaks.
     pub async fn deadline_moved(&self, known: Moment) -> Moment {
         self.hold.core().deadline_moved(known).await
     }

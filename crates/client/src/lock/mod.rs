@@ -1,14 +1,14 @@
-//! Locks: one, some or many at once, and what one gets.
+//! Locks: one holder, some, or several names at once; and the guard that they give.
 //!
-//! | lock | who holds it |
+//! | lock | holders |
 //! |---|---|
 //! | [`Lock`] | one |
 //! | [`RwLock`] | one writer, or any number of readers |
 //! | [`Semaphore`] | as many as there are permits |
 //! | [`MultiLock`] | one, several names at once |
 //!
-//! All give the same guard, [`Held`]; all are fair: who comes first is served first. Each can be waited
-//! for, waited for with a limit, or tried.
+//! All give the same guard, [`Held`]; all are fair: first come, first served. Each can be waited for, waited for with a
+//! limit, or tried.
 
 mod exclusive;
 mod held;

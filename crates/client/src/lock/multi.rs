@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{Held, wait, wait_not};
 use crate::backend::{Join, Mode};
-use crate::{AcquireError, BadName, LineName, Session};
+use crate::{AcquireError, BadName, ElectionName, Session};
 
-/// Several locks that are held all at once or not at all. However the names of two of them overlap, and
-/// in whatever order they are written, they do not wait for each other for ever: both stand in all their
-/// lines from one moment on, so one of them is before the other everywhere.
+/// Several locks that are held all at once or not at all. However the names of two of them overlap, and in whatever
+/// order they are written, they do not wait for each other for ever: each becomes a candidate for all its names at one
+/// revision, so one of them is before the other everywhere.
 ///
 /// ```
 /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
@@ -31,7 +31,7 @@ use crate::{AcquireError, BadName, LineName, Session};
 #[derive(Clone, Debug)]
 pub struct MultiLock {
     session: Session,
-    names: Vec<LineName>,
+    names: Vec<ElectionName>,
 }
 
 impl MultiLock {
@@ -39,13 +39,13 @@ impl MultiLock {
     ///
     /// # Errors
     /// [`BadName`], for what cannot be one, and if there is none.
-    pub fn new<N: TryInto<LineName, Error: Into<BadName>>>(
+    pub fn new<N: TryInto<ElectionName, Error: Into<BadName>>>(
         session: &Session,
         names: impl IntoIterator<Item = N>,
     ) -> Result<MultiLock, BadName> {
-        let mut all: Vec<LineName> = Vec::new();
+        let mut all: Vec<ElectionName> = Vec::new();
         for name in names {
-            let name = LineName::read(name)?;
+            let name = ElectionName::read(name)?;
             if !all.contains(&name) {
                 all.push(name);
             }

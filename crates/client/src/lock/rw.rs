@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::{Held, wait, wait_not};
 use crate::backend::{Join, Mode};
-use crate::{AcquireError, BadName, LineName, Session};
+use crate::{AcquireError, BadName, ElectionName, Session};
 
 /// A lock that one writer holds alone, or any number of readers together. A reader that comes after a
 /// waiting writer waits behind it, so writers are not starved.
 ///
-/// A session stands in one line once: it cannot read and write the same lock at the same time.
+/// A session is a candidate for a name once: it cannot read and write the same lock at the same time.
 ///
 /// ```
 /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
@@ -37,7 +37,7 @@ use crate::{AcquireError, BadName, LineName, Session};
 #[derive(Clone, Debug)]
 pub struct RwLock {
     session: Session,
-    name: LineName,
+    name: ElectionName,
 }
 
 impl RwLock {
@@ -47,9 +47,9 @@ impl RwLock {
     /// [`BadName`], for what cannot be one.
     pub fn new(
         session: &Session,
-        name: impl TryInto<LineName, Error: Into<BadName>>,
+        name: impl TryInto<ElectionName, Error: Into<BadName>>,
     ) -> Result<RwLock, BadName> {
-        Ok(RwLock { session: session.clone(), name: LineName::read(name)? })
+        Ok(RwLock { session: session.clone(), name: ElectionName::read(name)? })
     }
 
     /// Waits until it may be read.

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{Held, wait, wait_not};
 use crate::backend::{Join, Mode};
-use crate::{AcquireError, BadName, LineName, Session};
+use crate::{AcquireError, BadName, ElectionName, Session};
 
-/// A lock that as many hold at a time as there are permits. Everybody must say the same number; who
-/// says another than those before is refused.
+/// A lock with as many holders at a time as there are permits. All candidates must state the same number of permits;
+/// one that states another than those before is refused.
 ///
 /// A session has one permit at a time. Tokens grow for each permit where the engine numbers them
 /// ([`Held::slot`]), and otherwise only from one holder to the next that takes its place.
@@ -40,7 +40,7 @@ use crate::{AcquireError, BadName, LineName, Session};
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     session: Session,
-    name: LineName,
+    name: ElectionName,
     permits: NonZeroU32,
 }
 
@@ -51,10 +51,10 @@ impl Semaphore {
     /// [`BadName`], for what cannot be one.
     pub fn new(
         session: &Session,
-        name: impl TryInto<LineName, Error: Into<BadName>>,
+        name: impl TryInto<ElectionName, Error: Into<BadName>>,
         permits: NonZeroU32,
     ) -> Result<Semaphore, BadName> {
-        Ok(Semaphore { session: session.clone(), name: LineName::read(name)?, permits })
+        Ok(Semaphore { session: session.clone(), name: ElectionName::read(name)?, permits })
     }
 
     /// Waits for a permit.
@@ -82,6 +82,6 @@ impl Semaphore {
     }
 
     fn join(&self) -> Join {
-        Join::one(self.name.clone(), Mode::Permit { of: self.permits.get() })
+        Join::one(self.name.clone(), Mode::Permit(self.permits.get()))
     }
 }

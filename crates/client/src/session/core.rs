@@ -44,7 +44,7 @@ pub(crate) struct Core {
     until: watch::Sender<Moment>,
     pub(super) phase: watch::Sender<Phase>,
     slow_renewals: AtomicU64,
-    /// Somebody has said that all work has ended.
+    /// The caller has said that all work has ended.
     pub(super) stopped: AtomicBool,
 }
 
@@ -95,8 +95,8 @@ impl Core {
         self.slow_renewals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes the belief, if it is to be changed, and tells everybody what is to be believed after.
-    /// The clock is read under the lock: nobody can be told of an earlier moment after a later one.
+    /// Changes the belief, if it is to be changed, and tells all watchers what is to be believed after. The clock is
+    /// read under the lock: no watcher can be told of an earlier moment after a later one.
     pub(super) fn revise<T>(&self, change: impl FnOnce(&mut Tenancy, Moment) -> T) -> T {
         let mut belief = self.belief();
         let now = self.host.now();
@@ -217,7 +217,7 @@ impl fmt::Debug for Core {
     }
 }
 
-/// Somebody who wants the session to live. When the last one is gone, it is closed.
+/// Keeps the session alive. When the last owner is gone, it is closed.
 #[derive(Debug)]
 pub(crate) struct Owner {
     core: Arc<Core>,
@@ -233,7 +233,7 @@ impl Owner {
     }
 
     fn ask_to_close(&self) {
-        // Nobody here may believe any more before the server is asked to free things.
+        // All belief here ends before the server is asked to free things.
         self.core.end(Loss::Closed);
         self.core.phase.send_if_modified(|phase| {
             let open = *phase == Phase::Open;

@@ -7,10 +7,10 @@ use tenure_api::LeaseId;
 use tokio::sync::{oneshot, watch};
 
 use super::core::{Core, Owner, SessionState};
-use crate::backend::{Drain, Grant, Join, Place};
+use crate::backend::{BackendCandidate, Drain, Grant, Join};
 use crate::chance::Backoff;
 use crate::fence::HolderKey;
-use crate::{AcquireError, Doubt, FencingToken, LineName, Loss, ProclaimError, ReleaseError};
+use crate::{AcquireError, Doubt, ElectionName, FencingToken, Loss, ProclaimError, ReleaseError};
 
 /// Pauses between attempts to leave.
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
@@ -22,15 +22,15 @@ const AFTERLIFE_PER_TTL: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct Hold {
     core: Arc<Core>,
-    /// Keeps the session open; absent on the way from the keeper to whoever asked.
+    /// Keeps the session open; absent on the way from the keeper to the caller.
     owner: Option<Arc<Owner>>,
     /// Absent once it has been given up.
-    place: Option<Arc<dyn Place>>,
+    candidate: Option<Arc<dyn BackendCandidate>>,
     grant: Grant,
     lost: watch::Receiver<Option<Loss>>,
 }
 
-/// Stands in line and waits. If the returned future is dropped before it is done, the place is left.
+/// Becomes a candidate and waits. If the returned future is dropped before it is done, the candidacy is left.
 pub(crate) async fn acquire(
     owner: &Arc<Owner>,
     join: Join,
@@ -43,20 +43,21 @@ pub(crate) async fn acquire(
         return Err(over(loss));
     }
     let try_only = join.try_only;
-    let place = core.session.place(join)?;
+    let candidate = core.session.candidate(join)?;
     let (answer, answered) = oneshot::channel();
-    let mut asker = Asker { answered, place: Some(Arc::clone(&place)) };
-    let waiting = Waiting { core: Arc::clone(core), place, name: name.clone(), try_only, limit };
+    let mut asker = Asker { answered, candidate: Some(Arc::clone(&candidate)) };
+    let waiting =
+        Waiting { core: Arc::clone(core), candidate, name: name.clone(), try_only, limit };
     core.host.spawn(Box::pin(waiting.run(answer)));
     let answer = (&mut asker.answered).await;
-    asker.place = None;
+    asker.candidate = None;
     match answer {
         Ok(Ok(mut hold)) => {
             hold.owner = Some(Arc::clone(owner));
-            // Between the server's word and now anything can have happened to the session.
+            // Between the server's grant and now anything can have happened to the session.
             match hold.loss() {
                 None => Ok(hold),
-                Some(loss) => Err(AcquireError::out_of_line(name, loss)),
+                Some(loss) => Err(AcquireError::out_of_election(name, loss)),
             }
         }
         Ok(Err(error)) => Err(error),
@@ -64,29 +65,29 @@ pub(crate) async fn acquire(
     }
 }
 
-/// Somebody who wants to know what comes of waiting. If they walk away before they do, the session may stand
-/// in that line again at once, though whoever waits for them has not heard of it yet.
+/// The caller's half of a pending acquire; dropping it releases the name: the session may become a candidate for it
+/// again at once, though the waiting half has not heard of it yet.
 struct Asker {
     answered: oneshot::Receiver<Result<Hold, AcquireError>>,
     /// Absent once the answer is there.
-    place: Option<Arc<dyn Place>>,
+    candidate: Option<Arc<dyn BackendCandidate>>,
 }
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        if let Some(place) = &self.place {
-            // In this order: who waits must not be found waiting for a place that is given up.
+        if let Some(candidate) = &self.candidate {
+            // In this order: the waiting half must not be found waiting for a candidacy that is given up.
             self.answered.close();
-            place.forsake(true);
+            candidate.forsake(true);
         }
     }
 }
 
-/// Somebody who waits, where the keeper runs.
+/// The keeper's half of a pending acquire.
 struct Waiting {
     core: Arc<Core>,
-    place: Arc<dyn Place>,
-    name: LineName,
+    candidate: Arc<dyn BackendCandidate>,
+    name: ElectionName,
     try_only: bool,
     limit: Option<Duration>,
 }
@@ -100,15 +101,15 @@ impl Waiting {
             loss = self.core.lost() => {
                 Err(AcquireError::SessionOver { name: self.name.clone(), loss })
             }
-            // Nobody waits any more: what follows is heard by nobody.
+            // The caller is gone: what follows is not reported.
             () = answer.closed() => Err(AcquireError::Taken { name: self.name.clone() }),
             outcome = self.turn() => outcome,
             error = self.time_out() => Err(error),
         };
         let outcome = match outcome {
-            Ok(grant) => Ok(Hold::new(Arc::clone(&self.core), Arc::clone(&self.place), grant)),
+            Ok(grant) => Ok(Hold::new(Arc::clone(&self.core), Arc::clone(&self.candidate), grant)),
             Err(error) => {
-                leave_later(&self.core, Arc::clone(&self.place), true);
+                leave_later(&self.core, Arc::clone(&self.candidate), true);
                 Err(error)
             }
         };
@@ -117,10 +118,10 @@ impl Waiting {
     }
 
     async fn turn(&self) -> Result<Grant, AcquireError> {
-        match self.place.enter().await? {
+        match self.candidate.enter().await? {
             Some(grant) => Ok(grant),
             None if self.try_only => Err(AcquireError::Taken { name: self.name.clone() }),
-            None => self.place.turn().await,
+            None => self.candidate.turn().await,
         }
     }
 
@@ -132,23 +133,23 @@ impl Waiting {
 }
 
 impl Hold {
-    fn new(core: Arc<Core>, place: Arc<dyn Place>, grant: Grant) -> Hold {
+    fn new(core: Arc<Core>, candidate: Arc<dyn BackendCandidate>, grant: Grant) -> Hold {
         let (tell, lost) = watch::channel(None);
         core.host.spawn({
-            let (core, place) = (Arc::clone(&core), Arc::clone(&place));
+            let (core, candidate) = (Arc::clone(&core), Arc::clone(&candidate));
             Box::pin(async move {
                 let loss = tokio::select! {
                     // The session's end explains more than the key's.
                     biased;
                     loss = core.lost() => loss,
-                    loss = place.gone() => loss,
-                    // Given up: nobody asks any more.
+                    loss = candidate.gone() => loss,
+                    // Given up: the last receiver is gone.
                     () = tell.closed() => return,
                 };
                 tell.send_replace(Some(loss));
             })
         });
-        Hold { core, owner: None, place: Some(place), grant, lost }
+        Hold { core, owner: None, candidate: Some(candidate), grant, lost }
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -160,7 +161,7 @@ impl Hold {
     }
 
     /// The first, or only, name.
-    pub(crate) fn name(&self) -> &LineName {
+    pub(crate) fn name(&self) -> &ElectionName {
         &self.grant.held[0].name
     }
 
@@ -173,16 +174,16 @@ impl Hold {
         HolderKey::exclusive(self.core.id(), self.name(), self.token())
     }
 
-    /// The same to look at, for somebody who does not hold it.
+    /// The same to look at, for code that does not hold it.
     pub(crate) fn watched(&self) -> Watched {
-        let (core, place) = (Arc::clone(&self.core), Arc::clone(self.place()));
-        Watched { core, place, lost: self.lost.clone() }
+        let (core, candidate) = (Arc::clone(&self.core), Arc::clone(self.candidate()));
+        Watched { core, candidate, lost: self.lost.clone() }
     }
 
     /// Why it is lost, if it is.
     pub(crate) fn loss(&self) -> Option<Loss> {
         let told = *self.lost.borrow();
-        told.or_else(|| self.core.loss()).or_else(|| self.place().gone_already())
+        told.or_else(|| self.core.loss()).or_else(|| self.candidate().gone_already())
     }
 
     /// Waits until it is lost.
@@ -192,7 +193,7 @@ impl Hold {
 
     pub(crate) fn may_act(&self, takes: Duration) -> Result<FencingToken, Doubt> {
         // Not only what was passed on: a renewal that was acknowledged after the loss must not hide it.
-        if self.lost.borrow().is_some() || self.place().gone_already().is_some() {
+        if self.lost.borrow().is_some() || self.candidate().gone_already().is_some() {
             return Err(Doubt::Lost);
         }
         self.core.may_act(takes).map(|()| self.token())
@@ -208,13 +209,13 @@ impl Hold {
         value: Vec<u8>,
     ) -> impl Future<Output = Result<(), ProclaimError>> + Send + use<> {
         let (name, known) = (self.name().clone(), self.loss());
-        let (core, place) = (Arc::clone(&self.core), Arc::clone(self.place()));
+        let (core, candidate) = (Arc::clone(&self.core), Arc::clone(self.candidate()));
         async move {
             let lost = |loss| Err(ProclaimError::Lost { name, loss });
             if let Some(loss) = known {
                 return lost(loss);
             }
-            let asked = core.host.start(async move { place.proclaim(value).await });
+            let asked = core.host.start(async move { candidate.proclaim(value).await });
             tokio::select! {
                 // What became of it is known, whatever has happened since.
                 biased;
@@ -229,14 +230,14 @@ impl Hold {
 
     /// Waits until it is asked to stop, because a successor was chosen.
     pub(crate) async fn drain(&self) -> Drain {
-        self.place().drain().await
+        self.candidate().drain().await
     }
 
     /// Gives it up, and waits until the server has confirmed it or the session is over.
     pub(crate) async fn release(mut self) -> Result<(), ReleaseError> {
-        let Some(place) = self.place.take() else { return Ok(()) };
-        place.forsake(true);
-        let left = self.core.host.start(leave(Arc::clone(&self.core), place));
+        let Some(candidate) = self.candidate.take() else { return Ok(()) };
+        candidate.forsake(true);
+        let left = self.core.host.start(leave(Arc::clone(&self.core), candidate));
         let over = |loss| ReleaseError::SessionOver { name: self.name().clone(), loss };
         match left.await {
             Ok(Ok(())) => Ok(()),
@@ -245,16 +246,16 @@ impl Hold {
         }
     }
 
-    fn place(&self) -> &Arc<dyn Place> {
-        self.place.as_ref().expect("only release takes it, and consumes the hold")
+    fn candidate(&self) -> &Arc<dyn BackendCandidate> {
+        self.candidate.as_ref().expect("only release takes it, and consumes the hold")
     }
 }
 
-/// A hold as somebody sees who must not keep it from ending.
+/// A view of a hold that does not keep it from ending.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     core: Arc<Core>,
-    place: Arc<dyn Place>,
+    candidate: Arc<dyn BackendCandidate>,
     lost: watch::Receiver<Option<Loss>>,
 }
 
@@ -269,7 +270,7 @@ impl Watched {
     }
 
     pub(crate) async fn drain(&self) -> Drain {
-        self.place.drain().await
+        self.candidate.drain().await
     }
 
     pub(crate) fn session(&self) -> LeaseId {
@@ -300,25 +301,25 @@ async fn lost(core: &Core, mut told: watch::Receiver<Option<Loss>>) -> Loss {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            // Dropped, not released: nobody has said that the work has ended.
-            leave_later(&self.core, place, false);
+        if let Some(candidate) = self.candidate.take() {
+            // Dropped, not released: the caller has not said that the work has ended.
+            leave_later(&self.core, candidate, false);
         }
     }
 }
 
-/// Leaves in the background. The session may stand in that line again at once.
-fn leave_later(core: &Arc<Core>, place: Arc<dyn Place>, stopped: bool) {
-    place.forsake(stopped);
-    drop(core.host.start(leave(Arc::clone(core), place)));
+/// Leaves in the background. The session may become a candidate again at once.
+fn leave_later(core: &Arc<Core>, candidate: Arc<dyn BackendCandidate>, stopped: bool) {
+    candidate.forsake(stopped);
+    drop(core.host.start(leave(Arc::clone(core), candidate)));
 }
 
 /// Leaves, however often that has to be tried, for as long as there is a session.
-async fn leave(core: Arc<Core>, place: Arc<dyn Place>) -> Result<(), Loss> {
+async fn leave(core: Arc<Core>, candidate: Arc<dyn BackendCandidate>) -> Result<(), Loss> {
     let leaving = async {
         let mut backoff = Backoff::new(core.host.chance(), PAUSE_FIRST, PAUSE_MAX);
-        while let Err(error) = place.leave().await {
-            tracing::debug!(?place, %error, "leaving failed");
+        while let Err(error) = candidate.leave().await {
+            tracing::debug!(?candidate, %error, "leaving failed");
             core.host.pause(backoff.pause()).await;
         }
     };

@@ -65,12 +65,12 @@ async fn live(engine: Engine, options: SessionOptions, host: Arc<dyn Host>, answ
         }
     };
     let dead = Deadman(Arc::clone(&core));
-    // If nobody waits for it any more, the owner is dropped at once and the session closed.
+    // If the caller does not wait for it any more, the owner is dropped at once and the session closed.
     let _ = answer.send(Ok(Arc::new(Owner::new(Arc::clone(&core)))));
     let loss = keep(&core).await;
     core.end(loss);
     tracing::debug!(session = %core.id(), %loss, "session over");
-    // What is being left, and whoever waits, still needs this task and its thread.
+    // Candidacies that are being left, and waiting callers, still need this task and its thread.
     let mut phase = core.phase.subscribe();
     let _ = phase.wait_for(|phase| *phase >= Phase::Closing).await;
     close(&core).await;
@@ -95,7 +95,7 @@ async fn open(
 /// A session that was over before we heard of it is as good as never opened.
 async fn in_time(core: Core) -> Result<Core, SessionError> {
     let Some(loss) = core.loss() else { return Ok(core) };
-    // It runs out by itself if this fails. Nobody renews, so nobody would notice that the connection is dead.
+    // It runs out by itself if this fails. Without renewals a dead connection would go unnoticed.
     let _ = core.host.within(core.ttl() / ATTEMPTS_PER_TTL, core.session.close(true)).await;
     Err(SessionError::TooLate { loss })
 }
@@ -158,7 +158,7 @@ async fn renewals(core: &Core) -> Loss {
     }
 }
 
-/// Tells everybody when the state changes by the passing of time, up to the end.
+/// Tells all watchers when the state changes by the passing of time, up to the end.
 async fn deadline(core: &Core) -> Loss {
     loop {
         if let SessionState::Lost(loss) = core.refresh() {
@@ -198,7 +198,7 @@ async fn links(core: &Core) -> Loss {
 async fn close(core: &Core) {
     let give_up = core.host.now() + core.ttl();
     let mut backoff = Backoff::new(core.host.chance(), PAUSE_FIRST, PAUSE_MAX);
-    // Of a session that was only dropped nobody knows whether its work has ended.
+    // Of a session that was only dropped it is unknown whether its work has ended.
     let stopped = core.stopped.load(Ordering::Acquire);
     let closing = async {
         while let Err(error) = core.session.close(stopped).await {

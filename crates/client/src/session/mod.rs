@@ -1,10 +1,10 @@
 //! A process's presence: everything it holds and waits for hangs on a session.
 //!
 //! A [`Session`] is kept by an operating system thread of its own, with a small runtime of its own:
-//! renewals, the deadline, and all that is asked of the server run there. So a program whose own
-//! runtime is blocked still renews; and one whose session has ended is told so by a clock, not by
-//! a task that did not get to run. Asking ([`Session::may_act`]) reads the clock itself and needs
-//! nobody. Only a simulator hands in something else to run on ([`crate::host`]).
+//! renewals, the deadline, and all requests to the server run there. So a program with a blocked
+//! runtime still renews; and when the session has ended, a clock says so, not a task that did not get to run. Asking
+//! ([`Session::may_act`]) reads the clock itself and needs no task. Only a simulator hands in something else to run on
+//! ([`crate::host`]).
 
 mod core;
 mod hold;
@@ -23,7 +23,7 @@ use tenure_api::LeaseId;
 
 use crate::backend::Join;
 use crate::clock::Moment;
-use crate::{AcquireError, Doubt, Engine, EngineError, Held, LineName, Loss, SessionError};
+use crate::{AcquireError, Doubt, ElectionName, Engine, EngineError, Held, Loss, SessionError};
 
 /// A session. Clones are the same one; it ends when the last clone, and everything that was taken
 /// with it, is gone.
@@ -58,7 +58,7 @@ impl Session {
         Session::open_with(engine, SessionOptions::new(ttl)).await
     }
 
-    /// Opens a session that behaves as given.
+    /// Opens a session with these settings.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -86,8 +86,8 @@ impl Session {
         self.core().engine()
     }
 
-    /// Stands in line for whatever a [`Join`] can say, for no longer than `limit` if there is one.
-    /// [`Election`](crate::Election) and the locks are shorter ways to say the usual.
+    /// Becomes a candidate for whatever a [`Join`] can say, for no longer than `limit` if there is one.
+    /// [`Election`](crate::Election) and the locks are shorter ways for the usual cases.
     ///
     /// # Errors
     /// See [`AcquireError`]. When the session ends, at once.
@@ -95,14 +95,18 @@ impl Session {
         crate::lock::wait(self, join, limit).await
     }
 
-    /// Says whether this process is fit to lead a line that it stands in; for engines that can. A candidate
-    /// that is not is passed over until it is. A leader that is not must have stopped its work before it says
-    /// so: it loses the lead at once, and its place with it. Whoever campaigns again while it is not well says
-    /// so ([`Candidacy::unhealthy`](crate::Candidacy::unhealthy)), or it is elected as anybody is.
+    /// Reports whether this process is fit to lead an election that it is a candidate in; for engines that can. An
+    /// unfit candidate is passed over until it is fit. A leader must have stopped its work before it reports that it is
+    /// unfit: it loses the lead at once, and its candidacy with it. A process that campaigns again while it is unfit
+    /// says so ([`Candidacy::unhealthy`](crate::Candidacy::unhealthy)), or it is elected like any other.
     ///
     /// # Errors
-    /// If it does not stand in that line, nobody answers, or the engine cannot.
-    pub async fn report_health(&self, name: &LineName, healthy: bool) -> Result<(), EngineError> {
+    /// If it is no candidate there, no member answers, or the engine cannot.
+    pub async fn report_health(
+        &self,
+        name: &ElectionName,
+        healthy: bool,
+    ) -> Result<(), EngineError> {
         let (core, name) = (Arc::clone(self.core()), name.clone());
         let said = async move { core.session.report_health(&name, healthy).await };
         let over = || EngineError::Unavailable { text: "the session is over".to_owned() };

@@ -1,4 +1,4 @@
-//! How a session is to be.
+//! Settings of a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::tenancy::TTL_MIN;
 /// The longest time to live that makes sense: etcd's own limit is about 285 years.
 const TTL_MAX: Duration = Duration::from_secs(9_000_000_000);
 
-/// How a session is to be.
+/// Settings of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// How long it lives without a sign of life. Engines may raise it: etcd knows whole seconds only.
     pub ttl: Duration,
-    /// Who this is, for people; the host's name and the process id, if nothing else is said.
+    /// Identity, for people; the host's name and the process id by default.
     pub identity: String,
     /// End the session as soon as the process dies and its kernel closes the connection, instead of
     /// after its time to live; for engines that can. A broken connection can then end a session whose
@@ -33,7 +33,7 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// A session of this time to live, and everything else as usual.
+    /// A session of this time to live, with defaults for everything else.
     pub fn new(ttl: Duration) -> SessionOptions {
         SessionOptions {
             ttl,

@@ -197,7 +197,7 @@ pub(super) const FAULTS: &[Fault] = &[
                 (RUN, &["whoever_is_not_well_does_not_lead", "every_check_counts"]),
             ],
             says: "who says that it is not well makes way, or is passed over \
-                   (`crates/replica/tests/scripts/queue/one_line`); `tenure run` looks whether it \
+                   (`crates/replica/tests/scripts/election/one_line`); `tenure run` looks whether it \
                    is, the library leaves that to the program",
         },
     },
@@ -237,7 +237,7 @@ pub(super) const FAULTS: &[Fault] = &[
             tests: &[
                 (EXCHANGE, &["a_hold_that_has_another_token_after_coming_back_was_lost_meanwhile"]),
                 (LEASE, &["it_does_not_care_what_the_wall_clock_says"]),
-                (LAB_RECIPES, &["who_believes_is_right_whatever_goes_wrong"]),
+                (LAB_RECIPES, &["recipes_hold_under_all_faults"]),
             ],
             says: "what comes back with another token was lost, and nobody judges another's lease \
                    by a clock or a time of its own",
@@ -275,7 +275,7 @@ pub(super) const FAULTS: &[Fault] = &[
                 (RECIPES_PROCESSES, &["a_killed_holder_is_followed_at_once_with_fast_release"]),
             ],
             says: "the TTL that was asked for, and at once with fast release: \
-                   [BENCHMARKS.md](BENCHMARKS.md), [GUARANTEES.md](GUARANTEES.md#leases)",
+                   [benchmarks](benchmarks.md), [guarantees](../reference/guarantees.md#leases)",
         },
     },
     Fault {
@@ -284,7 +284,7 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Ours {
             tests: &[
                 (CASES_ELECTIONS, &["a_campaign_that_may_not_wait_leaves_no_key"]),
-                (LAB_LEASES, &["an_unrenewed_lease_ends_within_moments_of_its_ttl"]),
+                (LAB_LEASES, &["lease_ends_soon_after_its_ttl"]),
             ],
             says: "who may not wait leads at once if nobody does; the server ends leases, so \
                    nobody has to watch one for its whole time",

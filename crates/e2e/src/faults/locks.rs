@@ -97,7 +97,7 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "consul#7523, #9469",
         shown: Ours {
             tests: &[(RUN_BAD_DAYS, &["one_of_five_hundred_is_woken_by_a_change"])],
-            says: "one is told, found in a map: `crates/replica/src/queue/listeners.rs`",
+            says: "one is told, found in a map: `crates/replica/src/election/listeners.rs`",
         },
     },
     Fault {
@@ -221,7 +221,7 @@ pub(super) const FAULTS: &[Fault] = &[
                 ),
                 (SESSIONS, &["readers_share_permits_are_counted_and_several_are_taken_at_once"]),
                 (
-                    "replica/tests/queue_exhaustive.rs",
+                    "replica/tests/election_exhaustive.rs",
                     &["shared_holds_and_several_at_once", "permits"],
                 ),
             ],
@@ -239,8 +239,8 @@ pub(super) const FAULTS: &[Fault] = &[
                 (
                     LAB_RECIPES,
                     &[
-                        "who_believes_is_right_whatever_happens_to_programs",
-                        "a_holder_that_does_not_listen_is_found",
+                        "recipes_hold_under_program_faults",
+                        "canary_holder_that_ignores_its_loss_is_found",
                     ],
                 ),
             ],
@@ -306,7 +306,7 @@ pub(super) const FAULTS: &[Fault] = &[
                 (SESSIONS, &["a_repeated_request_is_answered_again_and_not_done_again"]),
                 (RECIPES_CLUSTER, &["many_requests_outlive_every_member"]),
                 (RETRY, &["a_change_goes_elsewhere_only_if_nothing_was_sent"]),
-                (LAB_CANARIES, &["a_request_that_acts_twice_is_found"]),
+                (LAB_CANARIES, &["canary_request_that_acts_twice_is_found"]),
             ],
             says: "a lease stands in a line once (above), requests of `tenure.v1` have numbers, \
                    and a change by etcd's API that was sent is not sent again",
@@ -319,10 +319,7 @@ pub(super) const FAULTS: &[Fault] = &[
             tests: &[
                 (RETRY, &["nobody_there_is_told_after_one_round"]),
                 (RUN, &["no_server_is_an_exit_code_of_its_own"]),
-                (
-                    "lab/tests/cluster/service.rs",
-                    &["requests_in_a_minority_are_answered_soon_after_it_is_cut_off"],
-                ),
+                ("lab/tests/cluster/service.rs", &["minority_answers_pending_requests_soon"]),
                 (ONE_LINE, &["a_call_that_wants_a_raft_leader_does_not_wait_without_one"]),
                 (RECIPES_CLUSTER, &["nobody_waits_for_members_that_do_not_come_back"]),
             ],

@@ -1,4 +1,4 @@
-//! Faults that those who look on see.
+//! Faults that observers see.
 
 use super::{
     Fault,

@@ -1,4 +1,4 @@
-//! Faults that those who look after a cluster meet.
+//! Faults that operators of a cluster meet.
 
 use super::{
     Fault,
@@ -48,7 +48,7 @@ pub(super) const FAULTS: &[Fault] = &[
                 MEMBERSHIP,
                 &[
                     "a_member_that_nobody_can_reach_does_no_harm",
-                    "a_change_that_would_cost_the_majority_is_refused",
+                    "membership_change_that_costs_the_majority_is_refused",
                     "a_second_member_that_never_starts_does_no_harm",
                 ],
             )],

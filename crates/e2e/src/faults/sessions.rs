@@ -66,9 +66,9 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Ours {
             tests: &[
                 (LEASE, &["it_ends_thousands_of_leases_together_and_none_early"]),
-                (LAB_LEASES, &["thousands_of_leases_that_end_together_end_soon"]),
+                (LAB_LEASES, &["leases_that_end_together_end_soon"]),
             ],
-            says: "thousands end together: [BENCHMARKS.md](BENCHMARKS.md), lease expiry",
+            says: "thousands end together: [benchmarks](benchmarks.md), lease expiry",
         },
     },
     Fault {
@@ -76,13 +76,13 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd#14019, #13975",
         shown: Ours {
             tests: &[
-                ("lab/tests/cluster/chance.rs", &["all_is_well_after_anything_went_wrong"]),
-                (LAB_LEASES, &["an_expiry_that_was_given_up_on_is_proposed_again"]),
+                ("lab/tests/cluster/chance.rs", &["cluster_holds_under_all_faults"]),
+                (LAB_LEASES, &["lease_expiry_is_proposed_again_after_it_was_dropped"]),
                 (
                     LAB_CANARIES,
                     &[
-                        "an_expiry_that_comes_too_late_is_found",
-                        "a_lease_that_begins_anew_with_every_leader_is_found",
+                        "canary_stale_expiry_is_found",
+                        "canary_lease_reset_by_every_leader_is_found",
                     ],
                 ),
             ],
@@ -152,7 +152,7 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Ours {
             tests: &[(LEASE, &["renewals_leave_nothing_behind_in_the_store"])],
             says: "they take no revision, no history and no quota: \
-                   [decisions/0005](decisions/0005-leases.md)",
+                   [decisions/0005](../decisions/0005-leases.md)",
         },
     },
     Fault {
@@ -224,9 +224,9 @@ pub(super) const FAULTS: &[Fault] = &[
                 (SESSIONS, &["whoever_wants_no_overlap_waits_for_the_stop_of_an_evicted_leader"]),
                 (QUEUE_SCRIPTS, &["elections_and_locks_behave_as_told"]),
             ],
-            says: "TTL and raft failover: [GUARANTEES.md](GUARANTEES.md); only whoever wants no \
+            says: "TTL and raft failover: [guarantees](../reference/guarantees.md); only whoever wants no \
                    overlap waits for a leader's stop, or for its time to be over \
-                   (`crates/replica/tests/scripts/queue/lock_delay`)",
+                   (`crates/replica/tests/scripts/election/lock_delay`)",
         },
     },
 ];

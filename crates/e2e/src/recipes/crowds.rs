@@ -8,7 +8,7 @@ use tenure::Lock;
 
 use super::Ground;
 
-/// Whoever holds is alone, and tokens grow from holder to holder.
+/// There is one holder at a time, and tokens grow from holder to holder.
 pub async fn one_holder_at_a_time_with_growing_tokens(ground: &Ground) {
     const WORKERS: usize = 6;
     const ROUNDS: usize = 8;

@@ -1,4 +1,4 @@
-//! Who leads, and who is told what.
+//! Which candidate leads, and what each is told.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub async fn candidates_lead_in_order_with_growing_tokens(ground: &Ground) {
     ground.in_line("job", 0).await;
 }
 
-/// etcd#11456, etcd#11007: a waiter whose session ends in line is told at once, and never leads.
+/// etcd#11456, etcd#11007: a waiter whose session ends while it waits is told at once, and never leads.
 pub async fn a_waiter_whose_session_is_revoked_is_told_at_once(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
@@ -51,8 +51,8 @@ pub async fn a_waiter_whose_key_is_deleted_is_told_at_once(ground: &Ground) {
     let keys = ground.in_line("job", 2).await;
     delete(ground, &keys[1].key).await;
     let error = at_once("told", campaign).await.unwrap().unwrap_err();
-    assert!(matches!(error, AcquireError::PlaceLost { loss: Loss::KeyDeleted, .. }), "{error}");
-    // Only the place is gone: the session stands in line again.
+    assert!(matches!(error, AcquireError::CandidacyLost { loss: Loss::KeyDeleted, .. }), "{error}");
+    // Only the candidacy is gone: the session becomes a candidate again.
     assert_eq!(second.state(), SessionState::Held);
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
     ground.in_line("job", 2).await;
@@ -78,7 +78,7 @@ pub async fn a_leader_whose_session_is_revoked_is_told(ground: &Ground) {
     assert_eq!(ground.keys("job").await[0].value, "b");
 }
 
-/// An operator who deletes the key by hand ends the tenure, and only that.
+/// A key that is deleted by hand ends the tenure, and only that.
 pub async fn a_leader_whose_key_is_deleted_is_told_and_its_session_lives(ground: &Ground) {
     let session = ground.session().await;
     let election = Election::new(&session, "job").unwrap();
@@ -109,7 +109,7 @@ pub async fn a_dropped_campaign_leaves_no_key(ground: &Ground) {
     let _kept = bounded("leads", campaign).await.unwrap().unwrap();
 }
 
-/// Whoever walks away from a campaign can campaign again with the same session the very next moment.
+/// After a campaign is dropped, the same session can campaign again at once.
 pub async fn who_walks_away_can_come_back_at_once(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
@@ -124,7 +124,7 @@ pub async fn who_walks_away_can_come_back_at_once(ground: &Ground) {
     ground.in_line("job", 1).await;
 }
 
-/// A leadership that is dropped is free for the next, without anybody's time to live.
+/// A leadership that is dropped is free for the next candidate, without waiting for a time to live.
 pub async fn a_dropped_leadership_is_resigned(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
@@ -154,7 +154,7 @@ pub async fn a_session_stands_in_one_line_once(ground: &Ground) {
     let election = Election::new(&session, "job").unwrap();
     let leads = election.candidate("a").campaign().await.unwrap();
     let error = bounded("refused", election.candidate("b").campaign()).await.unwrap_err();
-    assert!(matches!(error, AcquireError::AlreadyInLine { .. }), "{error}");
+    assert!(matches!(error, AcquireError::AlreadyCandidate { .. }), "{error}");
     assert_eq!(ground.keys("job").await[0].value, "a");
     leads.resign().await.unwrap();
 }
@@ -203,7 +203,7 @@ pub async fn a_campaign_that_may_not_wait_leaves_no_key(ground: &Ground) {
     let _kept = bounded("free", election.candidate("b").campaign()).await.unwrap();
 }
 
-/// The candidates are listed in order, with who holds.
+/// The candidates are listed in order, with the holder marked.
 pub async fn candidates_are_listed_in_order(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let election = Election::new(&first, "job").unwrap();

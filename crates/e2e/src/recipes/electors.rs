@@ -101,7 +101,7 @@ pub async fn it_releases_only_after_the_work_has_ended(ground: &Ground) {
     second.stop();
 }
 
-/// kuberhealthy#1533: it campaigns again, for ever, and only who led has stopped leading.
+/// kuberhealthy#1533: it campaigns again, for ever, and `on_stopped_leading` is called only after it led.
 pub async fn it_leads_again_after_it_has_lost(ground: &Ground) {
     let stopped = Arc::new(AtomicUsize::new(0));
     let elector = elector(ground, config("a")).on_stopped_leading({
@@ -166,7 +166,7 @@ pub async fn it_stops_the_work_in_doubt(ground: &Ground) {
     elector.stop();
 }
 
-/// Who continues in doubt does not stop for a server that is away, and knows the token to use after.
+/// An elector that continues in doubt does not stop for a server that is away, and knows the token to use after.
 pub async fn it_goes_on_in_doubt_if_it_is_told_to(ground: &Ground) {
     let mut config = config("a");
     config.on_doubt = OnDoubt::Continue;
@@ -207,8 +207,8 @@ pub async fn it_goes_on_in_doubt_if_it_is_told_to(ground: &Ground) {
     elector.stop();
 }
 
-/// Whoever goes on without being confirmed is suspect while it is still ours, and not healthy when its lease must have
-/// ended: whoever looks after processes may restart it then. When it is confirmed again, it is healthy again.
+/// An elector that goes on without confirmation is suspect while the lease is still its own, and not healthy when the
+/// lease must have ended: a process manager may restart it then. When it is confirmed again, it is healthy again.
 pub async fn who_works_on_without_its_lease_is_not_healthy(ground: &Ground) {
     let mut config = config("a");
     config.on_doubt = OnDoubt::Continue;
@@ -282,7 +282,7 @@ pub async fn it_drops_work_that_does_not_end(ground: &Ground) {
     elector.stop();
 }
 
-/// A standby sees who leads and what it proclaims, and never calls itself stopped.
+/// A standby sees the leader and what it proclaims, and never calls itself stopped.
 pub async fn a_standby_sees_the_leader(ground: &Ground) {
     let first = elector(ground, config("a"));
     let (led, mut leads) = mpsc::unbounded_channel();
@@ -329,7 +329,8 @@ pub async fn a_standby_sees_the_leader(ground: &Ground) {
     first.stop();
 }
 
-/// Who is not fit to lead gives it up when its work has ended, is passed over, and leads again when it is fit.
+/// An elector that is not fit to lead gives it up when its work has ended, is passed over, and leads again when it is
+/// fit.
 pub async fn an_elector_that_is_not_well_lets_others_lead(ground: &Ground) {
     let (first, mut first_leads, mut first_cancels) = running(ground, "a");
     let one = bounded("a leads", first_leads.recv()).await;
@@ -380,7 +381,7 @@ pub async fn an_elector_whose_work_hangs_steps_down_when_it_is_not_well(ground: 
     second.stop();
 }
 
-/// Work that never awaits anything still learns that it has to end, and everybody else how things stand.
+/// Work that never awaits anything still learns that it has to end, and all others how things stand.
 pub async fn work_that_blocks_its_thread_sees_that_it_has_to_end(ground: &Ground) {
     let elector = elector(ground, config("a"));
     let (led, mut leads) = mpsc::unbounded_channel();

@@ -78,7 +78,7 @@ impl Ground {
         Ctl::to(&self.endpoints())
     }
 
-    /// The keys of a line, oldest first.
+    /// The keys of an election, oldest first.
     pub async fn keys(&self, name: &str) -> Vec<mvccpb::KeyValue> {
         let request = pb::RangeRequest {
             key: format!("{name}/").into(),
@@ -89,7 +89,7 @@ impl Ground {
         self.client().kv().range(request).await.expect("keys").kvs
     }
 
-    /// Waits until so many stand in a line, and answers their keys.
+    /// Waits until there are so many candidates, and answers their keys.
     pub async fn in_line(&self, name: &str, count: usize) -> Vec<mvccpb::KeyValue> {
         eventually(&format!("{count} in line for {name}"), async || {
             let keys = self.keys(name).await;

@@ -56,7 +56,7 @@ pub async fn it_stands_in_line_with_etcdctl(ground: &Ground) {
     theirs.wait().unwrap();
 }
 
-/// Who may not wait takes it or leaves it, without a trace.
+/// An attempt that may not wait takes the lock or leaves nothing behind.
 pub async fn a_try_takes_it_or_leaves_no_key(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let held = Lock::new(&first, "a").unwrap().try_lock().await.unwrap();
@@ -70,7 +70,7 @@ pub async fn a_try_takes_it_or_leaves_no_key(ground: &Ground) {
     let _kept = bounded("free", lock.try_lock()).await.unwrap();
 }
 
-/// etcd#16221: readers share, a writer holds alone, and nobody passes a writer that waits.
+/// etcd#16221: readers share, a writer holds alone, and no candidate passes a writer that waits.
 pub async fn readers_share_and_writers_do_not(ground: &Ground) {
     let sessions = sessions(ground, 4).await;
     let lock = |at: usize| RwLock::new(&sessions[at], "a").unwrap();
@@ -98,7 +98,7 @@ pub async fn readers_share_and_writers_do_not(ground: &Ground) {
     let _kept = bounded("reads after the writer", late).await.unwrap().unwrap();
 }
 
-/// etcd#16221: a writer whose session ends in line never holds.
+/// etcd#16221: a writer whose session ends while it waits never holds.
 pub async fn a_writer_whose_session_is_revoked_in_line_is_told(ground: &Ground) {
     let sessions = sessions(ground, 3).await;
     let lock = |at: usize| RwLock::new(&sessions[at], "a").unwrap();
@@ -138,7 +138,7 @@ pub async fn a_semaphore_has_so_many_permits(ground: &Ground) {
     ground.in_line("pool", 2).await;
 }
 
-/// However their names overlap and whatever their order: nobody waits for ever.
+/// However their names overlap and whatever their order: no candidate waits for ever.
 pub async fn several_locks_at_once_do_not_deadlock(ground: &Ground) {
     let sessions = sessions(ground, 3).await;
     let wishes = [["a", "b"], ["b", "a"], ["b", "c"]];

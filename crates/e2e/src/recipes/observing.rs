@@ -4,7 +4,7 @@ use tenure::{Election, Observer, Sight};
 
 use super::{Ground, bounded};
 
-/// trillian#1387, etcd#18163: every tenure is seen once, and so is that nobody leads.
+/// trillian#1387, etcd#18163: every tenure is seen once, and so is that there is no leader.
 pub async fn an_observer_sees_every_tenure_and_that_nobody_leads(ground: &Ground) {
     let mut seen = Observer::open(&ground.engine, "job").unwrap();
     assert_eq!(next(&mut seen).await, Sight::NoLeader);
@@ -23,7 +23,7 @@ pub async fn an_observer_sees_every_tenure_and_that_nobody_leads(ground: &Ground
     assert_eq!(next(&mut seen).await, Sight::NoLeader);
 }
 
-/// Who comes later sees how things stand, whoever asks.
+/// An observer that comes later sees the present leader first.
 pub async fn an_observer_that_comes_later_sees_who_leads(ground: &Ground) {
     let session = ground.session().await;
     let election = Election::new(&session, "job").unwrap();

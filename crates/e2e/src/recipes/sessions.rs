@@ -51,7 +51,7 @@ pub async fn a_short_pause_of_the_server_does_no_harm(ground: &Ground) {
     assert!(held.may_act(Duration::ZERO).is_ok());
 }
 
-/// redisson#5698: a program whose own runtime is blocked still renews, and can still ask.
+/// redisson#5698: a program with a blocked runtime still renews, and can still ask.
 pub async fn a_blocked_runtime_does_not_end_it(ground: &Ground) {
     let session = ground.session_of(Duration::from_secs(1)).await;
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
@@ -68,7 +68,7 @@ pub async fn a_blocked_runtime_does_not_end_it(ground: &Ground) {
     assert_eq!(ground.keys("a").await[0].create_revision, held.token().get());
 }
 
-/// Closing frees everything at once, and everybody here knows it before others do.
+/// Closing frees everything at once, and this process knows it before others do.
 pub async fn closing_frees_everything_at_once(ground: &Ground) {
     let (session, other) = (ground.session().await, ground.session().await);
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
@@ -81,7 +81,7 @@ pub async fn closing_frees_everything_at_once(ground: &Ground) {
     }
 }
 
-/// etcd-cpp-apiv3#116: a session that nobody has any more is given back, not left to run out.
+/// etcd-cpp-apiv3#116: a session whose last handle is dropped is given back, not left to run out.
 pub async fn a_dropped_session_is_given_back(ground: &Ground) {
     let session = ground.session().await;
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
@@ -113,7 +113,7 @@ pub async fn one_session_serves_many_names(ground: &Ground) {
     }
 }
 
-/// A name that cannot be one is refused before anybody is asked.
+/// A name that cannot be one is refused before a request is sent.
 pub async fn bad_names_and_settings_are_refused(ground: &Ground) {
     let session = ground.session().await;
     for name in ["", "a/", "a//b", &"x".repeat(1025)] {

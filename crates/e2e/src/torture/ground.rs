@@ -13,15 +13,15 @@ use std::{
 use tenure::grpc::{Client, Endpoint, Options};
 use tokio::task::JoinSet;
 
-use super::Wiring;
+use super::{Wiring, truth::Witness};
 use crate::{Address, Cluster, Member, Plan, Volume, eventually_within, pb, tools};
 
 /// How long a member may take to say how it is, before it counts as silent.
 const LOOK: Duration = Duration::from_millis(400);
-/// How long a cluster whose members all run may take to serve again, on a machine that does much else.
+/// How long a cluster may take to serve again with all members running, on a machine that does much else.
 const SERVES_AGAIN: Duration = Duration::from_secs(60);
-/// The disk of the member whose disk fills up: two segments of the log, snapshots, and room for more.
-const VOLUME: &str = "size=400m";
+/// The disk that fills up: two segments of the log, snapshots, and room for more.
+const VOLUME: &str = "size=800m";
 /// Small, so that members snapshot and trim their logs all the time.
 const FLAGS: [&str; 2] = ["--snapshot-count", "1000"];
 
@@ -36,6 +36,8 @@ pub struct Ground {
     pub volume: Option<Volume>,
     /// Up to which revision every watcher has been told everything.
     pub watched: Vec<Arc<AtomicI64>>,
+    /// Reads the members' logs while they are written.
+    pub witness: Witness,
     clients: Vec<Client>,
     /// Members that were made so far, and what those that are gone had logged.
     made: usize,
@@ -47,11 +49,11 @@ pub struct Ground {
 /// How a member says it is.
 #[derive(Clone, Copy, Debug)]
 pub struct View {
-    /// Its place.
+    /// Its index.
     pub at: usize,
     /// Its id.
     pub id: u64,
-    /// Whom it follows, 0 for nobody.
+    /// The raft leader that it follows, 0 for none.
     pub leader: u64,
     /// In which term.
     pub term: u64,
@@ -73,9 +75,18 @@ impl Ground {
         }
         let clients = wiring.addresses(count).iter().map(|(client, _)| one(*client)).collect();
         let (made, watched, old_logs) = (count, Vec::new(), Vec::new());
-        let processes = Vec::new();
-        let mut ground =
-            Ground { cluster, wiring, volume, watched, clients, made, old_logs, processes };
+        let (processes, witness) = (Vec::new(), Witness::start());
+        let mut ground = Ground {
+            cluster,
+            wiring,
+            volume,
+            watched,
+            witness,
+            clients,
+            made,
+            old_logs,
+            processes,
+        };
         for at in 0..count {
             ground.dress(at);
             ground.begin(at);
@@ -102,9 +113,29 @@ impl Ground {
         self.cluster.home().join(format!("clock-{at}"))
     }
 
-    /// Starts a member's process.
+    /// The file that says how many milliseconds a flush of a member takes.
+    pub fn slowness(&self, at: usize) -> PathBuf {
+        self.cluster.home().join(format!("slow-{at}"))
+    }
+
+    /// Starts a member's process. Every other one has a disk that forgets what was not flushed: to kill it is a loss of
+    /// power.
     pub fn begin(&mut self, at: usize) {
+        let forgets = self.processes.len() % 2 == 1;
+        self.begin_on(at, forgets);
+    }
+
+    /// The same, on a disk that forgets or on one that does not.
+    pub fn begin_on(&mut self, at: usize, forgets: bool) {
+        if tools::takes_faults() {
+            let forget = if forgets { ",forget=30" } else { "" };
+            let faults = format!("slow={}{forget}", self.slowness(at).display());
+            let env = &mut self.cluster.members[at].spawn.env;
+            env.retain(|(name, _)| name != tools::FAULTS);
+            env.push((tools::FAULTS.into(), faults.into()));
+        }
         let member = &mut self.cluster.members[at];
+        self.witness.watch(member.data_dir.clone());
         member.start();
         self.wiring.started(at, member.pid());
         self.processes.push(member.pid());
@@ -137,14 +168,14 @@ impl Ground {
         views
     }
 
-    /// The member that leads in the newest term that anybody knows of, if it is there.
+    /// The raft leader of the newest known term, if it is there.
     pub async fn leader(&self) -> Option<usize> {
         let views = self.look().await;
         let leads = views.iter().filter(|view| view.leader == view.id);
         leads.max_by_key(|view| view.term).map(|view| view.at)
     }
 
-    /// Who leads, which must be soon.
+    /// The raft leader, which must exist soon.
     pub async fn some_leader(&self) -> usize {
         eventually_within(SERVES_AGAIN, "somebody leads", async || {
             self.leader().await.ok_or_else(|| "nobody".to_owned())
@@ -171,7 +202,7 @@ impl Ground {
         .await;
     }
 
-    /// Fails if a process ended that nobody ended.
+    /// Fails if a process ended that the test did not end.
     pub fn all_run(&mut self) {
         for member in &mut self.cluster.members {
             if let Some(status) = member.ended() {

@@ -1,12 +1,12 @@
 //! What clients asked for and what they were told, and when.
 //!
 //! Every written value is written once in a run, so a value names its write, and the revision at which a value
-//! was seen names the same write. A change whose outcome nobody knows stays *open*: it may take effect at any
+//! was seen names the same write. A change with an unknown outcome stays *open*: it may take effect at any
 //! time after it was asked for, or never. A change that was refused for certain is not in the history at all:
 //! its value must never be seen.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -54,12 +54,14 @@ pub struct Answer {
     pub before: Option<Register>,
     /// Of a swap: whether it was done.
     pub swapped: bool,
+    /// The revision that came with the answer.
+    pub revision: i64,
 }
 
 /// One operation on one register. Times are nanoseconds since the run began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Who asked.
+    /// The client that asked.
     pub client: usize,
     /// When.
     pub asked: u64,
@@ -82,6 +84,9 @@ struct Kept {
     count: usize,
     /// The revision of each value that was acknowledged or seen.
     revisions: BTreeMap<Value, i64>,
+    newest: i64,
+    /// Values of writes that were refused for certain.
+    refused: BTreeSet<Value>,
     /// Values that were seen at two revisions.
     moved: Vec<String>,
 }
@@ -105,9 +110,20 @@ impl History {
         kept.operations.entry(register.to_owned()).or_default().push(operation);
     }
 
+    /// An operation was refused for certain.
+    pub fn refuse(&self, call: Call) {
+        self.kept().refused.extend(call.value());
+    }
+
+    /// The values of all writes that were refused for certain.
+    pub fn refused(&self) -> BTreeSet<Value> {
+        self.kept().refused.clone()
+    }
+
     /// A value was acknowledged or seen at this revision.
     pub fn saw(&self, value: Value, revision: i64) {
         let mut kept = self.kept();
+        kept.newest = kept.newest.max(revision);
         let first = *kept.revisions.entry(value).or_insert(revision);
         if first != revision {
             kept.moved.push(format!("value {value} was at revision {first}, then at {revision}"));
@@ -138,6 +154,11 @@ impl History {
     /// The revision of every value that was acknowledged or seen.
     pub fn revisions(&self) -> BTreeMap<Value, i64> {
         self.kept().revisions.clone()
+    }
+
+    /// The newest revision that any value was acknowledged or seen at.
+    pub fn newest(&self) -> i64 {
+        self.kept().newest
     }
 
     /// Values that did not stay at their revision.

@@ -70,7 +70,7 @@ pub struct Outcome {
 /// What struck, and how often.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Every fault that was to strike.
+    /// Every fault that was to be injected.
     pub struck: BTreeMap<Fault, usize>,
     /// What was in force at the same time.
     pub together: BTreeMap<BTreeSet<Fault>, usize>,
@@ -155,7 +155,7 @@ impl Round {
         outcome
     }
 
-    /// Strikes until it is enough. Answers what struck, and how much longer than planned that took.
+    /// Injects faults until it is enough. Answers which, and how much longer than planned that took.
     async fn torment(
         &self,
         ground: &mut Ground,
@@ -189,7 +189,7 @@ impl Round {
         (tally, planned.elapsed())
     }
 
-    /// Strikes once.
+    /// Injects one fault.
     async fn strike(
         &self,
         fault: Fault,
@@ -211,7 +211,7 @@ impl Round {
             *tally.together.entry(blow.together).or_default() += 1;
         }
         ground.all_run();
-        // Some faults are followed by the next before everybody is back.
+        // Some faults are followed by the next before all members are back.
         if chance.percent(70) {
             ground.serves().await;
         } else {

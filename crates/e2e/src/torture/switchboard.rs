@@ -1,8 +1,8 @@
-//! Lines between members without a network of our own: for those who are not root.
+//! Links between members without a network of our own: for users that are not root.
 //!
-//! Every member advertises the address of a relay that leads to it. All others call the same relay, so it finds
-//! out who calls: the socket at the other end belongs to one of the members' processes, and `/proc` says to
-//! which. From then on every direction between two members is a line that can be cut, or made slow.
+//! Every member advertises the address of a relay that leads to it. All others call the same relay, so it finds out
+//! which member calls: the socket at the other end belongs to one of the members' processes, and `/proc` says to which.
+//! From then on every direction between two members is a link that can be cut, or made slow.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ use crate::{Address, reserve};
 
 /// How much is passed on at once.
 const PIECE: usize = 16 * 1024;
-/// How often it is asked whose socket calls, before the call is dropped.
+/// How often the owner of the calling socket is looked up, before the call is dropped.
 const ASK_MAX: usize = 20;
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a lost packet is missed: a TCP retransmission takes no less.
@@ -99,7 +99,7 @@ impl Switchboard {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(pid);
     }
 
-    /// Nothing comes through in this direction any more. Nobody is told.
+    /// Nothing comes through in this direction any more. Neither side is told.
     pub fn cut_one_way(&self, from: usize, to: usize) {
         self.lines.between(from, to).send_modify(|line| line.open = false);
     }
@@ -183,7 +183,7 @@ fn owns(pid: u32, inode: u64) -> bool {
     open.flatten().any(|one| is_it(&one.path()))
 }
 
-/// Passes on what comes, also its end, as the line allows.
+/// Passes on what comes, also its end, as the link allows.
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut line: watch::Receiver<Line>) {
     let mut chance = Chance::new(u64::from(from.peer_addr().map_or(0, |peer| peer.port())));
     let mut bytes = vec![0; PIECE];

@@ -5,7 +5,7 @@ use std::{env, time::Duration};
 use super::Switchboard;
 use crate::{Address, Member, Network, tools};
 
-/// Which of the two, whoever runs the test: `namespaces` or `relays`.
+/// Chooses one of the two for any user: `namespaces` or `relays`.
 const CHOICE: &str = "TENURE_NETWORK";
 /// How fast a slow member sends, and how long it takes over a relay.
 const SLOW_RATE: &str = "4mbit";
@@ -21,7 +21,7 @@ pub enum Wiring {
 }
 
 impl Wiring {
-    /// Namespaces for root and relays for everybody else, unless told otherwise.
+    /// Namespaces for root and relays for other users, unless told otherwise.
     pub async fn new(count: usize) -> Wiring {
         let chosen = env::var(CHOICE).ok();
         let namespaces = match chosen.as_deref() {
@@ -55,7 +55,7 @@ impl Wiring {
         }
     }
 
-    /// Says how a member in this place is to be started.
+    /// Says how the member of this index is to be started.
     pub fn place(&self, at: usize, member: &mut Member) {
         match self {
             Wiring::Namespaces(network) => member.spawn.before = network.inside(at),
@@ -63,14 +63,14 @@ impl Wiring {
         }
     }
 
-    /// The member in this place was started.
+    /// The member of this index was started.
     pub fn started(&self, at: usize, pid: u32) {
         if let Wiring::Relays(board) = self {
             board.started(at, pid);
         }
     }
 
-    /// Nothing gets from one to the other any more. Nobody is told.
+    /// Nothing gets from one to the other any more. Neither side is told.
     pub fn cut_one_way(&self, from: usize, to: usize) {
         match self {
             Wiring::Namespaces(network) => network.cut_one_way(from, to),

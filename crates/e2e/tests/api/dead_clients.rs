@@ -67,7 +67,7 @@ impl Clients {
     }
 }
 
-/// The member has let go of everybody on the clients' machine, and of nobody's session: a connection that ended for
+/// The member has let go of all connections from the clients' machine, and of no session: a connection that ended for
 /// silence does not say that a process has.
 async fn are_let_go_but_not_released(network: &Network, cluster: &Cluster) {
     let member = cluster.members[MEMBER].client;

@@ -1,4 +1,4 @@
-//! Every verb of etcdctl 3.5.1 and 3.4.23 against three members, and what came of it: the table in docs/ETCDCTL.md
+//! Every verb of etcdctl 3.5.1 and 3.4.23 against three members, and what came of it: the table in docs/reference/etcdctl.md
 //! is made from the one below, and a verb that either program knows and the table does not fails the test.
 //!
 //! What is deterministic is compared with a real etcd 3.5.1, asked by the same program. `tests/etcdctl.rs` goes
@@ -322,7 +322,7 @@ async fn every_verb_of_etcdctl_does_what_the_table_says() {
     let listed: BTreeSet<String> = VERBS.iter().map(|(verb, ..)| (*verb).to_owned()).collect();
     assert_eq!(newer.union(&older).cloned().collect::<BTreeSet<_>>(), listed);
 
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ETCDCTL.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/etcdctl.md");
     let found = fs::read_to_string(&page).unwrap();
     let from = found.find(BEGIN).expect("the page has a place for the table") + BEGIN.len();
     let to = found.find(END).expect("the place has an end");
@@ -332,7 +332,7 @@ async fn every_verb_of_etcdctl_does_what_the_table_says() {
     } else {
         assert!(
             found == fresh,
-            "docs/ETCDCTL.md is stale: run this test with UPDATE_GOLDENFILES=1"
+            "docs/reference/etcdctl.md is stale: run this test with UPDATE_GOLDENFILES=1"
         );
     }
 }

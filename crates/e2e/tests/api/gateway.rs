@@ -302,7 +302,7 @@ async fn it_has_no_other_paths_and_methods() {
         let said = gateway.post(path, "{}").await;
         assert_eq!(said.status, 404, "{path}: {said:?}");
     }
-    // As docs/GATEWAY.md says: no WebSockets, and nothing of Go's.
+    // As docs/reference/json-gateway.md says: no WebSockets, and nothing of Go's.
     let upgrade = [
         ("connection", "Upgrade"),
         ("upgrade", "websocket"),

@@ -1,5 +1,5 @@
 //! What the JSON gateway makes of bodies that are not what they should be: a clear refusal, nothing
-//! lost, and everybody else is served on.
+//! lost, and all other clients are served on.
 
 use std::{
     io::{Read, Write},

@@ -138,7 +138,7 @@ async fn it_tells_an_observer_what_etcd_tells() {
     assert_eq!(told, wanted);
 }
 
-/// Somebody who waits for a lock over HTTP/1 and closes the connection gives up the place.
+/// A client that waits for a lock over HTTP/1 and closes the connection gives up its candidacy.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_lets_go_of_a_lock_whose_client_went_away() {
     let cluster = Cluster::start(3).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_e2e::{Cluster, Member, Scrape, eventually, fetch};
+use tenure_e2e::{Cluster, Member, Plan, Scrape, eventually, fetch, pb};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -31,6 +31,25 @@ async fn a_member_without_a_majority_is_alive_but_not_ready() {
     assert!(status(&cluster.members[0], "/health").await.contains(" 503 "));
     assert!(status(&cluster.members[0], "/health?serializable=true").await.contains(" 200 "));
     assert!(status(&cluster.members[0], "/livez").await.contains(" 200 "));
+}
+
+/// Right after its first start a member serves before it can change the members.
+#[tokio::test]
+async fn health_of_a_fresh_member_means_that_members_can_be_changed() {
+    for path in ["/readyz", "/health"] {
+        let mut cluster = Cluster::prepare(1, Plan::default());
+        let member = &mut cluster.members[0];
+        member.start();
+        let address = member.client.to_string();
+        let told = async || fetch(&address, path).await.is_ok_and(|page| page.0.contains(" 200 "));
+        while !told().await {}
+        let learner = pb::MemberAddRequest {
+            peer_ur_ls: vec!["http://127.0.0.1:1".to_owned()],
+            is_learner: true,
+        };
+        let added = member.client().cluster().member_add(learner).await;
+        added.unwrap_or_else(|refusal| panic!("{path} said yes too early: {refusal}"));
+    }
 }
 
 #[tokio::test]

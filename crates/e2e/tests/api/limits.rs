@@ -11,11 +11,11 @@ use tenure::grpc::stubs::MaintenanceClient;
 use tenure_api::{LeaseId, op::PutLease};
 use tenure_e2e::{Cluster, Ctl, Gateway, Member, Plan, eventually, fetch, pb};
 use tenure_replica::{
-    Frozen, Thaw,
+    Snapshot, SnapshotReader,
     command::Command,
-    state::{At, Traces},
+    state::{ApplyEffects, EntryContext},
 };
-use tenure_server::disk::{SnapshotReader, SnapshotWriter};
+use tenure_server::disk::{SnapshotFileReader, SnapshotWriter};
 
 const QUOTA_BYTES: &str = "4194304";
 
@@ -202,16 +202,16 @@ fn snapshots(member: &Member) -> Vec<PathBuf> {
 /// Something that the others do not have, in a file whose checksums are all right.
 fn rot(member: &Member, command: &Command) {
     let path = snapshots(member).pop().expect("a snapshot was taken");
-    let mut reader = SnapshotReader::open(&path).unwrap();
-    let mut thaw = Thaw::new();
+    let mut reader = SnapshotFileReader::open(&path).unwrap();
+    let mut chunks_read = SnapshotReader::new();
     while let Some(chunk) = reader.next_chunk().unwrap() {
-        thaw.chunk(&chunk).unwrap();
+        chunks_read.chunk(&chunk).unwrap();
     }
-    let (mut state, mark) = (thaw.finish().unwrap(), reader.mark().clone());
-    let at = At { index: mark.index, term: mark.term, ms: 0 };
-    state.apply(at, command, &mut Traces::default()).unwrap();
+    let (mut state, mark) = (chunks_read.finish().unwrap(), reader.mark().clone());
+    let at = EntryContext { index: mark.index, term: mark.term, ms: 0 };
+    state.apply(at, command, &mut ApplyEffects::default()).unwrap();
     let mut writer = SnapshotWriter::create(path.parent().unwrap(), mark.clone()).unwrap();
-    for chunk in (Frozen { mark, state }).chunks() {
+    for chunk in (Snapshot { mark, state }).chunks() {
         writer.chunk(&chunk).unwrap();
     }
     writer.finish().unwrap();
@@ -221,7 +221,7 @@ fn put(key: usize) -> pb::PutRequest {
     pb::PutRequest { key: format!("{key}").into(), ..Default::default() }
 }
 
-/// Lets a member have done this, and nobody else, and waits until it is named. Answers which it is.
+/// Lets one member alone have done this, and waits until it is named. Answers which it is.
 async fn rots_and_is_named(command: &Command) -> (Cluster, usize) {
     let flags = ["--corrupt-check-time", "1s", "--snapshot-count", "20"];
     let mut cluster = Cluster::with(3, Plan::flags(&flags)).await;
@@ -267,7 +267,7 @@ async fn a_member_that_holds_something_else_is_named_and_the_others_go_on() {
     cluster.members[leader].logs("these members hold something else than the majority").await;
 }
 
-/// The keys are the same everywhere: whoever compared them alone would find nothing.
+/// The keys are the same everywhere: comparing them alone would find nothing.
 #[tokio::test]
 async fn a_member_that_holds_another_lease_is_named_too() {
     let lease = Command::LeaseGrant { id: LeaseId(4711), ttl_secs: 3600 };

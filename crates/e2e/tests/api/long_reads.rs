@@ -48,7 +48,7 @@ fn look(pid: u32, stop: Arc<AtomicBool>) -> (usize, BTreeSet<i32>) {
     (most, nice)
 }
 
-/// Whoever asks for many checksums at once takes two threads from the rest, and nice ones.
+/// A client that asks for many checksums at once takes two threads from the rest, and nice ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_few_checksums_are_reckoned_at_once_some_wait_and_more_are_refused() {
     let cluster = Cluster::start(1).await;
@@ -138,7 +138,7 @@ async fn large_ranges_wait_for_each_other_and_all_are_answered() {
     }
 }
 
-/// Each takes a good part of a second. In the core loop they would keep this member from hearing anybody.
+/// Each takes a good part of a second. In the core loop they would keep this member from hearing any other.
 #[tokio::test(flavor = "multi_thread")]
 async fn transactions_that_only_read_much_do_not_hold_the_core_loop() {
     const TXNS: usize = 8;

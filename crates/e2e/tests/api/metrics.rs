@@ -6,12 +6,12 @@ use tenure::api::wire::tenure::v1;
 use tenure::grpc::{Client, Options};
 use tenure_e2e::{
     Caller, Cluster, Ctl, Plan, Scrape, Watcher, eventually, fetch, pb,
-    session::{SessionStream, connect, lines},
+    session::{SessionStream, connect, elections},
     tools,
 };
 use tokio::task::JoinSet;
 
-/// What one node on its own can be made to do, and what moves by it.
+/// Event one node on its own can be made to do, and what moves by it.
 #[rustfmt::skip]
 const ALONE: &[(Act, &[&str])] = &[
     (Act::Put, &[
@@ -60,7 +60,7 @@ const ALONE: &[(Act, &[&str])] = &[
     ]),
 ];
 
-/// What takes several members, and mostly a fault.
+/// Event takes several members, and mostly a fault.
 #[rustfmt::skip]
 const TOGETHER: &[&str] = &[
     "etcd_network_peer_sent_bytes_total", "etcd_network_peer_received_bytes_total", "etcd_network_peer_round_trip_time_seconds",
@@ -111,7 +111,7 @@ fn get(key: &str) -> pb::RangeRequest {
     pb::RangeRequest { key: key.to_owned().into(), ..Default::default() }
 }
 
-/// What has to stay open while the metrics are looked at.
+/// Event has to stay open while the metrics are looked at.
 #[derive(Default)]
 struct Held {
     _watcher: Option<Watcher>,
@@ -164,7 +164,7 @@ async fn act(act: Act, cluster: &mut Cluster) -> Held {
         }
         Act::LeadAfterFrost => {
             let name = || "cold".to_owned();
-            let mut operator = lines(cluster.members[0].client).await;
+            let mut operator = elections(cluster.members[0].client).await;
             operator.freeze(v1::FreezeRequest { name: name() }).await.unwrap();
             let mut session = session(cluster).await;
             session.join("cold").await;
@@ -371,7 +371,7 @@ async fn it_moves_what_only_a_cluster_can() {
     cluster.members[first].start();
     cluster.ready().await;
 
-    // Nobody answers the raft leader: what it has begun waits, then fails.
+    // No follower answers the raft leader: what it has begun waits, then fails.
     let leader = cluster.leader().await;
     let others: Vec<usize> = (0..3).filter(|at| *at != leader).collect();
     let before = scrape(&cluster, leader).await;
@@ -464,16 +464,23 @@ async fn it_serves_metrics_and_health_apart_from_clients_if_told_to() {
     let cluster = Cluster::with(1, Plan::flags(&["--listen-metrics-urls", &apart.url()])).await;
     let apart = apart.to_string();
     assert!(Scrape::of(&apart).await.unwrap().types.len() > 50);
-    assert!(fetch(&apart, "/health").await.unwrap().0.contains("200"));
+    eventually("it is healthy", async || {
+        let said = fetch(&apart, "/health").await.unwrap().0;
+        if said.contains("200") { Ok(()) } else { Err(said) }
+    })
+    .await;
     drop(cluster);
 }
 
 #[test]
 fn it_describes_every_metric() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
     let alone = ALONE.iter().flat_map(|(_, metrics)| *metrics);
     for metric in alone.chain(TOGETHER).chain(&FACTS) {
-        assert!(page.contains(&format!("`{metric}`")), "{metric} is not in docs/METRICS.md");
+        assert!(
+            page.contains(&format!("`{metric}`")),
+            "{metric} is not in docs/reference/metrics.md"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! More work than a member takes: what is refused, and what is not.
 //!
 //! A member does not read more than it takes in, and lets 10,000 calls about keys be open; beyond that, connections with many of
-//! them begin no more. Whoever wants to see what happens then has to ask for more at once, so the flood is many streams on
+//! them begin no more. To see what happens then, a test has to ask for more at once, so the flood is many streams on
 //! few connections, each with one put under way.
 
 use std::{
@@ -29,7 +29,7 @@ const SESSIONS: usize = 60;
 /// A quarter of them on a lease. Together they are several times as many as may be open.
 const PUTS_AT_ONCE: usize = 36_000;
 const CONNECTIONS: usize = 9;
-/// Whoever was refused asks again after this long.
+/// A refused request is repeated after this long.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Two thirds of the TTL: a client that misses its second renewal steps down.
 const WAIT_MAX: Duration = Duration::from_secs(6);
@@ -43,8 +43,8 @@ struct Tally {
     stop: AtomicBool,
 }
 
-/// Load on one member that goes on until it is dropped, on a thread of its own so that those who measure do not wait
-/// behind it.
+/// Load on one member that goes on until it is dropped, on a thread of its own so that measurements do not wait behind
+/// it.
 struct Flood {
     tally: Arc<Tally>,
     thread: Option<JoinHandle<()>>,
@@ -198,7 +198,7 @@ async fn lead(at: Address, leases: Vec<i64>) -> [Duration; 5] {
 async fn sessions_do_not_wait_when_more_is_asked_than_a_member_takes() {
     let cluster = Cluster::start(3).await;
     let flooded = cluster.leader().await;
-    // A lease is granted before: who has a session goes before whoever wants one.
+    // A lease is granted before: clients with a session go before those that want one.
     let mut to_lead = Vec::new();
     for _ in 0..8 {
         to_lead.push(grant(&cluster.client(), Duration::from_secs(600)).await);
@@ -240,7 +240,7 @@ async fn reads_past_what_may_be_open_are_refused_and_the_others_are_answered_whe
     const OPEN: usize = 10_000;
     /// A connection may have so many in any case.
     const FEW: usize = 64;
-    // Nobody else shall lead meanwhile. The first raft leader is elected without a wait.
+    // No other member shall lead meanwhile. The first raft leader is elected without a wait.
     let flags = ["--election-timeout=45000", "--heartbeat-interval=100"];
     let cluster = Cluster::with(3, Plan::flags(&flags)).await;
     let leader = cluster.leader().await;

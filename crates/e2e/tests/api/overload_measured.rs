@@ -1,7 +1,7 @@
 //! Ten times as much as a cluster carries: first it is measured what it does carry, then ten times that is offered.
 //!
-//! On a machine that the clients share with the members nobody could ask for ten times as many plain puts. So each request
-//! is little to ask and much to do: a transaction that looks for the greatest of many values, in every member's
+//! On a machine that the clients share with the members they could not ask for ten times as many plain puts. So each
+//! request is little to ask and much to do: a transaction that looks for the greatest of many values, in every member's
 //! state machine, and writes one. It goes to a follower, which has to pass all of it on.
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};

@@ -41,7 +41,7 @@ async fn it_describes_its_services() {
         let etcd = ["KV", "Watch", "Lease", "Cluster", "Maintenance", "Auth"];
         let etcd = etcd.map(|service| format!("etcdserverpb.{service}"));
         let lines =
-            ["v3electionpb.Election", "v3lockpb.Lock", "tenure.v1.Sessions", "tenure.v1.Lines"]
+            ["v3electionpb.Election", "v3lockpb.Lock", "tenure.v1.Sessions", "tenure.v1.Elections"]
                 .map(str::to_owned);
         for name in etcd.iter().chain(&lines) {
             assert!(listed.contains(name), "{name} is not in {listed:?}");

@@ -1,4 +1,4 @@
-//! Watch streams whose clients go away, or ask and never read: they take nothing from anybody.
+//! Watch streams whose clients go away, or ask and never read: they take nothing from other clients.
 
 use std::{
     sync::{

@@ -221,7 +221,7 @@ async fn a_bad_file_is_refused() {
     etcd.run(&["put", "a", "b"]).ok();
     let theirs = home.path().join("etcd.db");
     etcd.run(&["snapshot", "save", theirs.to_str().unwrap()]).ok();
-    // Asked of a stock etcd, we save its file too, and say whose it is.
+    // Asked of a stock etcd, we save its file too, and say that it is etcd's.
     let mut asked = snapshot(etcd.endpoints(), &["save"]);
     let output = asked.arg(home.path().join("stock.db")).output().unwrap();
     assert!(text(&output.stderr).contains("a database of etcd"), "{}", text(&output.stderr));
@@ -341,7 +341,7 @@ async fn a_member_that_dies_while_it_is_saved_leaves_no_file() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "the one before");
 }
 
-/// Each has a connection of its own: whoever does not read holds up everybody on the same one.
+/// Each has a connection of its own: a stream that is not read holds up all others on the same one.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_backups_are_taken_at_a_time_and_no_more() {
     let cluster = Cluster::start(1).await;
@@ -403,7 +403,7 @@ async fn one_survivor_of_three_goes_on_alone() {
     assert_eq!(cluster_id(&client).await, forced);
     assert_eq!(put(&client, "again", 0).await, first + 1);
 
-    // One of the others comes back after all. It finds nobody, and disturbs nobody.
+    // One of the others comes back after all. It finds no member of its cluster, and disturbs none.
     cluster.members[1].start();
     cluster.members[1].logs("it belongs to cluster").await;
     assert_eq!(put(&client, "undisturbed", 0).await, first + 2);

@@ -40,7 +40,7 @@ async fn it_catches_up_from_the_log_after_a_pause() {
     assert!(!cluster.members[slow].log().contains("snapshot"), "the log was enough");
 }
 
-/// What the raft leader keeps of its log for those who are behind is 64 MiB at the most.
+/// What the raft leader keeps of its log for members that are behind is 64 MiB at the most.
 const MORE_THAN_IS_KEPT: usize = 72;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +101,7 @@ fn numbers(log: &str, words: &str, name: &str) -> Vec<u64> {
     digits.filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// Whoever waits for a new member sees that something happens, and how much of it.
+/// The log shows that a new member makes progress, and how much.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_joins_says_how_far_it_is() {
     let mut cluster = Cluster::with(1, Plan::flags(&["--snapshot-count", "20"])).await;

@@ -11,9 +11,9 @@ const TTL: Duration = Duration::from_secs(2);
 const SESSIONS: usize = 16;
 const RAFT_LEADERS: usize = 5;
 
-/// While nobody leads, a session asks one member after the other to be taken back, and none can. The next raft
-/// leader does all of that at once, in any order: a session must not take an attempt of its own, that comes last,
-/// for somebody else.
+/// While there is no raft leader, a session asks one member after the other to be reattached, and none can. The next
+/// raft leader does all of that at once, in any order: a session must not take an attempt of its own, that comes last,
+/// for another process's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_not_replaced_by_its_own_attempts_to_come_back() {
     let cluster = Cluster::start(3).await;
@@ -31,7 +31,7 @@ async fn a_session_is_not_replaced_by_its_own_attempts_to_come_back() {
         for session in &mut sessions {
             let replaced = SessionState::Lost(Loss::Replaced);
             assert_ne!(session.state(), replaced, "nobody else knows its number");
-            // On a busy machine one may be lost because nobody could renew it.
+            // On a busy machine one may be lost because it was not renewed in time.
             if matches!(session.state(), SessionState::Lost(_)) {
                 *session = Session::open(&engine, TTL).await.unwrap();
             }
@@ -54,7 +54,7 @@ async fn a_holder_whose_member_stands_still_holds_on_through_another() {
     // Only a follower: without its raft leader the whole cluster would stand still for a while.
     let follower = cluster.other_than(cluster.leader().await);
     let others: Vec<_> = (0..3).filter(|at| *at != follower).collect();
-    // A session begins at a member of its choice. Nobody listens where the others will be, so it has none.
+    // A session begins at a member of its choice. Nothing listens yet where the others will be, so it has none.
     let doors = reserve(2);
     let endpoints = format!("{},{},{}", cluster.members[follower].client, doors[0], doors[1]);
     let mut holds = Vec::new();
@@ -71,7 +71,7 @@ async fn a_holder_whose_member_stands_still_holds_on_through_another() {
     }
     cluster.members[follower].pause();
     let paused = Instant::now();
-    // Nobody's belief is longer than its time to live: what holds after that was confirmed meanwhile.
+    // No belief is longer than the time to live: what holds after that was confirmed meanwhile.
     while paused.elapsed() < TTL * 3 / 2 {
         for (session, held, _) in &holds {
             assert_eq!(session.state(), SessionState::Held, "{}", held.name());

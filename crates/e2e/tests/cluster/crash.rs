@@ -18,7 +18,7 @@ fn writers(cluster: &Cluster) -> Vec<Client> {
     (0..WRITERS).map(|_| cluster.client_with(impatient())).collect()
 }
 
-/// Forgets all but the newest ten revisions, if somebody answers.
+/// Forgets all but the newest ten revisions, if a member answers.
 async fn compact(cluster: &Cluster) {
     let any = pb::RangeRequest { key: "any".into(), ..Default::default() };
     if let Ok(found) = cluster.client().kv().range(any).await {
@@ -154,7 +154,7 @@ async fn it_answers_writes_within_a_second_of_the_leader_being_killed() {
     while other.kv().put(put(tries)).await.is_err() {
         tries += 1;
     }
-    // The kernel closes the dead leader's connections, so nobody waits for an election timeout.
+    // The kernel closes the dead leader's connections, so no member waits for an election timeout.
     assert!(killed.elapsed() < Duration::from_secs(1), "{:?}, {tries} failed", killed.elapsed());
 }
 

@@ -61,7 +61,7 @@ async fn replicas_of_a_program_elect_among_themselves_and_outlive_one_of_them() 
     let (session, leads) = campaign(&engine, "first").await;
     let first = leads.token();
 
-    // One replica goes: whoever leads the application goes on.
+    // One replica goes: the leader of the application goes on.
     let Replica { stop, runs } = replicas.remove(0);
     stop.send(()).unwrap();
     runs.await.unwrap();

@@ -4,7 +4,7 @@
 //! zeros at the end, its snapshots. It is never changed. A new cluster version brings a new sample, made by
 //!
 //! ```sh
-//! TENURE_SAMPLE=$PWD/crates/e2e/tests/cluster/samples/version-5 cargo nextest run --workspace -E "test(its_own_data)"
+//! TENURE_SAMPLE=$PWD/crates/e2e/tests/cluster/samples/version-6 cargo nextest run --workspace -E "test(its_own_data)"
 //! ```
 
 use std::{
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tenure::api::wire::tenure::v1::{EvictRequest, Join, TenureEnd};
+use tenure::api::wire::tenure::v1::{EndReason, EvictRequest, Join};
 use tenure_e2e::{
     Address, Cluster, Member, Plan, eventually, pb, reserve,
     session::{SessionStream, connect},
@@ -24,13 +24,13 @@ use tenure_replica::command::COMMAND_VERSION;
 const FIRST_SAMPLE: u32 = 3;
 /// The first segment of a log. The sample has none of its zeros.
 const SEGMENT_BYTES: u64 = 8 << 20;
-/// As long as the longest that a session may live: whoever holds in a sample holds when it is read, years later.
+/// The longest time to live of a session: a holder in a sample still holds when it is read, years later.
 const TTL_SECS: i64 = 24 * 3600;
 const LEASE: i64 = 0x4d2;
 const CANDIDATE: i64 = 0x162e;
 
-/// A cluster of one. Where it says that other members reach it is part of its cluster's id, and nobody calls; it
-/// listens wherever there is room.
+/// A cluster of one. Where it says that other members reach it is part of its cluster's id, and none calls; it listens
+/// wherever there is room.
 fn alone() -> Cluster {
     let [client, peer] = reserve(2)[..] else { unreachable!("two were asked for") };
     let told = Address { ip: [127, 0, 0, 1].into(), port: 2380 };
@@ -62,7 +62,7 @@ fn snapshots(member: &Member) -> Vec<PathBuf> {
     files
 }
 
-/// Has something of everything written: keys with history, leases, sessions, lines, a delay, tenures; first into
+/// Has something of everything written: keys with history, leases, sessions, elections, a delay, tenures; first into
 /// a snapshot, then more into the log behind it.
 async fn write_all(cluster: &mut Cluster) {
     let client = cluster.client();
@@ -84,8 +84,8 @@ async fn write_all(cluster: &mut Cluster) {
     let careful = Join { no_overlap: true, ..join("jobs") };
     next.join_as(Join { metadata: [("zone".into(), "west".into())].into(), ..careful }).await;
     let evict = EvictRequest { name: "jobs".into(), token: 0 };
-    client.lines().evict(evict).await.unwrap();
-    client.lines().freeze("closed".to_owned()).await.unwrap();
+    client.elections().evict(evict).await.unwrap();
+    client.elections().freeze("closed".to_owned()).await.unwrap();
 
     let mut key = 0;
     eventually("a snapshot is taken", async || {
@@ -96,7 +96,7 @@ async fn write_all(cluster: &mut Cluster) {
     .await;
     put(cluster, "behind", "the snapshot", 0).await;
     next.join("late").await;
-    client.lines().freeze("closed later".to_owned()).await.unwrap();
+    client.elections().freeze("closed later".to_owned()).await.unwrap();
     assert!(cluster.members[0].stop().await.success());
 }
 
@@ -117,20 +117,20 @@ async fn knows_all(cluster: &Cluster) {
     let lease = client.lease().time_to_live(request).await.unwrap();
     assert_eq!((lease.granted_ttl, &lease.keys[..]), (TTL_SECS, &["leased".into()][..]));
 
-    let jobs = client.lines().candidates("jobs".to_owned()).await.unwrap();
+    let jobs = client.elections().candidates("jobs".to_owned()).await.unwrap();
     let next = &jobs.candidates[0];
     assert_eq!((jobs.candidates.len(), &next.identity[..], next.holds), (1, "next", true));
     assert_eq!(next.metadata["zone"], "west");
     assert!(jobs.delay_ms.is_some(), "the one before may not have stopped");
-    let history = client.lines().history("jobs".to_owned()).await.unwrap();
+    let history = client.elections().history("jobs".to_owned()).await.unwrap();
     let told: Vec<_> = history.tenures.iter().map(|t| (&t.identity[..], t.reason())).collect();
-    assert_eq!(told[0], ("old", TenureEnd::Evicted));
+    assert_eq!(told[0], ("old", EndReason::Evicted));
     for name in ["closed", "closed later"] {
-        assert!(client.lines().candidates(name.to_owned()).await.unwrap().frozen, "{name}");
+        assert!(client.elections().candidates(name.to_owned()).await.unwrap().frozen, "{name}");
     }
-    let office = client.lines().candidates("office".to_owned()).await.unwrap();
+    let office = client.elections().candidates("office".to_owned()).await.unwrap();
     assert!(office.candidates[0].stock && office.candidates[0].holds);
-    let late = client.lines().candidates("late".to_owned()).await.unwrap();
+    let late = client.elections().candidates("late".to_owned()).await.unwrap();
     assert_eq!(late.candidates[0].session, next.session);
 
     let sessions = client.sessions().list().await.unwrap().sessions;
@@ -141,7 +141,7 @@ async fn knows_all(cluster: &Cluster) {
     let request = pb::RangeRequest { key: "leased".into(), ..Default::default() };
     assert_eq!(client.kv().range(request).await.unwrap().count, 0, "it went with its lease");
     let mut newcomer = session(cluster, "newcomer").await;
-    let token = newcomer.join("jobs").await.places[0].token;
+    let token = newcomer.join("jobs").await.candidacies[0].token;
     assert!(token > next.token, "tokens grow");
 }
 

@@ -139,7 +139,7 @@ fn import_for(member: &Member, file: &Path, flags: &[&str]) -> Said {
     said
 }
 
-/// A cluster whose members all begin with the file.
+/// A cluster in which all members begin with the file.
 async fn imported(count: usize, file: &Path, flags: &[&str]) -> Cluster {
     let mut cluster = Cluster::prepare(count, Plan::default());
     for member in &mut cluster.members {
@@ -370,7 +370,7 @@ async fn tokens_are_larger_than_any_that_etcd_gave_out_after_the_file() {
     let put = pb::PutRequest { key: "token".into(), ..Default::default() };
     let token = client.kv().put(put).await.unwrap().header.unwrap().revision;
     assert!(token == last + 1001 && token > newest, "{token}");
-    // Nobody knows what happened between; who had come further is told so.
+    // What happened between is unknown; a client that had come further is told so.
     for past in [last, newest] {
         let told = range(&client, past).await.unwrap_err();
         assert_eq!(told, "etcdserver: mvcc: required revision has been compacted");

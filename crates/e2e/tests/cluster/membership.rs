@@ -73,7 +73,7 @@ async fn it_grows_from_one_to_five_under_load_and_shrinks_again() {
             let id = cluster.id(at).await;
             promote(tool, id).await;
         }
-        // The second one, too, though nobody promotes it.
+        // The second one, too, though it is not promoted by hand.
         all_vote(&cluster).await;
         load.progress(50).await;
     }
@@ -214,7 +214,7 @@ async fn a_member_that_nobody_can_reach_does_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_change_that_would_cost_the_majority_is_refused() {
+async fn membership_change_that_costs_the_majority_is_refused() {
     let mut cluster = Cluster::start(3).await;
     capable(&cluster).await;
     let leader = cluster.leader().await;
@@ -263,7 +263,7 @@ async fn a_learner_serves_little_and_is_promoted_when_it_is_in_sync() {
     let refused = stubs::ClusterClient::new(learner.channel()).member_list(request).await;
     assert_eq!(refused.unwrap_err().message(), not_here);
     assert!(learner.maintenance().status().await.unwrap().is_learner);
-    // A backup may come from it: it is taken where it is in nobody's way.
+    // A backup may come from it: it is taken where it is in the way of nothing else.
     for tool in [Ctl::at(&cluster.members[at]), Ctl::ours(&cluster.members[at])] {
         let file = cluster.home().join("backup.db");
         tool.run(&["snapshot", "save", file.to_str().unwrap()]).ok();
@@ -280,7 +280,7 @@ async fn a_learner_serves_little_and_is_promoted_when_it_is_in_sync() {
     let hash = pb::HashKvRequest { revision: 0 };
     let refused = stubs::MaintenanceClient::new(learner.channel()).hash_kv(hash).await;
     assert_eq!(refused.unwrap_err().message(), not_here);
-    // Who knows others, too, does not notice.
+    // A client that knows others, too, does not notice.
     let both = [at, leader].map(|at| cluster.members[at].client.to_string()).join(",");
     let both = Client::new(Endpoint::list(&both).unwrap(), Options::default());
     both.kv().put(put("elsewhere")).await.unwrap();
@@ -314,7 +314,7 @@ async fn a_second_member_that_never_starts_does_no_harm() {
         assert!(early.err.contains("in sync with leader"), "{early:?}");
         tool.run(&["member", "remove", id]).ok();
     }
-    // Whoever does start votes by itself, also if the one that invited it was away meanwhile.
+    // A learner that does start is promoted by itself, also if the member that invited it was away meanwhile.
     let tool = Ctl::ours(&cluster.members[0]);
     let second = cluster.add(&tool, &[]);
     load.stop().await.assert_no_failure();
@@ -353,7 +353,7 @@ async fn a_new_member_gets_a_snapshot_and_says_how_far_it_is() {
     let id = members(&client).await.iter().find(|one| one.is_learner).unwrap().id;
     promote(&tool, id).await;
     cluster.same_everywhere().await;
-    // It knows who it is without being told again, whatever the settings say of the others.
+    // It knows its identity without being told again, whatever the settings say of the others.
     cluster.members[at].kill();
     cluster.members[at].start();
     cluster.ready().await;
@@ -373,7 +373,7 @@ async fn nobody_joins_who_was_not_added() {
     assert!(!cluster.members[at].wait_for_end().await.success());
     cluster.members[at].logs("add it first with tenure member add n2").await;
 
-    // While nobody answers it waits and says so.
+    // While no member answers it waits and says so.
     cluster.members[0].kill();
     cluster.members[at].start();
     cluster.members[at].logs("waiting for a member of the cluster").await;
@@ -400,7 +400,7 @@ async fn a_member_moves_to_another_address() {
     cluster.same_everywhere().await;
     let list = members(&cluster.members[moving].client()).await;
     assert!(list.iter().any(|one| one.peer_ur_ls == [new.url()]), "{list:?}");
-    // The others call it there: it can lead, and nobody needs its old address.
+    // The others call it there: it can lead, and no member needs its old address.
     let request = pb::MoveLeaderRequest { target_id: id };
     cluster.members[leader].client().maintenance().move_leader(request).await.unwrap();
     let put = cluster.members[moving].client().kv().put(put("led")).await;

@@ -108,7 +108,7 @@ async fn it_is_not_disturbed_by_a_follower_that_comes_back() {
     record.assert_no_failure();
     cluster.same_everywhere().await;
     record.check(&cluster.client(), "load").await;
-    // Pre-vote: who was away does not push the others into a new term.
+    // Pre-vote: a member that was away does not push the others into a new term.
     assert_eq!(cluster.status(leader).await.unwrap().raft_term, term);
     assert_eq!(cluster.leader().await, leader);
 }
@@ -179,7 +179,7 @@ async fn it_reads_nothing_stale_from_a_leader_that_slept_through_its_replacement
     let others: Vec<_> = (0..3).filter(|at| *at != old).collect();
     let register = Register::start(&cluster, "register");
     register.progress(20).await;
-    // Nobody can tell it what happened meanwhile: when it wakes up it believes that it leads.
+    // No member can tell it what happened meanwhile: when it wakes up it believes that it leads.
     cluster.members[old].pause();
     network.isolate(old);
     cluster.leader_among(&others).await;

@@ -1,4 +1,4 @@
-//! `tenure snapshot` and `tenure import` as somebody watches them: a line that tells how far it is, and goes away.
+//! `tenure snapshot` and `tenure import` on a terminal: a line that tells how far it is, and goes away.
 
 use std::{fs, path::Path, process::Command};
 

@@ -33,7 +33,7 @@ async fn replaced(tool: &Ctl, member: &Member, old: u64, flags: &[&str]) -> u64 
     u64::from_str_radix(id, 16).unwrap_or_else(|_| panic!("{said}"))
 }
 
-/// kubespray, Ansible and Helm write down who belongs to the cluster now; etcd reads that at the first start only.
+/// kubespray, Ansible and Helm write down the present members of the cluster; etcd reads that at the first start only.
 #[tokio::test(flavor = "multi_thread")]
 async fn founders_start_again_with_a_list_that_was_rewritten() {
     let mut cluster = Cluster::start(3).await;

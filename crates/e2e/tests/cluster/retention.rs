@@ -47,13 +47,13 @@ async fn what_is_older_than_its_period_is_compacted_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_revisions_are_kept_than_asked_for() {
+async fn retention_keeps_no_more_revisions_than_configured() {
     let flags = ["--auto-compaction-mode", "revision", "--auto-compaction-retention", "5"];
     let cluster = Cluster::with(3, Plan::flags(&flags)).await;
     let client = cluster.client();
     let (first, last) = write(&client, 20).await;
     assert_eq!(read(&client, first).await, Ok(1), "they are counted once a minute");
-    // And whenever somebody begins to lead, which nobody has to wait a minute for.
+    // And whenever a member becomes raft leader, which the test need not wait a minute for.
     cluster.same_everywhere().await;
     let leader = cluster.leader().await;
     let target_id = cluster.id(cluster.other_than(leader)).await;

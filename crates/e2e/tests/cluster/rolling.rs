@@ -79,7 +79,7 @@ async fn watch(client: Client) -> JoinHandle<BTreeMap<String, i64>> {
     })
 }
 
-/// Those who read, and one who keeps a lease.
+/// Clients that read, and one that keeps a lease.
 struct Others {
     stop: Arc<AtomicBool>,
     readers: Vec<JoinHandle<usize>>,
@@ -101,7 +101,7 @@ impl Others {
         Others { stop, readers, keeper, lease }
     }
 
-    /// Nobody was refused anything, and the lease and what hangs on it live.
+    /// No request was refused, and the lease and its keys live.
     async fn stop(self, client: &Client) {
         self.stop.store(true, Ordering::Relaxed);
         for reader in self.readers {

@@ -1,4 +1,4 @@
-//! docs/OPERATIONS.md and docs/MIGRATING.md, run from top to bottom.
+//! docs/how-to/operate.md and docs/how-to/migrate-from-etcd.md, run from top to bottom.
 //!
 //! Their shell blocks run in one shell against real members, and a real etcd, with the addresses of the page
 //! replaced by free ones. `tenure_e2e::page` says what else a page may ask for.
@@ -53,7 +53,7 @@ async fn run(script: String, processes: &[(&str, u32)]) -> Output {
 #[tokio::test]
 async fn every_command_of_the_operations_page_works() {
     let machines = machines(9);
-    let page = with_machines("OPERATIONS.md", &machines);
+    let page = with_machines("how-to/operate.md", &machines);
     let plan = Plan { addresses: Some(machines[..3].to_vec()), ..Plan::default() };
     let cluster = Cluster::with(3, plan).await;
     let put = pb::PutRequest { key: "old/1".into(), ..Default::default() };
@@ -67,7 +67,7 @@ async fn every_command_of_the_operations_page_works() {
 async fn every_command_of_the_import_works() {
     let machines = machines(3);
     let etcd = Etcd::start(1).await;
-    let page = with_machines("MIGRATING.md", &machines);
+    let page = with_machines("how-to/migrate-from-etcd.md", &machines);
     let page = page.replace("10.0.0.9:2379", &etcd.endpoints());
     let ctl = Ctl::to(&etcd.endpoints());
     for n in 0..20 {
@@ -107,7 +107,7 @@ async fn every_command_of_the_import_works() {
 async fn every_command_of_writing_to_both_works() {
     let machines = machines(3);
     let etcd = Etcd::start(1).await;
-    let page = with_machines("MIGRATING.md", &machines);
+    let page = with_machines("how-to/migrate-from-etcd.md", &machines);
     let page = page.replace("10.0.0.9:2379", &etcd.endpoints());
     let cluster = Cluster::with(3, Plan { addresses: Some(machines), ..Plan::default() }).await;
     let (theirs, ours) = (Ctl::to(&etcd.endpoints()), Ctl::of(&cluster));

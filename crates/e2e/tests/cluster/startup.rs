@@ -21,7 +21,7 @@ async fn it_names_the_process_and_the_flag_when_a_port_is_in_use() {
     }
 }
 
-/// Alone it would serve without the port. With others it would be a voter whom nobody reaches.
+/// Alone it would serve without the port. With others it would be a voter that no member reaches.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_has_grown_does_not_start_without_its_peer_port() {
     let mut cluster = Cluster::start(1).await;

@@ -98,7 +98,7 @@ async fn it_shows_members_and_alarms_as_etcdctl_does() {
     })
     .await;
 
-    // This one stays until somebody says that it is over.
+    // This one stays until it is disarmed.
     let id = cluster.id(2).await;
     let raise = pb::AlarmRequest {
         action: pb::alarm_request::AlarmAction::Activate as i32,

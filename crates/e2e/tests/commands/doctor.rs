@@ -108,7 +108,7 @@ async fn a_real_etcd_is_examined_as_far_as_it_goes() {
     assert_eq!(report.json["elections"][0]["first"]["token"], 0);
 }
 
-/// One member is cut off and keeps an old story; then all are, and nobody knows.
+/// One member is cut off and keeps an old state; then all are, and the state is unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_is_cut_off_tells_an_old_story() {
     let network = Network::new(3);
@@ -147,7 +147,7 @@ async fn a_member_that_is_cut_off_tells_an_old_story() {
     let report = has(&all, &[], "member_lags").await;
     assert_eq!(report.finding("member_lags")["about"], name);
 
-    // Clients reach everybody, members reach nobody.
+    // Clients reach all members, members reach no other member.
     network.isolate(others[0]);
     let report = has(&all, &["jobs"], "no_raft_leader").await;
     assert_eq!(report.level("no_agreement"), "critical");

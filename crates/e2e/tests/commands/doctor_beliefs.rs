@@ -1,4 +1,4 @@
-//! Those who believe to lead and do not: every finding about sidecars and status files is provoked
+//! Believers that wrongly believe to lead: every finding about sidecars and status files is provoked
 //! here, against a real election.
 
 use std::io::{Read, Write};
@@ -186,7 +186,7 @@ async fn whoever_believes_to_lead_and_does_not_is_the_worst_of_all() {
     let twice = ["--status-file", &now[..], "--status-file", &now];
     assert_eq!(examine(&ward.at(), &twice).kinds(), Vec::<String>::new());
 
-    // Nobody leads what it believes to lead.
+    // There is no leader of what it believes to lead.
     let mut other = status("bob", 7, 60_000);
     other["election"] = "other".into();
     let says = Arc::new(Mutex::new((200, other)));
@@ -230,7 +230,7 @@ async fn files_that_are_old_gone_or_mute_are_told_apart() {
     let report = examine(&ward.at(), &["--status-file", gone.to_str().unwrap()]);
     assert_eq!((report.code, report.level("no_belief")), (Some(0), "note".into()));
 
-    // A marker only says that somebody leads.
+    // A marker only says that there is a leader.
     let marker = ward.home.path().join("leading");
     std::fs::write(&marker, "").unwrap();
     let marker = marker.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! Elections that are stuck, shaky or unguarded, and what the doctor says: every finding about
+//! Elections that are stuck, shaky or unguarded, and what the doctor response: every finding about
 //! candidates and sessions is provoked here.
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::patients::{elect, elect_with, examine, has};
 use rustix::process::Signal;
 use tenure::api::wire::tenure::v1;
-use tenure_e2e::session::{SessionStream, connect, lines};
+use tenure_e2e::session::{SessionStream, connect, elections};
 use tenure_e2e::{Cluster, Ctl, eventually, pb, reserve, tools};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -32,18 +32,18 @@ async fn a_frozen_election_is_found_with_the_way_out() {
     assert_eq!(report.finding("frozen")["next"], "tenure resume jobs");
 }
 
-/// Whoever is evicted has not confirmed that it stopped. Who wants no overlap waits, and is told why.
+/// An evicted leader has not confirmed that it stopped. A candidate that wants no overlap waits, and is told why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_delay_is_told_with_whom_it_waits_for() {
     let cluster = Cluster::start(1).await;
     let mut alice = session(&cluster, "alice").await;
     alice.join("jobs").await;
-    let token = alice.granted("jobs").await.place.unwrap().token;
-    let mut door = lines(cluster.members[0].client).await;
+    let token = alice.granted("jobs").await.candidacy.unwrap().token;
+    let mut door = elections(cluster.members[0].client).await;
     let evict = v1::EvictRequest { name: "jobs".into(), token };
     door.evict(evict).await.unwrap();
 
-    // Nobody is left in line: only who asks for the name hears of it.
+    // No candidate is left: it is reported only if asked for by name.
     let report = has(&cluster.endpoints(), &["jobs"], "lock_delay").await;
     assert_eq!((report.code, report.level("lock_delay")), (Some(0), "note".into()));
     let left = report.json["elections"][0]["delay_ms"].as_u64().unwrap();
@@ -81,7 +81,7 @@ async fn a_hand_over_that_is_under_way_is_a_note() {
         within_ms: LONG_MS,
         ..Default::default()
     };
-    lines(cluster.members[0].client).await.transfer(transfer).await.unwrap();
+    elections(cluster.members[0].client).await.transfer(transfer).await.unwrap();
     let report = has(&cluster.endpoints(), &[], "draining").await;
     assert_eq!((report.code, report.level("draining")), (Some(0), "note".into()));
     assert_eq!(report.json["elections"][0]["successor"], "bob");
@@ -106,7 +106,7 @@ async fn who_leads_by_etcds_means_has_no_fence_and_maybe_no_end() {
     let _alice = elect(&cluster.endpoints(), "batch", "alice").await;
     let report = has(&cluster.endpoints(), &["batch"], "holder_without_lease").await;
     assert_eq!((report.code, report.level("holder_without_lease")), (Some(1), "warning".into()));
-    // It has no session, and nobody was chosen: these two are not the same.
+    // It has no session, and no successor was chosen: these two are not the same.
     assert!(!report.kinds().contains(&"draining".into()), "{:?}", report.kinds());
 }
 

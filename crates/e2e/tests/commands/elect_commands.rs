@@ -1,4 +1,4 @@
-//! Elections from the shell: who leads is told, handed over, frozen and remembered.
+//! Elections from the shell: the leader is shown, handed over, frozen and remembered.
 
 use std::process::{Child, Command, Stdio};
 
@@ -163,7 +163,7 @@ async fn a_leader_by_etcds_means_cannot_be_asked_and_that_is_said() {
     assert!(said.contains("it came by etcd's means") && said.contains("tenure evict"), "{said}");
 }
 
-/// Names are chosen by whoever stands: none may clear an operator's screen or forge a line.
+/// Candidates choose their names: none may clear an operator's screen or forge a line.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_call_themselves_cannot_rule_a_terminal() {
     let cluster = Cluster::start(1).await;

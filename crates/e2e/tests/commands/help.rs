@@ -36,6 +36,35 @@ fn a_newcomer_finds_the_first_two_commands_and_every_verb() {
     }
 }
 
+/// A file of the repository.
+fn source(path: &str) -> String {
+    std::fs::read_to_string(format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn command_page_names_every_verb() {
+    let page = source("docs/reference/command.md");
+    let missing: Vec<_> =
+        verbs().into_iter().filter(|verb| !page.contains(&format!("`{verb}`"))).collect();
+    assert!(missing.is_empty(), "not in docs/reference/command.md: {missing:?}");
+}
+
+#[test]
+fn command_page_has_every_exit_code() {
+    let (page, table) = (source("docs/reference/command.md"), source("crates/cli/src/exit.rs"));
+    let codes: Vec<u8> = table
+        .lines()
+        .filter_map(|line| {
+            line.trim().strip_prefix("Exit::")?.strip_suffix(',')?.split_once(" => ")
+        })
+        .filter_map(|(_, code)| code.parse().ok())
+        .collect();
+    assert!(codes.len() > 10, "{codes:?}");
+    let missing: Vec<_> =
+        codes.iter().filter(|code| !page.contains(&format!("\n| {code} |"))).collect();
+    assert!(missing.is_empty(), "not in docs/reference/command.md: {missing:?}");
+}
+
 #[test]
 fn every_verb_explains_itself() {
     for verb in verbs() {

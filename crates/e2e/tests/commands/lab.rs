@@ -65,7 +65,7 @@ fn everything_that_is_listed_can_be_run() {
 
 #[test]
 fn a_trace_can_be_drawn_from() {
-    for name in ["bully-partition", "tenure-pause", "lines", "recipes-programs"] {
+    for name in ["bully-partition", "tenure-pause", "elections", "recipes-programs"] {
         let lines = events(&lab(&["run", name, "--trace", "json"]));
         let of = |kind: &str| lines.iter().filter(|line| line["event"] == kind).count();
         for kind in ["send", "state", "timer", "fault", "result"] {
@@ -94,7 +94,7 @@ fn a_run_is_the_same_again_by_its_name() {
     let (first, second) = (lab(&["replay", name]), lab(&["replay", name]));
     assert!(first.stdout.len() > 10_000 && first.stdout == second.stdout);
     let other = lab(&["replay", "0123456789ab/rough/5"]);
-    assert!(text(&other.stderr).contains("it may be another run"), "{}", text(&other.stderr));
+    assert!(text(&other.stderr).contains("it may differ"), "{}", text(&other.stderr));
 }
 
 #[test]
@@ -106,10 +106,12 @@ fn blows_of_ones_own_say_what_they_break() {
     let wrong =
         lab_with(&["run", "bully-crash", "--faults", "-"], "at 2s pause e\nat 3s explode\n");
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(text(&wrong.stderr).contains("line 2: there is no such blow: explode"));
+    assert!(text(&wrong.stderr).contains("line 2: there is no such fault: explode"));
     let nobody = lab_with(&["run", "bully-crash", "--faults", "-"], "at 2s pause zoe\n");
     assert_eq!(nobody.status.code(), Some(2));
-    assert!(text(&nobody.stderr).contains("there is no zoe here, only a, b, c, d, e"));
+    assert!(
+        text(&nobody.stderr).contains("there is no process zoe; the processes are a, b, c, d, e")
+    );
     let unknown = lab(&["run", "bully-crsh"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("did you mean bully-crash?"));
@@ -123,7 +125,7 @@ fn a_run_that_proves_nothing_fails() {
     let never = lab_with(&["run", "calm", "--faults", "-"], late);
     assert_eq!(never.status.code(), Some(1), "{}", text(&never.stderr));
     let said = text(&never.stdout);
-    assert!(said.contains("NEVER HAPPENED, so nothing is proved of it: isolate"), "{said}");
+    assert!(said.contains("NEVER HAPPENED, so the run proves nothing about: isolate"), "{said}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod bench;
 mod commands;
 mod conditions;
+mod debug_wal;
 mod doctor;
 mod doctor_beliefs;
 mod doctor_elections;

@@ -7,12 +7,12 @@ use tenure::{
     api::wire::tenure::v1 as pb,
     elector::{ElectorConfig, LeaderElector, Scope},
 };
-use tenure_e2e::{Cluster, recipes::bounded, session::lines};
+use tenure_e2e::{Cluster, recipes::bounded, session::elections};
 use tokio::sync::{Semaphore, mpsc};
 
-/// Nobody may have to wait for this to be over.
+/// No test may have to wait for this to be over.
 const LEASE: Duration = Duration::from_secs(120);
-/// How long it is looked whether somebody leads who must not.
+/// How long it is checked that an elector that must not lead does not.
 const EARLY: Duration = Duration::from_millis(500);
 
 fn config(value: &str) -> ElectorConfig {
@@ -74,14 +74,14 @@ impl Worker {
 #[tokio::test(flavor = "multi_thread")]
 async fn electors_that_want_no_overlap_work_one_after_the_other() {
     let cluster = Cluster::start(3).await;
-    let mut operator = lines(cluster.members[0].client).await;
+    let mut operator = elections(cluster.members[0].client).await;
     let worker = |value| {
         let mut config = config(value);
         config.no_overlap = true;
         Worker::start(&cluster, config)
     };
     let (mut a, mut b) = (worker("a"), worker("b"));
-    // Whoever came first.
+    // Whichever came first.
     let (first, second) = tokio::select! {
         Some(_) = a.leads.recv() => (&mut a, &mut b),
         Some(_) = b.leads.recv() => (&mut b, &mut a),
@@ -92,7 +92,7 @@ async fn electors_that_want_no_overlap_work_one_after_the_other() {
     first.let_end();
     let token = second.leads().await;
 
-    // It is in line again, and its turn comes by the end of a whole session.
+    // It is a candidate again, and its turn comes by the end of a whole session.
     let session = two_in_line(&cluster).await;
     cluster.client().sessions().end(session, false).await.unwrap();
     first.does_not_lead().await;
@@ -122,7 +122,7 @@ async fn a_preferred_elector_takes_over() {
     }
 }
 
-/// Waits until two stand in line; answers the leader's session.
+/// Waits until there are two candidates; answers the leader's session.
 async fn two_in_line(cluster: &Cluster) -> i64 {
     let engine = Engine::tenure(&cluster.endpoints()).unwrap();
     tenure_e2e::eventually("two in line", async || {

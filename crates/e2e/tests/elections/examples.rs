@@ -192,7 +192,7 @@ async fn a_job_runs_in_one_replica_and_moves_when_that_one_goes() {
     assert_eq!(works, 1);
 }
 
-/// Waits until so many stand in line for a name.
+/// Waits until there are so many candidates for a name.
 async fn in_line(cluster: &Cluster, name: &str, count: usize) {
     let engine = tenure::Engine::etcd(&cluster.endpoints()).unwrap();
     eventually(&format!("{count} in line for {name}"), async || {

@@ -145,7 +145,7 @@ async fn a_refused_transaction_holds_up_nobody(postgres: &Postgres) {
     enter(&newer, "refused", 9).await.unwrap();
     stale.batch_execute("BEGIN").await.unwrap();
     assert_eq!(code(&enter(&stale, "refused", 8).await.unwrap_err()), fence::STALE);
-    // The stale holder's transaction is still open, and in nobody's way.
+    // The stale holder's transaction is still open, and blocks no other.
     newer.batch_execute("SET lock_timeout = '5s'").await.unwrap();
     enter(&newer, "refused", 10).await.unwrap();
 }

@@ -70,7 +70,7 @@ async fn a_replaced_holder_stays_refused_after_the_service_was_killed() {
     }
 }
 
-/// How many threads of a process nobody traces.
+/// How many threads of a process are not traced.
 fn untraced(pid: u32) -> usize {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let status = threads.map(|thread| fs::read_to_string(thread.path().join("status")).unwrap());

@@ -1,5 +1,5 @@
-//! Who locks or campaigns without a lease gets one from the server, and is told which. And what our replies add to
-//! etcd's, as somebody reads it who speaks JSON.
+//! A lock or a campaign without a lease gets one from the server, and is told which. And what our replies add to
+//! etcd's, as a JSON client reads it.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_campaign_without_a_lease_names_the_one_it_got_and_resigning_ends_it()
     caller.in_line("office", 0).await;
 }
 
-/// Nobody else's lease ends with somebody's tenure.
+/// A tenure that ends does not end a lease of the client's own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_campaign_with_a_lease_is_granted_none_and_keeps_its_own() {
     let cluster = Cluster::start(1).await;
@@ -66,8 +66,8 @@ async fn resigning_leaves_a_granted_lease_that_something_else_hangs_on() {
     assert_eq!(caller.seconds_left(lease).await, -1);
 }
 
-/// Two calls about one lease at two members at the same time: whichever comes first, nobody is told of a hold that
-/// the other then takes away.
+/// Two calls about one lease at two members at the same time: whichever comes first, no call is told of a hold that the
+/// other then takes away.
 #[tokio::test(flavor = "multi_thread")]
 async fn resigning_does_not_take_away_what_was_locked_on_the_granted_lease_meanwhile() {
     const ROUNDS: u32 = 150;
@@ -80,7 +80,7 @@ async fn resigning_does_not_take_away_what_was_locked_on_the_granted_lease_meanw
         let elected = here.campaign(&office, 0, "a").answer().await.unwrap();
         let lease = elected.granted_lease;
         let lock = async {
-            // The moment between the look at the lease and its end is short, and nobody knows when it comes.
+            // The moment between the look at the lease and its end is short, and it is unknown when it comes.
             tokio::time::sleep(Duration::from_micros(100) * (round % 50)).await;
             there.lock(&door, lease).answer().await
         };
@@ -124,7 +124,7 @@ async fn a_campaign_over_json_is_told_its_token_and_the_lease_it_got() {
     assert_eq!(caller.seconds_left(number(&leader["lease"])).await, -1);
 }
 
-/// Somebody who was paused since frees nothing that is not its own any more.
+/// A client that was paused since frees nothing that is not its own any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn unlocking_by_token_over_json_frees_that_hold_only() {
     let cluster = Cluster::start(1).await;

@@ -19,7 +19,7 @@ const LONG_TTL: i64 = 600;
 const PATIENCE: Duration = Duration::from_secs(20);
 const NAME: &str = "primary";
 
-/// Stands first in line with a key of its own, as etcd's election recipe lays it out. The lease is
+/// Is the first candidate with a key of its own, as etcd's election recipe lays it out. The lease is
 /// never renewed: as far as the store can see, its holder is paused from now on.
 async fn hold(client: &Client, ttl: i64) -> (HolderKey, i64) {
     let granted = client.lease().grant(pb::LeaseGrantRequest { ttl, id: 0 }).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_paused_holders_late_write_is_refused(client: &Client) {
     guarded_put(client, &paused, put("state", "of the first")).await.unwrap();
     until_gone(client, &paused).await;
 
-    // Nobody has taken over yet, and the late write is refused already.
+    // No other has taken over yet, and the late write is refused already.
     assert_eq!(deposed(guarded_put(client, &paused, put("state", "late")).await), None);
     let (next, lease) = hold(client, LONG_TTL).await;
     assert!(next.token() > paused.token());
@@ -168,7 +168,7 @@ async fn a_leadership_that_ends_takes_its_writes_with_it(engine: &Engine, client
     assert_eq!(value(client, "locked").await.as_deref(), Some("still good"));
 }
 
-/// Work that an elector runs knows its key, and nobody does when it is over.
+/// Work that an elector runs knows its key, which is gone when the tenure is over.
 async fn the_work_of_an_elector_writes_under_its_own_key(engine: &Engine, client: &Client) {
     let config = ElectorConfig::new("guarded/job").unwrap();
     let elector = LeaderElector::new(engine.clone(), config).unwrap();

@@ -1,4 +1,4 @@
-//! Hundreds wait in several lines while the worst happens: one leader each, tokens that grow, and nobody forgotten.
+//! Hundreds wait in several elections while the worst happens: one leader each, growing tokens, no candidate forgotten.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tenure::{
     Engine, FencingToken,
     elector::{ElectorConfig, ElectorState, Ended, LeaderElector, Scope},
-    fence::{Gate, Limits, Pass},
+    fence::{Gate, GateLimits, Pass},
 };
 use tenure_e2e::{Caller, Cluster, Ctl, Member, Network, eventually_within};
 use tokio::{sync::Semaphore, task::JoinSet};
@@ -44,7 +44,7 @@ impl Office {
             |_| LeaderElector::new(engine.clone(), ElectorConfig::new(name).unwrap()).unwrap();
         Office {
             name,
-            gate: Gate::in_memory(Limits::default()),
+            gate: Gate::in_memory(GateLimits::default()),
             leave: Semaphore::new(0),
             electors: (0..EACH).map(elector).collect(),
             tenures: Mutex::default(),
@@ -52,7 +52,7 @@ impl Office {
         }
     }
 
-    /// Leads until the leadership is lost, or until somebody is to leave.
+    /// Leads until the leadership is lost, or until one candidate is to leave.
     async fn lead(&self, scope: Scope) -> ControlFlow<()> {
         let token = scope.token();
         if self.gate.raise_blocking(Pass::to(self.name, token)).is_err() {
@@ -80,7 +80,7 @@ impl Office {
     }
 }
 
-/// All elections, with everybody standing.
+/// All elections, with all their candidates.
 struct Town {
     offices: Vec<Arc<Office>>,
     candidates: JoinSet<Ended<()>>,
@@ -115,7 +115,7 @@ impl Town {
         }
     }
 
-    /// In every office so many more leave, one after the other.
+    /// In every election so many more leave, one after the other.
     async fn serve(&self, more: usize) {
         let goals = self.offices.iter().map(|office| {
             let goal = office.served.load(Ordering::Relaxed) + more;
@@ -142,7 +142,7 @@ impl Town {
         }
     }
 
-    /// Everybody leaves; nobody is left waiting, and later leaders had greater tokens.
+    /// All candidates leave; none is left waiting, and later leaders had greater tokens.
     async fn everybody_leads(mut self, cluster: &Cluster) {
         let left = EACH - self.offices[0].served.load(Ordering::Relaxed);
         self.serve(left).await;
@@ -184,7 +184,7 @@ async fn they_begin_anew_when_a_backup_is_restored() {
     let town = Town::of(&cluster).await;
     town.serve(5).await;
     Ctl::ours(&cluster.members[0]).run(&["snapshot", "save", file.to_str().unwrap()]).ok();
-    // What happens now is forgotten by the cluster, but not by those who hold the tokens.
+    // What happens now is forgotten by the cluster, but not by the holders of the tokens.
     town.serve(5).await;
     town.one_each().await;
     let before: Vec<_> = town.offices.iter().map(|office| office.highest()).collect();

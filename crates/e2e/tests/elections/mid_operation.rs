@@ -1,21 +1,21 @@
-//! The raft leader dies in the middle of what a session or an operator does: it is done all the same, once.
+//! The raft leader dies in the middle of what a session or an operator request: it is done all the same, once.
 
 use std::time::{Duration, Instant};
 
 use tenure::api::wire::tenure::v1 as pb;
 use tenure_e2e::{
     Cluster, eventually,
-    session::{SessionStream, connect, lines},
+    session::{SessionStream, connect, elections},
 };
 
-type Operator = tenure::grpc::stubs::LinesClient<tonic::transport::Channel>;
+type Operator = tenure::grpc::stubs::ElectionsClient<tonic::transport::Channel>;
 
 const NAME: &str = "jobs";
 /// Longer than any of these stories.
 const TTL_MS: u64 = 30_000;
 const HOUR_MS: u64 = 3_600_000;
 
-/// Three members; everybody talks to one that does not lead them.
+/// Three members; all clients talk to one that is not the raft leader.
 struct Stage {
     cluster: Cluster,
     at: usize,
@@ -33,10 +33,10 @@ impl Stage {
         SessionStream::open(channel, identity, TTL_MS, false).await
     }
 
-    /// Somebody who holds, and somebody who waits behind it.
+    /// A holder, and a candidate that waits behind it.
     async fn two(&self, join: &pb::Join) -> ((SessionStream, i64), SessionStream) {
         let (mut holder, mut next) = (self.session("holder").await, self.session("next").await);
-        let token = holder.join_as(one()).await.places[0].token;
+        let token = holder.join_as(one()).await.candidacies[0].token;
         assert_eq!(next.join_as(join.clone()).await.refusal, None);
         ((holder, token), next)
     }
@@ -54,16 +54,16 @@ impl Stage {
     }
 
     async fn operator(&self) -> Operator {
-        lines(self.cluster.members[self.at].client).await
+        elections(self.cluster.members[self.at].client).await
     }
 
-    /// Who holds by now, as all who are left agree.
+    /// The holders, as all remaining members agree.
     async fn holders(&self) -> Vec<String> {
         let holders = self.candidates().await.into_iter().filter(|candidate| candidate.holds);
         holders.map(|candidate| candidate.identity).collect()
     }
 
-    /// Everybody who holds or waits.
+    /// The holder and all waiting candidates.
     async fn in_line(&self) -> Vec<String> {
         self.candidates().await.into_iter().map(|candidate| candidate.identity).collect()
     }
@@ -75,7 +75,7 @@ impl Stage {
         self.rules("the line is known", ask).await.candidates
     }
 
-    /// Who has led, oldest first.
+    /// The past and present leaders, oldest first.
     async fn tenures(&self) -> Vec<pb::Tenure> {
         let ask = async |mut operator: Operator| {
             operator.history(pb::HistoryRequest { name: NAME.into() }).await
@@ -104,22 +104,22 @@ fn one() -> pb::Join {
 
 async fn is_asked_to_drain(holder: &mut SessionStream) -> pb::Drain {
     holder
-        .hear(|says| match says {
-            pb::session_response::Says::Drain(drain) => Some(drain.clone()),
+        .hear(|response| match response {
+            pb::session_response::Response::Drain(drain) => Some(drain.clone()),
             _ => None,
         })
         .await
 }
 
 async fn yields(holder: &mut SessionStream, token: i64) {
-    let does = pb::Yield { name: NAME.into(), token, stay: false };
-    let answer = holder.ask(pb::session_request::Does::Yield(does)).await;
+    let request = pb::Yield { name: NAME.into(), token, stay: false };
+    let answer = holder.ask(pb::session_request::Request::Yield(request)).await;
     assert_eq!(answer.refusal, None);
 }
 
 async fn is_granted(next: &mut SessionStream, after: i64) {
     let granted = next.granted(NAME).await;
-    assert!(granted.place.unwrap().token > after);
+    assert!(granted.candidacy.unwrap().token > after);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -191,7 +191,7 @@ async fn who_wants_no_overlap_is_told_after_the_delay() {
         let channel = connect(stage.cluster.members[stage.at].client).await;
         SessionStream::open(channel, "holder", ttl.as_millis() as u64, false).await
     };
-    let token = holder.join_as(one()).await.places[0].token;
+    let token = holder.join_as(one()).await.candidacies[0].token;
     let mut next = stage.session("next").await;
     next.join_as(pb::Join { no_overlap: true, ..one() }).await;
     let evict = pb::EvictRequest { name: NAME.into(), token };
@@ -207,7 +207,7 @@ async fn a_leader_that_is_not_well_makes_way() {
     let ((mut holder, token), mut next) = stage.two(&one()).await;
     stage.kill_the_raft_leader().await;
     let health = pb::ReportHealth { name: NAME.into(), unhealthy: true };
-    let answer = holder.ask(pb::session_request::Does::Health(health)).await;
+    let answer = holder.ask(pb::session_request::Request::Health(health)).await;
     assert_eq!(answer.refusal, None);
     is_granted(&mut next, token).await;
 }
@@ -218,8 +218,8 @@ async fn readers_make_way_for_a_writer() {
     let shared = pb::Join { mode: pb::Mode::Shared as i32, ..one() };
     let (mut a, mut b, mut writer) =
         (stage.session("a").await, stage.session("b").await, stage.session("writer").await);
-    let first = a.join_as(shared.clone()).await.places[0].clone();
-    let second = b.join_as(shared).await.places[0].clone();
+    let first = a.join_as(shared.clone()).await.candidacies[0].clone();
+    let second = b.join_as(shared).await.candidacies[0].clone();
     assert!(first.held && second.held);
     writer.join_as(one()).await;
     assert_eq!(a.leave(NAME, first.token).await.refusal, None);
@@ -235,12 +235,12 @@ async fn a_permit_goes_to_the_next() {
     let permit = pb::Join { mode: pb::Mode::Permit as i32, permits: 2, ..one() };
     let (mut a, mut b, mut next) =
         (stage.session("a").await, stage.session("b").await, stage.session("next").await);
-    let first = a.join_as(permit.clone()).await.places[0].clone();
+    let first = a.join_as(permit.clone()).await.candidacies[0].clone();
     b.join_as(permit.clone()).await;
     next.join_as(permit).await;
     stage.kill_the_raft_leader().await;
     assert_eq!(a.leave(NAME, first.token).await.refusal, None);
-    let granted = next.granted(NAME).await.place.unwrap();
+    let granted = next.granted(NAME).await.candidacy.unwrap();
     assert_eq!(granted.slot, first.slot, "its slot is free");
     assert_eq!(stage.holders().await.len(), 2);
 }
@@ -249,7 +249,7 @@ async fn a_permit_goes_to_the_next() {
 async fn several_at_once_are_held_together() {
     let mut stage = Stage::new().await;
     let (mut holder, mut both) = (stage.session("holder").await, stage.session("both").await);
-    let token = holder.join(NAME).await.places[0].token;
+    let token = holder.join(NAME).await.candidacies[0].token;
     let names = vec![NAME.to_owned(), "tools".to_owned()];
     both.join_as(pb::Join { names, ..Default::default() }).await;
     stage.kill_the_raft_leader().await;
@@ -258,7 +258,7 @@ async fn several_at_once_are_held_together() {
     both.granted("tools").await;
 }
 
-/// The process dies, and nobody who could end its session leads: whoever leads next does.
+/// The process dies while there is no raft leader to end its session: the next raft leader does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_dies_is_followed_long_before_its_time_is_over() {
     let mut stage = Stage::new().await;
@@ -266,7 +266,7 @@ async fn a_process_that_dies_is_followed_long_before_its_time_is_over() {
     let doomed = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let holding = doomed.spawn(async move {
         let mut holder = SessionStream::open(connect(address).await, "holder", HOUR_MS, true).await;
-        let token = holder.join(NAME).await.places[0].token;
+        let token = holder.join(NAME).await.candidacies[0].token;
         (holder, token)
     });
     let (holder, token) = holding.await.unwrap();
@@ -277,7 +277,7 @@ async fn a_process_that_dies_is_followed_long_before_its_time_is_over() {
     drop(holder);
     is_granted(&mut next, token).await;
     let [ended, lasts] = &stage.tenures().await[..] else { panic!("two have led") };
-    assert_eq!((&*ended.identity, ended.reason()), ("holder", pb::TenureEnd::ConnectionLost));
+    assert_eq!((&*ended.identity, ended.reason()), ("holder", pb::EndReason::ConnectionLost));
     assert_eq!((&*lasts.identity, lasts.until_revision), ("next", 0));
 }
 
@@ -291,12 +291,12 @@ async fn every_tenure_is_remembered_once() {
     let [ended, lasts] = &stage.tenures().await[..] else { panic!("two have led") };
     assert_eq!(
         (&*ended.identity, ended.token, ended.reason()),
-        ("holder", token, pb::TenureEnd::Resigned)
+        ("holder", token, pb::EndReason::Resigned)
     );
     assert!(
         ended.until_revision > ended.from_revision && ended.until_revision <= lasts.from_revision
     );
-    assert_eq!((&*lasts.identity, lasts.reason()), ("next", pb::TenureEnd::TenureLasts));
+    assert_eq!((&*lasts.identity, lasts.reason()), ("next", pb::EndReason::TenureLasts));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -312,7 +312,7 @@ async fn whoever_only_tries_is_told_and_does_not_wait() {
     assert_eq!(stage.in_line().await, ["next"]);
 }
 
-/// What a lock with a time limit does when the time is over.
+/// Event a lock with a time limit request when the time is over.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_gives_up_waiting_is_not_granted_it_later() {
     let mut stage = Stage::new().await;
@@ -324,7 +324,10 @@ async fn whoever_gives_up_waiting_is_not_granted_it_later() {
     assert_eq!(holder.leave(NAME, token).await.refusal, None);
     is_granted(&mut next, token).await;
     assert_eq!(stage.in_line().await, ["next of all"]);
-    assert!(!impatient.has_heard(|says| matches!(says, pb::session_response::Says::Granted(_))));
+    assert!(
+        !impatient
+            .has_heard(|response| matches!(response, pb::session_response::Response::Granted(_)))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -336,9 +339,9 @@ async fn a_candidate_that_is_not_well_is_passed_over() {
     stage.kill_the_raft_leader().await;
     assert_eq!(holder.leave(NAME, token).await.refusal, None);
     is_granted(&mut well, token).await;
-    // It keeps its place, and is next as soon as it is well.
+    // It keeps its candidacy, and is next as soon as it is well.
     let health = pb::ReportHealth { name: NAME.into(), unhealthy: false };
-    assert_eq!(sick.ask(pb::session_request::Does::Health(health)).await.refusal, None);
+    assert_eq!(sick.ask(pb::session_request::Request::Health(health)).await.refusal, None);
     assert_eq!(stage.holders().await, ["well"]);
     assert_eq!(stage.in_line().await.len(), 2);
 }
@@ -350,7 +353,7 @@ async fn whoever_has_more_priority_waits_for_the_leader_and_for_nobody_else() {
     let mut important = stage.session("important").await;
     important.join_as(pb::Join { priority: 5, ..one() }).await;
     stage.kill_the_raft_leader().await;
-    assert_eq!(stage.holders().await, ["holder"], "it does not pre-empt");
+    assert_eq!(stage.holders().await, ["holder"], "it request not pre-empt");
     assert_eq!(holder.leave(NAME, token).await.refusal, None);
     is_granted(&mut important, token).await;
     assert_eq!(stage.holders().await, ["important"]);

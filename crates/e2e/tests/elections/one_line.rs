@@ -1,4 +1,4 @@
-//! Stock clients and plain calls in one line of three real members: in their order, one at a time, whatever dies.
+//! Stock clients and plain calls in one election of three real members: in their order, one at a time, whatever dies.
 
 use std::{
     io::{BufRead, BufReader},
@@ -26,7 +26,7 @@ fn caller(cluster: &Cluster, at: usize) -> Caller {
     Caller::new(cluster.members[at % cluster.members.len()].client())
 }
 
-/// Somebody in a line, by whatever means.
+/// A candidate, by whichever API.
 enum Somebody {
     /// The recipe inside etcdctl.
     Etcdctl(Child),
@@ -36,11 +36,11 @@ enum Somebody {
     Json(tokio::task::JoinHandle<tenure_e2e::Posted>),
 }
 
-/// What somebody says who holds a lock.
+/// What the holder of a lock reports.
 struct Holds {
     key: Vec<u8>,
     token: Option<i64>,
-    /// With what it says further: who writes to a closed pipe dies.
+    /// With the rest of its output: a process that writes to a closed pipe dies.
     etcdctl: Option<(Child, BufReader<ChildStdout>)>,
 }
 
@@ -107,7 +107,7 @@ impl Somebody {
     }
 }
 
-/// Interrupted, etcdctl gives up its place and ends.
+/// Interrupted, etcdctl gives up its candidacy and ends.
 fn end(child: &mut Child) {
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
     child.wait().unwrap();
@@ -176,7 +176,7 @@ async fn etcdctl_elects_in_one_line_with_plain_calls() {
 /// What a crowd of candidates did, in the order in which they did it.
 #[derive(Default)]
 struct Office {
-    /// The token of whoever is in it.
+    /// The token of the present holder.
     holder: Mutex<Option<i64>>,
     tenures: Mutex<Vec<i64>>,
     served: AtomicUsize,
@@ -203,7 +203,7 @@ impl Office {
     }
 }
 
-/// Somebody who wants to lead once, and asks one member after the other until it did.
+/// A candidate that wants to lead once, and asks one member after the other until it did.
 struct Candidate {
     callers: Vec<Caller>,
     at: usize,
@@ -268,7 +268,7 @@ fn is_transport(status: &tonic::Status) -> bool {
         && !status.message().starts_with("election: ")
 }
 
-/// A crowd that waits behind somebody who leads.
+/// A crowd that waits behind a leader.
 async fn crowd(cluster: &Cluster, count: usize, office: &Arc<Office>) -> (LeaderKey, JoinSet<()>) {
     let callers: Vec<Caller> = (0..3).map(|at| caller(cluster, at)).collect();
     let looker = callers[0].clone();
@@ -290,7 +290,7 @@ async fn crowd(cluster: &Cluster, count: usize, office: &Arc<Office>) -> (Leader
     (first, candidates)
 }
 
-/// Everybody led once, one after the other, in the order of the line as it was.
+/// Every candidate led once, one after the other, in the order in which they came.
 async fn judge(office: &Office, mut candidates: JoinSet<()>, line: &[KeyValue]) {
     office.has_served(line.len()).await;
     while let Some(ended) = candidates.join_next().await {
@@ -402,7 +402,7 @@ async fn a_place_given_up_without_a_majority_goes_when_there_is_one() {
 }
 
 /// A client whose call broke off calls again, on another member, while the first member still cleans up after it, and
-/// the lock comes free in the middle of it all. Whatever happens first: who is told that it holds, holds.
+/// the lock comes free in the middle of it all. Whatever happens first: a client that is told that it holds, holds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_is_not_taken_away_by_the_call_before_it() {
     const TRIALS: usize = 60;
@@ -450,7 +450,7 @@ async fn a_hold_is_not_taken_away_by_the_call_before_it() {
     assert!(at_its_old_place >= TRIALS / 3, "a place that was taken over is kept");
 }
 
-/// Who wants no word from a member without a raft leader gets none.
+/// A waiting call that requires a raft leader is refused when its member has none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_wants_a_raft_leader_does_not_wait_without_one() {
     let mut cluster = Cluster::start(3).await;
@@ -469,7 +469,7 @@ async fn a_call_that_wants_a_raft_leader_does_not_wait_without_one() {
     assert_eq!(refused.unwrap_err().message(), "etcdserver: no leader");
 }
 
-/// A member that holds something else than the others says nothing of lines either.
+/// A member that holds something else than the others says nothing of elections either.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_that_differs_lets_nobody_wait() {
     let cluster = Cluster::start(1).await;

@@ -1,5 +1,5 @@
 //! The list of others' faults is whole: every story in it is told by a test, every such test is in it, whatever
-//! else it names is there, and `docs/PEER_FAULTS.md` shows it as it is.
+//! else it names is there, and `docs/records/peer-faults.md` shows it as it is.
 
 use std::{
     collections::BTreeSet,
@@ -77,11 +77,11 @@ fn every_test_of_ours_that_is_named_is_there() {
     assert!(missing.is_empty(), "not there: {missing:#?}");
 }
 
-/// The files that a text names: with their whole path between backticks, or as links of a page in `docs`.
+/// The files that a text names: with their whole path between backticks, or as links of a page in `docs/records`.
 fn files(text: &str) -> Vec<PathBuf> {
     let quoted = text.split('`').skip(1).step_by(2).filter(|quoted| quoted.starts_with("crates/"));
     let linked = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
-    let linked = linked.map(|page| root().join("docs").join(page));
+    let linked = linked.map(|page| root().join("docs/records").join(page));
     quoted.map(|path| root().join(path)).chain(linked).collect()
 }
 
@@ -101,9 +101,9 @@ fn file(test: &str) -> String {
     format!("e2e/tests/elections/{}.rs", tells.unwrap().0)
 }
 
-/// A test, as a page in `docs` shows it.
+/// A test, as a page in `docs/records` shows it.
 fn link(path: &str, test: &str) -> String {
-    format!("[`{test}`](../crates/{path})")
+    format!("[`{test}`](../../crates/{path})")
 }
 
 fn table() -> String {
@@ -131,7 +131,7 @@ fn table() -> String {
 
 #[test]
 fn the_page_shows_the_list() {
-    let page = root().join("docs/PEER_FAULTS.md");
+    let page = root().join("docs/records/peer-faults.md");
     let found = fs::read_to_string(&page).unwrap();
     let from = found.find(BEGIN).expect("the page has a place for the table") + BEGIN.len();
     let to = found.find(END).expect("the place has an end");
@@ -139,7 +139,7 @@ fn the_page_shows_the_list() {
     if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
         fs::write(&page, fresh).unwrap();
     } else {
-        let stale = "docs/PEER_FAULTS.md is stale: run this test with UPDATE_GOLDENFILES=1";
+        let stale = "docs/records/peer-faults.md is stale: run this test with UPDATE_GOLDENFILES=1";
         assert!(found == fresh, "{stale}");
     }
 }

@@ -13,7 +13,7 @@ const TTL: i64 = 600;
 /// Long enough to be renewed in time on a busy machine, and to outlive an election of etcd's.
 const SHORT_TTL: i64 = 4;
 const RENEWAL_INTERVAL: Duration = Duration::from_millis(500);
-/// Longer than whoever is elected waits for the news, many times over.
+/// Longer than an elected candidate waits for the news, many times over.
 const SILENCE: Duration = Duration::from_secs(1);
 /// How many wait behind the leader.
 const CANDIDATES: usize = 3;
@@ -35,15 +35,15 @@ fn renewed_at(member: Caller, leases: Vec<i64>) -> JoinHandle<()> {
     })
 }
 
-/// Somebody who waits in line for the office, behind so many others.
+/// A candidate that waits behind so many others.
 async fn candidate(caller: &Caller, lease: i64, behind: usize) -> Waiting<CampaignResponse> {
     let waiting = caller.campaign("office", lease, &format!("candidate {behind}"));
     caller.in_line("office", behind + 1).await;
     waiting
 }
 
-/// Waits until so many campaigns wait at this member. One of etcd's reads the line again after its key is there, fails
-/// if the raft leader does meanwhile, and waits by a watch. Ours wait as soon as they are in line.
+/// Waits until so many campaigns wait at this member. One of etcd's reads the candidates again after its key is there,
+/// fails if the raft leader does meanwhile, and waits by a watch. Ours wait as soon as they are candidates.
 async fn all_wait(side: &Side, at: usize, count: usize) {
     if matches!(side, Side::Tenure(_)) {
         return;
@@ -56,8 +56,8 @@ async fn all_wait(side: &Side, at: usize, count: usize) {
 }
 
 /// Candidates have their sessions at the raft leader and their campaigns at another member, and one more comes after
-/// them. The raft leader is killed, so that those sessions end; nobody gives up its campaign, as nobody knows. Then the
-/// leader, who knows nothing of it all, resigns.
+/// them. The raft leader is killed, so that those sessions end; no client gives up its campaign, as none knows. Then
+/// the leader, which knows nothing of it all, resigns.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_is_elected_when_sessions_end_with_the_raft_leader() {
     let test = "one_is_elected_when_sessions_end_with_the_raft_leader";

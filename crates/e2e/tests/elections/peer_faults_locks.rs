@@ -122,7 +122,7 @@ async fn a_late_unlock_does_not_free_a_newer_hold() {
         caller.unlock(first.key.clone(), first.fencing_token).await.unwrap();
         let second = caller.locked("door", lease).await;
         assert_eq!(second.key, first.key, "the key is named after the lease");
-        // The first unlock once more, by somebody who never got its answer.
+        // The first unlock once more, by a client that never got its answer.
         caller.unlock(first.key.clone(), first.fencing_token).await.unwrap();
         if caller.line("door").await.is_empty() {
             return "the newer hold is gone".to_owned();
@@ -173,7 +173,7 @@ async fn a_repeated_lock_that_hangs_up_leaves_the_first_its_place() {
         let caller = side.caller();
         let (holder, waiter, lease) = holder_and_waiter(&caller).await;
         // Nothing can be seen of a call that waits where another waits. One that is hung up too early
-        // harms nobody, on either side; so some are.
+        // does no harm, on either side; so some are.
         for _ in 0..TRIALS {
             let mut again = caller.lock("door", lease);
             assert!(again.within(SILENCE / TRIALS as u32).await.is_none());
@@ -412,7 +412,7 @@ async fn a_command_under_a_lock_has_ended_when_the_next_begins() {
             send(pid, rustix::process::Signal::KILL);
         }
         second.ends().await;
-        // Ours stands in line again.
+        // Ours becomes a candidate again.
         first.ask_to_stop();
         first.ends().await;
         match still_runs {

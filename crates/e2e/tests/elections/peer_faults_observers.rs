@@ -1,14 +1,14 @@
-//! What others' observers do not hear, on a real etcd 3.5.1 and on us.
+//! Event others' observers do not hear, on a real etcd 3.5.1 and on us.
 //!
-//! What is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
+//! Event is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
 
 use std::time::Duration;
 
 use tenure::api::wire::tenure::v1 as tenure_pb;
 use tenure_e2e::{
-    Caller, Side, electionpb::LeaderKey, faults::on_both, pb, session::lines as lines_at,
+    Caller, Side, electionpb::LeaderKey, faults::on_both, pb, session::elections as elections_at,
 };
-use tenure_pb::observe_response::What;
+use tenure_pb::observe_response::Event;
 use tonic::Streaming;
 
 const TTL: i64 = 600;
@@ -41,7 +41,7 @@ fn both_at_once(name: &str) -> pb::TxnRequest {
     pb::TxnRequest { success: vec![put("b"), put("a")], ..Default::default() }
 }
 
-/// etcd's observer, when nobody leads, takes the first key that it hears of for the leader's.
+/// etcd's observer, when there is no leader, takes the first key that it hears of for the leader's.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_observer_hears_of_the_leader_and_nobody_else() {
     on_both("an_observer_hears_of_the_leader_and_nobody_else", async |side: &mut Side| {
@@ -87,21 +87,21 @@ async fn compaction_does_not_break_an_observer() {
     .await;
 }
 
-/// What is told of `tenure.v1`, where there is such a thing.
+/// Event is told of `tenure.v1`, where there is such a thing.
 async fn told_by_us(side: &Side, name: &str) -> Option<Streaming<tenure_pb::ObserveResponse>> {
     let Side::Tenure(cluster) = side else { return None };
     let observe = tenure_pb::ObserveRequest { name: name.to_owned(), after_revision: 0 };
-    let mut lines = lines_at(cluster.members[0].client).await;
+    let mut lines = elections_at(cluster.members[0].client).await;
     Some(lines.observe(observe).await.unwrap().into_inner())
 }
 
 /// The next word of `tenure.v1`.
-async fn word(observer: &mut Streaming<tenure_pb::ObserveResponse>) -> What {
+async fn word(observer: &mut Streaming<tenure_pb::ObserveResponse>) -> Event {
     let next = tokio::time::timeout(PATIENCE, observer.message()).await;
-    next.expect("a word in time").unwrap().expect("the stream goes on").what.unwrap()
+    next.expect("a word in time").unwrap().expect("the stream goes on").event.unwrap()
 }
 
-/// A leader goes, by its own will or with its lease, and nobody follows for a while.
+/// A leader goes, by its own will or with its lease, and there is no successor for a while.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_observer_is_told_that_nobody_leads() {
     on_both("an_observer_is_told_that_nobody_leads", async |side: &mut Side| {
@@ -119,10 +119,10 @@ async fn an_observer_is_told_that_nobody_leads() {
                 Some(heard) => format!("etcd's Observe says {heard:?}"),
             };
             if let Some(ours) = &mut ours {
-                assert!(matches!(word(ours).await, What::Began(_)), "who led");
-                assert!(matches!(word(ours).await, What::Ended(_)), "it is over");
+                assert!(matches!(word(ours).await, Event::Began(_)), "who led");
+                assert!(matches!(word(ours).await, Event::Ended(_)), "it is over");
                 words += match word(ours).await {
-                    What::NoLeader(_) => ", `tenure.v1` that nobody leads",
+                    Event::NoLeader(_) => ", `tenure.v1` that nobody leads",
                     _ => ", `tenure.v1` something else",
                 };
             }

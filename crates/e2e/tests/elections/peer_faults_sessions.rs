@@ -207,8 +207,8 @@ async fn is_full(caller: &Caller) {
     .await;
 }
 
-/// Somebody leads while the store is filled. Then others want to lead, one by etcd's means and, where there is such a
-/// thing, one by a session of our own, and whoever leads ends.
+/// A client leads while the store is filled. Then others want to lead, one by etcd's API and, where there is such a
+/// thing, one by a session of our own, and the leader ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_store_still_elects() {
     let quota = ["--quota-backend-bytes", QUOTA_BYTES];

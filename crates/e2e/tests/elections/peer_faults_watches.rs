@@ -1,12 +1,12 @@
-//! What others' watches hear at a member that is cut off, on a real etcd 3.5.1 and on us.
+//! Event others' watches hear at a member that is cut off, on a real etcd 3.5.1 and on us.
 //!
-//! What is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
+//! Event is to be seen on each is in `tenure_e2e::faults`, by the name of the test.
 
 use std::time::Duration;
 
 use tenure::api::wire::tenure::v1 as tenure_pb;
 use tenure_e2e::{
-    Caller, Network, Side, Watcher, faults::on_networks, pb, session::lines as lines_at,
+    Caller, Network, Side, Watcher, faults::on_networks, pb, session::elections as elections_at,
 };
 use tonic::Code;
 
@@ -23,7 +23,7 @@ async fn watch(caller: &Caller, has_leader: bool) -> Watcher {
     watcher
 }
 
-/// A member is cut off from the other two. Whoever watches there still reaches it, and the others go on.
+/// A member is cut off from the other two. A client that watches there still reaches it, and the others go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_that_wants_a_leader_does_not_hang_at_a_member_that_is_cut_off() {
     let test = "a_watch_that_wants_a_leader_does_not_hang_at_a_member_that_is_cut_off";
@@ -37,7 +37,7 @@ async fn a_watch_that_wants_a_leader_does_not_hang_at_a_member_that_is_cut_off()
             Side::Tenure(cluster) => {
                 let observe =
                     tenure_pb::ObserveRequest { name: "office".into(), after_revision: 0 };
-                let mut lines = lines_at(cluster.members[alone].client).await;
+                let mut lines = elections_at(cluster.members[alone].client).await;
                 let mut observer = lines.observe(observe).await.unwrap().into_inner();
                 observer.message().await.unwrap().unwrap();
                 Some(observer)

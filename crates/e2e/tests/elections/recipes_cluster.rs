@@ -9,7 +9,7 @@ use tenure::{
     AcquireError, Doubt, Election, Engine, Lock, Loss, RefusalKind, ReleaseError, Session,
     SessionOptions, SessionState, Sight,
 };
-use tenure_e2e::session::lines;
+use tenure_e2e::session::elections;
 use tenure_e2e::{Caller, Cluster, Ctl, Member, Program, eventually, recipes::bounded};
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,7 +35,7 @@ async fn the_means_that_a_server_has_are_found_out() {
     assert_eq!(Engine::detect(etcd.endpoints()).await.unwrap().name(), "etcd");
 }
 
-/// By whichever means: a holder and those who wait keep their places when every member dies once.
+/// On either engine: a holder and the waiting candidates stay in order when every member dies once.
 #[tokio::test(flavor = "multi_thread")]
 async fn holders_and_waiters_outlive_every_member() {
     let mut cluster = Cluster::start(3).await;
@@ -113,7 +113,7 @@ async fn many_requests_outlive_every_member() {
     }
 }
 
-/// Stock keys, the recipe over keys, and sessions of tenure.v1 stand in one line.
+/// Stock keys, the recipe over keys, and sessions of tenure.v1 are candidates in one election.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_means_stand_in_one_line() {
     let cluster = Cluster::start(1).await;
@@ -160,7 +160,7 @@ async fn a_leader_drains_for_a_chosen_successor() {
         within_ms: 10_000,
         ..Default::default()
     };
-    lines(cluster.members[0].client).await.transfer(request).await.unwrap();
+    elections(cluster.members[0].client).await.transfer(request).await.unwrap();
     let drain = bounded("asked to stop", leads.drain()).await;
     assert_eq!(drain.successor, "new");
     assert!(!next.is_finished(), "not before the old one has stopped");
@@ -172,7 +172,7 @@ async fn a_leader_drains_for_a_chosen_successor() {
     let _passed = bounded("and leads after", passed).await.unwrap().unwrap();
 }
 
-/// An elector's work hears who was chosen, may end in peace, and the chosen one leads only then.
+/// An elector's work hears of the chosen successor, may end in peace, and the successor leads only then.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_work_of_an_elector_drains_for_a_chosen_successor() {
     let cluster = Cluster::start(1).await;
@@ -207,7 +207,7 @@ async fn the_work_of_an_elector_drains_for_a_chosen_successor() {
         within_ms: 60_000,
         ..Default::default()
     };
-    lines(cluster.members[0].client).await.transfer(request).await.unwrap();
+    elections(cluster.members[0].client).await.transfer(request).await.unwrap();
     let why = bounded("asked to stop", tells.recv()).await.unwrap();
     let Cancelled::Drain(drain) = &why else { panic!("{why:?}") };
     assert_eq!(drain.successor, "new");
@@ -216,7 +216,7 @@ async fn the_work_of_an_elector_drains_for_a_chosen_successor() {
     let _next = bounded("leads", next).await.unwrap().unwrap();
 }
 
-/// A leader that is overtaken has lost, and does not stand in line again behind its own back.
+/// A leader that is overtaken has lost, and does not become a candidate again behind its own back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_overtaken_has_lost_and_leaves_the_line() {
     let cluster = Cluster::start(1).await;
@@ -232,7 +232,7 @@ async fn a_leader_that_is_overtaken_has_lost_and_leaves_the_line() {
     assert_eq!(low.state(), SessionState::Held, "the session goes on");
 }
 
-/// Whoever says that it is not well is passed over, until it is.
+/// A candidate that reports that it is not well is passed over, until it is well.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_candidate_that_is_not_well_lets_others_pass() {
     let cluster = Cluster::start(1).await;
@@ -261,7 +261,8 @@ async fn a_candidate_that_is_not_well_lets_others_pass() {
 }
 
 /// The recipes inside etcdctl take the revision of their write's answer for the one at which their key was made. When
-/// somebody makes way for them in that very moment, more revisions follow: counting those, they waited for themselves.
+/// a candidate makes way for them in that very moment, more revisions follow: counting those, they waited for
+/// themselves.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_of_etcds_passes_a_candidate_that_is_not_well() {
     let cluster = Cluster::start(1).await;
@@ -286,7 +287,7 @@ async fn a_loss_has_its_reason() {
     let cluster = Cluster::start(1).await;
     let session = native(&cluster, "a").await;
     let election = Election::new(&session, "job").unwrap();
-    let mut operator = lines(cluster.members[0].client).await;
+    let mut operator = elections(cluster.members[0].client).await;
 
     let leads = election.candidate("a").campaign().await.unwrap();
     operator.evict(pb::EvictRequest { name: "job".into(), token: 0 }).await.unwrap();
@@ -308,7 +309,7 @@ async fn a_loss_has_its_reason() {
     assert_eq!(bounded("told", session.lost()).await, Loss::Revoked);
 }
 
-/// A waiter whose place is taken away is told why, and that its session lives: it stands in line again with it.
+/// A waiter whose candidacy is taken away is told why, and that its session lives: it campaigns again with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_evicted_waiter_keeps_its_session() {
     let cluster = Cluster::start(1).await;
@@ -319,10 +320,10 @@ async fn an_evicted_waiter_keeps_its_session() {
     in_line(&first, 2).await;
     let listed = election.candidates().await.unwrap();
     let token = listed[1].token.get();
-    let mut operator = lines(cluster.members[0].client).await;
+    let mut operator = elections(cluster.members[0].client).await;
     operator.evict(pb::EvictRequest { name: "job".into(), token }).await.unwrap();
     let error = bounded("told", waits).await.unwrap().unwrap_err();
-    assert!(matches!(error, AcquireError::PlaceLost { loss: Loss::Evicted, .. }), "{error:?}");
+    assert!(matches!(error, AcquireError::CandidacyLost { loss: Loss::Evicted, .. }), "{error:?}");
     assert_eq!(second.state(), SessionState::Held);
     let again = tokio::spawn(election.candidate("b").campaign());
     in_line(&first, 2).await;
@@ -345,7 +346,7 @@ async fn what_the_server_refuses_has_its_kind() {
         other.candidate("a").metadata("k", "v".repeat(1 << 20)).campaign().await.unwrap_err();
     assert_eq!(large.refusal(), Some(RefusalKind::TooLarge), "{large:?}");
     let ill = session.report_health(other.name(), false).await.unwrap_err();
-    assert_eq!(ill.refusal(), Some(RefusalKind::NotYours), "{ill:?}");
+    assert_eq!(ill.refusal(), Some(RefusalKind::NoSuchCandidacy), "{ill:?}");
 }
 
 /// An observer misses no tenure when the member it listens to is killed.
@@ -402,7 +403,7 @@ async fn holders_stop_when_there_is_no_majority() {
     cluster.members[1].resume();
 }
 
-/// By whichever means: whoever waits, and whoever gives up what it holds, is told when its session must be over.
+/// On either engine: a waiter, and a holder that gives up, is told when its session must be over.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_for_members_that_do_not_come_back() {
     let mut cluster = Cluster::start(3).await;

@@ -62,7 +62,7 @@ async fn blocked(engine: Engine, config: ElectorConfig) {
         .await;
 }
 
-/// Work that blocks its runtime cannot be cancelled; the process ends before anybody else leads.
+/// Work that blocks its runtime cannot be cancelled; the process ends before another one leads.
 #[tokio::test]
 async fn blocked_work_ends_its_process_at_the_deadline() {
     if let Some(engine) = role() {
@@ -84,7 +84,7 @@ async fn blocked_work_ends_its_process_at_the_deadline() {
     assert!(took < Duration::from_secs(3), "{took:?} is longer than its lease");
 }
 
-/// The same for who asked for no clean-up at all: nothing that hangs at exit keeps the process alive.
+/// The same for a process that asked for no clean-up at all: nothing that hangs at exit keeps the process alive.
 #[tokio::test]
 async fn blocked_work_aborts_its_process_at_the_deadline() {
     if let Some(engine) = role() {
@@ -103,7 +103,7 @@ async fn blocked_work_aborts_its_process_at_the_deadline() {
     assert!(took < Duration::from_secs(3), "{took:?} is longer than its lease");
 }
 
-/// Somebody else leads the job while the other process is stopped.
+/// This process leads the job while the other process is stopped.
 async fn take_over(other: &Program, cluster: &Cluster) -> Leadership {
     let first = token(&other.says("leads ").await);
     other.pause();
@@ -133,7 +133,7 @@ async fn blocked_work_that_slept_through_its_deadline_ends_at_once() {
     assert!(leads.may_act(Duration::ZERO).is_ok());
 }
 
-/// Who goes on in doubt ends when another one leads, though its work blocks its runtime.
+/// A process that goes on in doubt ends when another one leads, though its work blocks its runtime.
 #[tokio::test]
 async fn blocked_work_that_went_on_in_doubt_ends_when_another_one_leads() {
     if let Some(engine) = role() {

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use tenure::api::wire::tenure::v1 as pb;
 use tenure_e2e::{
     Cluster,
-    session::{SessionStream, connect, lines},
+    session::{SessionStream, connect, elections},
 };
-use tenure_replica::queue::SESSION_TTL_MS_MIN;
+use tenure_replica::election::SESSION_TTL_MS_MIN;
 
 /// Longer than anything here takes.
 const LONG_MS: u64 = 60_000;
@@ -22,10 +22,10 @@ async fn attach(cluster: &Cluster, at: usize, id: i64) -> SessionStream {
     attached.expect("the session lives")
 }
 
-/// Why the first tenure of this line ended.
-async fn first_end(cluster: &Cluster, name: &str) -> pb::TenureEnd {
-    let mut lines = lines(cluster.members[0].client).await;
-    let history = lines.history(pb::HistoryRequest { name: name.into() }).await.unwrap();
+/// Why the first tenure of this election ended.
+async fn first_end(cluster: &Cluster, name: &str) -> pb::EndReason {
+    let mut elections = elections(cluster.members[0].client).await;
+    let history = elections.history(pb::HistoryRequest { name: name.into() }).await.unwrap();
     history.into_inner().tenures[0].reason()
 }
 
@@ -35,15 +35,15 @@ async fn a_holder_that_stops_renewing_hears_that_its_session_expired() {
     const TTL: Duration = Duration::from_secs(2);
     let cluster = Cluster::start(3).await;
     let mut holder = session(&cluster, 0, "holder", TTL.as_millis() as u64).await;
-    assert!(holder.join("jobs").await.places[0].held);
+    assert!(holder.join("jobs").await.candidacies[0].held);
     let mut next = session(&cluster, 1, "next", LONG_MS).await;
     next.join("jobs").await;
     let renewed = Instant::now();
     holder.renew(1).await;
-    assert_eq!(holder.ended().await, pb::SessionEnd::SessionExpired);
+    assert_eq!(holder.ended().await, pb::SessionEndReason::SessionExpired);
     assert!(renewed.elapsed() >= TTL, "{:?} after its last sign of life", renewed.elapsed());
     assert_eq!(next.granted("jobs").await.predecessor, "holder");
-    assert_eq!(first_end(&cluster, "jobs").await, pb::TenureEnd::Expired);
+    assert_eq!(first_end(&cluster, "jobs").await, pb::EndReason::Expired);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,11 +53,11 @@ async fn a_client_that_closes_its_session_hears_that_it_is_closed() {
     holder.join("jobs").await;
     let mut next = session(&cluster, 0, "next", LONG_MS).await;
     next.join("jobs").await;
-    let close = pb::session_request::Does::Close(pb::CloseSession { stopped: true });
+    let close = pb::session_request::Request::Close(pb::CloseSession { stopped: true });
     holder.send(0, close).await;
-    assert_eq!(holder.ended().await, pb::SessionEnd::SessionClosed);
+    assert_eq!(holder.ended().await, pb::SessionEndReason::SessionClosed);
     next.granted("jobs").await;
-    assert_eq!(first_end(&cluster, "jobs").await, pb::TenureEnd::Closed);
+    assert_eq!(first_end(&cluster, "jobs").await, pb::EndReason::Closed);
 }
 
 /// A process that comes back elsewhere must not go on speaking through the stream that it left.
@@ -65,14 +65,14 @@ async fn a_client_that_closes_its_session_hears_that_it_is_closed() {
 async fn whoever_was_attached_before_hears_that_it_was_replaced() {
     let cluster = Cluster::start(3).await;
     let mut first = session(&cluster, 0, "holder", LONG_MS).await;
-    let held = first.join("jobs").await.places[0].token;
+    let held = first.join("jobs").await.candidacies[0].token;
     let mut second = attach(&cluster, 0, first.id()).await;
-    assert_eq!(first.ended().await, pb::SessionEnd::SessionReplaced);
+    assert_eq!(first.ended().await, pb::SessionEndReason::SessionReplaced);
     // At another member just so.
     let mut third = attach(&cluster, 1, second.id()).await;
-    assert_eq!(second.ended().await, pb::SessionEnd::SessionReplaced);
-    let place = &third.opened.places[0];
-    assert_eq!((place.token, place.held), (held, true), "what it holds stays its own");
+    assert_eq!(second.ended().await, pb::SessionEndReason::SessionReplaced);
+    let candidacy = &third.opened.candidacies[0];
+    assert_eq!((candidacy.token, candidacy.held), (held, true), "what it holds stays its own");
     third.renew(1).await;
 }
 
@@ -81,17 +81,17 @@ async fn whoever_was_attached_before_hears_that_it_was_replaced() {
 async fn a_stream_at_a_member_without_a_majority_is_sent_elsewhere() {
     let cluster = Cluster::start(3).await;
     let mut holder = session(&cluster, 0, "holder", LONG_MS).await;
-    let held = holder.join("jobs").await.places[0].token;
+    let held = holder.join("jobs").await.candidacies[0].token;
     cluster.members[1].pause();
     cluster.members[2].pause();
-    let renew = pb::session_request::Does::Renew(pb::RenewSession { number: 1 });
+    let renew = pb::session_request::Request::Renew(pb::RenewSession { number: 1 });
     holder.send(0, renew).await;
-    assert_eq!(holder.ended().await, pb::SessionEnd::SessionNoQuorum);
+    assert_eq!(holder.ended().await, pb::SessionEndReason::SessionNoQuorum);
     cluster.members[1].resume();
     cluster.members[2].resume();
     cluster.leader().await;
     let back = attach(&cluster, 1, holder.id()).await;
-    assert_eq!((back.opened.places[0].token, back.opened.places[0].held), (held, true));
+    assert_eq!((back.opened.candidacies[0].token, back.opened.candidacies[0].held), (held, true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +105,7 @@ async fn a_time_to_live_below_the_floor_is_raised_to_it() {
     assert_eq!(above.opened.ttl_ms, SESSION_TTL_MS_MIN + 1);
 }
 
-/// Whoever heard no answer asks again, and so does the client's own retry.
+/// A client that heard no answer asks again, and so does the library's own retry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_can_be_ended_from_outside_more_than_once() {
     let cluster = Cluster::start(3).await;
@@ -114,6 +114,6 @@ async fn a_session_can_be_ended_from_outside_more_than_once() {
         let sessions = cluster.members[at].client();
         sessions.sessions().end(holder.id(), stopped).await.unwrap();
     }
-    assert_eq!(holder.ended().await, pb::SessionEnd::SessionRevoked);
+    assert_eq!(holder.ended().await, pb::SessionEndReason::SessionRevoked);
     assert!(cluster.client().sessions().list().await.unwrap().sessions.is_empty());
 }

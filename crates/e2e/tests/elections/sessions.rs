@@ -10,7 +10,7 @@ use tenure::{
 use tenure_e2e::{
     Caller, Cluster, eventually,
     pb::{PutRequest, RequestOp, TxnRequest, request_op::Request},
-    session::{SessionStream, connect, lines},
+    session::{SessionStream, connect, elections},
 };
 
 const TTL_MS: u64 = 20_000;
@@ -25,12 +25,12 @@ fn name(name: &str) -> pb::Join {
     pb::Join { names: vec![name.to_owned()], ..Default::default() }
 }
 
-fn refused(answer: &pb::Answer) -> pb::RefusalKind {
+fn refused(answer: &pb::RequestResult) -> pb::RefusalKind {
     answer.refusal.as_ref().expect("a refusal").kind()
 }
 
-fn token(answer: &pb::Answer) -> i64 {
-    answer.places[0].token
+fn token(answer: &pb::RequestResult) -> i64 {
+    answer.candidacies[0].token
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,23 +39,23 @@ async fn candidates_on_all_members_lead_in_the_order_they_came() {
     let mut sessions = vec![];
     for at in 0..3 {
         let mut session = session(&cluster, at, &format!("s{at}")).await;
-        let place = session.join("jobs").await.places[0].clone();
-        assert_eq!((place.ahead, place.held), (at as u32, at == 0));
+        let candidacy = session.join("jobs").await.candidacies[0].clone();
+        assert_eq!((candidacy.ahead, candidacy.held), (at as u32, at == 0));
         sessions.push(session);
     }
     let mut last = 0;
     for session in &mut sessions {
         let granted = session.granted("jobs").await;
-        let token = granted.place.unwrap().token;
+        let token = granted.candidacy.unwrap().token;
         assert!(token > last);
         last = token;
         assert_eq!(session.leave("jobs", token).await.refusal, None);
     }
-    let mut lines = lines(cluster.members[1].client).await;
-    let history = lines.history(pb::HistoryRequest { name: "jobs".into() }).await.unwrap();
+    let mut elections = elections(cluster.members[1].client).await;
+    let history = elections.history(pb::HistoryRequest { name: "jobs".into() }).await.unwrap();
     let tenures = history.into_inner().tenures;
     let told: Vec<_> = tenures.iter().map(|t| (t.identity.as_str(), t.reason())).collect();
-    let resigned = pb::TenureEnd::Resigned;
+    let resigned = pb::EndReason::Resigned;
     assert_eq!(told, [("s0", resigned), ("s1", resigned), ("s2", resigned)]);
     assert!(tenures.iter().all(|tenure| tenure.from_unix_ms > 1_600_000_000_000));
 }
@@ -65,21 +65,21 @@ async fn a_repeated_request_is_answered_again_and_not_done_again() {
     let cluster = Cluster::start(1).await;
     let mut session = session(&cluster, 0, "a").await;
     let first = session.join("jobs").await;
-    let does = pb::session_request::Does::Join(name("jobs"));
-    session.send(1, does.clone()).await;
+    let request = pb::session_request::Request::Join(name("jobs"));
+    session.send(1, request.clone()).await;
     let again = session
-        .hear(|says| match says {
-            pb::session_response::Says::Answer(answer) => Some(answer.clone()),
+        .hear(|response| match response {
+            pb::session_response::Response::Result(answer) => Some(answer.clone()),
             _ => None,
         })
         .await;
     assert_eq!(again.refusal, None);
     assert_eq!(token(&again), token(&first));
-    let other = session.ask(does).await;
-    assert_eq!(refused(&other), pb::RefusalKind::AlreadyInLine);
+    let other = session.ask(request).await;
+    assert_eq!(refused(&other), pb::RefusalKind::AlreadyCandidate);
 }
 
-/// The process dies: its runtime goes away with all its sockets, and nobody says goodbye.
+/// The process dies: its runtime goes away with all its sockets, without a word to the server.
 #[tokio::test(flavor = "multi_thread")]
 async fn fast_release_frees_everything_when_the_connection_breaks() {
     let cluster = Cluster::start(3).await;
@@ -96,19 +96,19 @@ async fn fast_release_frees_everything_when_the_connection_breaks() {
         .unwrap();
     holder.granted("jobs").await;
     let mut next = session(&cluster, 1, "next").await;
-    assert!(!next.join("jobs").await.places[0].held);
+    assert!(!next.join("jobs").await.candidacies[0].held);
     let died = Instant::now();
     doomed.shutdown_background();
     drop(holder);
     let granted = next.granted("jobs").await;
     assert_eq!(granted.predecessor, "holder");
     assert!(died.elapsed() < Duration::from_secs(10), "long before its hour was over");
-    let mut lines = lines(address).await;
-    let history = lines.history(pb::HistoryRequest { name: "jobs".into() }).await.unwrap();
-    assert_eq!(history.into_inner().tenures[0].reason(), pb::TenureEnd::ConnectionLost);
+    let mut elections = elections(address).await;
+    let history = elections.history(pb::HistoryRequest { name: "jobs".into() }).await.unwrap();
+    assert_eq!(history.into_inner().tenures[0].reason(), pb::EndReason::ConnectionLost);
 }
 
-/// The stream ends, the connection does not: no kernel has said that the process is gone.
+/// The stream ends, the connection request not: no kernel has said that the process is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_is_given_up_ends_no_session() {
     let cluster = Cluster::start(1).await;
@@ -126,8 +126,8 @@ async fn a_stream_that_is_given_up_ends_no_session() {
     let open = pb::OpenSession { session: id, ..Default::default() };
     let back = SessionStream::attach(channel, open).await.expect("the session lives");
     assert_eq!(back.opened.attachment, attachment + 1);
-    assert_eq!(back.opened.places[0].token, held);
-    assert!(back.opened.places[0].held);
+    assert_eq!(back.opened.candidacies[0].token, held);
+    assert!(back.opened.candidacies[0].held);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,8 +145,8 @@ async fn a_session_survives_the_member_it_was_attached_to() {
     let mut back = eventually("somebody leads the log", async || {
         let channel = connect(address).await;
         let (requests, outgoing) = tokio::sync::mpsc::channel(1);
-        let does = Some(pb::session_request::Does::Open(open.clone()));
-        requests.send(pb::SessionRequest { request: 0, does }).await.unwrap();
+        let request = Some(pb::session_request::Request::Open(open.clone()));
+        requests.send(pb::SessionRequest { request_id: 0, request }).await.unwrap();
         let outgoing = tokio_stream::wrappers::ReceiverStream::new(outgoing);
         let mut sessions = tenure::grpc::stubs::SessionsClient::new(channel.clone());
         let mut responses =
@@ -156,13 +156,16 @@ async fn a_session_survives_the_member_it_was_attached_to() {
         Ok(SessionStream::attach(channel, open.clone()).await.expect("the session lives"))
     })
     .await;
-    assert_eq!((back.opened.places[0].token, back.opened.places[0].held), (held, true));
+    assert_eq!((back.opened.candidacies[0].token, back.opened.candidacies[0].held), (held, true));
     back.renew(1).await;
-    // The word of the end of its wait comes to whoever waits, and once.
-    assert_eq!(waiting.join("jobs").await.refusal.unwrap().kind(), pb::RefusalKind::AlreadyInLine);
+    // The end of the wait is reported to the waiting session, and once.
+    assert_eq!(
+        waiting.join("jobs").await.refusal.unwrap().kind(),
+        pb::RefusalKind::AlreadyCandidate
+    );
     let leave = pb::Leave { name: "jobs".into(), token: held, stopped: true };
-    back.send(1_000, pb::session_request::Does::Leave(leave)).await;
-    assert_eq!(waiting.granted("jobs").await.place.unwrap().token, waits);
+    back.send(1_000, pb::session_request::Request::Leave(leave)).await;
+    assert_eq!(waiting.granted("jobs").await.candidacy.unwrap().token, waits);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,32 +177,32 @@ async fn a_transfer_drains_the_leader_and_passes_over_others() {
         session.join("jobs").await;
         sessions.push(session);
     }
-    let held = sessions[0].granted("jobs").await.place.unwrap().token;
-    let mut lines = lines(cluster.members[0].client).await;
+    let held = sessions[0].granted("jobs").await.candidacy.unwrap().token;
+    let mut elections = elections(cluster.members[0].client).await;
     let transfer = pb::TransferRequest {
         name: "jobs".into(),
         identity: "s2".into(),
         within_ms: 60_000,
         ..Default::default()
     };
-    let will_be = lines.transfer(transfer.clone()).await.unwrap().into_inner().token;
+    let will_be = elections.transfer(transfer.clone()).await.unwrap().into_inner().token;
     let drain = sessions[0]
-        .hear(|says| match says {
-            pb::session_response::Says::Drain(drain) => Some(drain.clone()),
+        .hear(|response| match response {
+            pb::session_response::Response::Drain(drain) => Some(drain.clone()),
             _ => None,
         })
         .await;
     assert_eq!((drain.token, drain.successor.as_str()), (held, "s2"));
     let given = pb::Yield { name: "jobs".into(), token: held, stay: true };
-    let answer = sessions[0].ask(pb::session_request::Does::Yield(given)).await;
+    let answer = sessions[0].ask(pb::session_request::Request::Yield(given)).await;
     assert!(token(&answer) > will_be, "it stands at the end again");
-    assert_eq!(sessions[2].granted("jobs").await.place.unwrap().token, will_be);
-    let listed = lines.candidates(pb::CandidatesRequest { name: "jobs".into() }).await.unwrap();
+    assert_eq!(sessions[2].granted("jobs").await.candidacy.unwrap().token, will_be);
+    let listed = elections.candidates(pb::CandidatesRequest { name: "jobs".into() }).await.unwrap();
     let order: Vec<_> =
         listed.into_inner().candidates.into_iter().map(|c| (c.identity, c.holds)).collect();
     assert_eq!(order, [("s2".into(), true), ("s1".into(), false), ("s0".into(), false)]);
     let nobody = pb::TransferRequest { identity: "s9".into(), ..transfer };
-    assert_eq!(lines.transfer(nobody).await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(elections.transfer(nobody).await.unwrap_err().code(), Code::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,15 +218,15 @@ async fn a_leader_that_does_not_drain_in_time_loses_its_place() {
         within_ms: 50,
         ..Default::default()
     };
-    lines(cluster.members[0].client).await.transfer(transfer).await.unwrap();
+    elections(cluster.members[0].client).await.transfer(transfer).await.unwrap();
     next.granted("jobs").await;
     let lost = slow
-        .hear(|says| match says {
-            pb::session_response::Says::Lost(lost) => Some(lost.clone()),
+        .hear(|response| match response {
+            pb::session_response::Response::Lost(lost) => Some(lost.clone()),
             _ => None,
         })
         .await;
-    assert_eq!(lost.reason(), pb::TenureEnd::Transferred);
+    assert_eq!(lost.reason(), pb::EndReason::Transferred);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,26 +236,28 @@ async fn whoever_wants_no_overlap_waits_for_the_stop_of_an_evicted_leader() {
     let held = token(&old.join("jobs").await);
     let mut careful = session(&cluster, 0, "careful").await;
     careful.join_as(pb::Join { no_overlap: true, ..name("jobs") }).await;
-    let mut lines = lines(cluster.members[0].client).await;
-    let evicted = lines.evict(pb::EvictRequest { name: "jobs".into(), token: 0 }).await.unwrap();
+    let mut elections = elections(cluster.members[0].client).await;
+    let evicted =
+        elections.evict(pb::EvictRequest { name: "jobs".into(), token: 0 }).await.unwrap();
     assert_eq!(evicted.into_inner().evicted.unwrap().identity, "old");
     careful.renew(1).await;
-    let granted =
-        |says: &pb::session_response::Says| matches!(says, pb::session_response::Says::Granted(_));
+    let granted = |response: &pb::session_response::Response| {
+        matches!(response, pb::session_response::Response::Granted(_))
+    };
     assert!(!careful.has_heard(granted), "the old leader may still act");
     assert_eq!(old.leave("jobs", held).await.refusal, None, "its stop is confirmed");
     careful.granted("jobs").await;
 }
 
-/// Who observes at a member that is cut off would believe in yesterday's leader for ever.
+/// An observer at a member that is cut off would believe in an old leader for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_observer_is_let_go_by_a_member_that_hears_nobody() {
     let cluster = Cluster::start(3).await;
     let mut leader = session(&cluster, 1, "leader").await;
     leader.join("jobs").await;
     let observe = pb::ObserveRequest { name: "jobs".into(), after_revision: 0 };
-    let mut lines = lines(cluster.members[0].client).await;
-    let mut seen = lines.observe(observe).await.unwrap().into_inner();
+    let mut elections = elections(cluster.members[0].client).await;
+    let mut seen = elections.observe(observe).await.unwrap().into_inner();
     assert!(seen.message().await.unwrap().is_some());
     cluster.members[1].pause();
     cluster.members[2].pause();
@@ -267,27 +272,27 @@ async fn a_frozen_name_has_no_leader_until_it_is_resumed() {
     let mut next = session(&cluster, 0, "next").await;
     let held = token(&leader.join("jobs").await);
     next.join("jobs").await;
-    let mut lines = lines(cluster.members[0].client).await;
+    let mut elections = elections(cluster.members[0].client).await;
     let observe = pb::ObserveRequest { name: "jobs".into(), after_revision: 0 };
-    let mut seen = lines.observe(observe).await.unwrap().into_inner();
-    lines.freeze(pb::FreezeRequest { name: "jobs".into() }).await.unwrap();
+    let mut seen = elections.observe(observe).await.unwrap().into_inner();
+    elections.freeze(pb::FreezeRequest { name: "jobs".into() }).await.unwrap();
     let lost = leader
-        .hear(|says| match says {
-            pb::session_response::Says::Lost(lost) => Some(lost.clone()),
+        .hear(|response| match response {
+            pb::session_response::Response::Lost(lost) => Some(lost.clone()),
             _ => None,
         })
         .await;
-    assert_eq!(lost.reason(), pb::TenureEnd::Frozen);
+    assert_eq!(lost.reason(), pb::EndReason::Frozen);
     let mut words = vec![];
     while words.len() < 3 {
-        words.push(seen.message().await.unwrap().unwrap().what.unwrap());
+        words.push(seen.message().await.unwrap().unwrap().event.unwrap());
     }
-    use pb::observe_response::What;
-    assert!(matches!(&words[0], What::Began(tenure) if tenure.identity == "leader"));
-    assert!(matches!(&words[1], What::Ended(tenure) if tenure.reason() == pb::TenureEnd::Frozen));
-    assert!(matches!(&words[2], What::NoLeader(pb::NoLeader { frozen: true })));
-    lines.resume(pb::ResumeRequest { name: "jobs".into() }).await.unwrap();
-    assert!(next.granted("jobs").await.place.unwrap().token > held);
+    use pb::observe_response::Event;
+    assert!(matches!(&words[0], Event::Began(tenure) if tenure.identity == "leader"));
+    assert!(matches!(&words[1], Event::Ended(tenure) if tenure.reason() == pb::EndReason::Frozen));
+    assert!(matches!(&words[2], Event::NoLeader(pb::NoLeader { frozen: true })));
+    elections.resume(pb::ResumeRequest { name: "jobs".into() }).await.unwrap();
+    assert!(next.granted("jobs").await.candidacy.unwrap().token > held);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -297,21 +302,21 @@ async fn readers_share_permits_are_counted_and_several_are_taken_at_once() {
     let mut two = session(&cluster, 0, "two").await;
     let mut three = session(&cluster, 0, "three").await;
     let shared = || pb::Join { mode: pb::Mode::Shared as i32, ..name("rw") };
-    assert!(one.join_as(shared()).await.places[0].held);
-    assert!(two.join_as(shared()).await.places[0].held);
-    assert!(!three.join("rw").await.places[0].held, "a writer waits for readers");
+    assert!(one.join_as(shared()).await.candidacies[0].held);
+    assert!(two.join_as(shared()).await.candidacies[0].held);
+    assert!(!three.join("rw").await.candidacies[0].held, "a writer waits for readers");
     one.leave("rw", 0).await;
     two.leave("rw", 0).await;
     three.granted("rw").await;
 
     let permit = |permits| pb::Join { mode: pb::Mode::Permit as i32, permits, ..name("pool") };
-    assert_eq!(one.join_as(permit(2)).await.places[0].slot, 0);
-    assert_eq!(two.join_as(permit(2)).await.places[0].slot, 1);
-    assert!(!three.join_as(permit(2)).await.places[0].held);
-    assert_eq!(refused(&three.join_as(permit(3)).await), pb::RefusalKind::AlreadyInLine);
+    assert_eq!(one.join_as(permit(2)).await.candidacies[0].slot, 0);
+    assert_eq!(two.join_as(permit(2)).await.candidacies[0].slot, 1);
+    assert!(!three.join_as(permit(2)).await.candidacies[0].held);
+    assert_eq!(refused(&three.join_as(permit(3)).await), pb::RefusalKind::AlreadyCandidate);
     one.leave("pool", 0).await;
-    let place = three.granted("pool").await.place.unwrap();
-    assert_eq!(place.slot, 0, "it has the slot that was given back");
+    let candidacy = three.granted("pool").await.candidacy.unwrap();
+    assert_eq!(candidacy.slot, 0, "it has the slot that was given back");
 
     let both = pb::Join { names: vec!["left".into(), "right".into()], ..Default::default() };
     one.join("left").await;
@@ -320,7 +325,7 @@ async fn readers_share_permits_are_counted_and_several_are_taken_at_once() {
     one.leave("left", 0).await;
     two.renew(1).await;
     three.renew(1).await;
-    let granted = |says: &pb::session_response::Says| matches!(says, pb::session_response::Says::Granted(g) if g.place.as_ref().unwrap().name == "left");
+    let granted = |response: &pb::session_response::Response| matches!(response, pb::session_response::Response::Granted(g) if g.candidacy.as_ref().unwrap().name == "left");
     assert!(!three.has_heard(granted), "nothing is held before all is");
     two.leave("right", 0).await;
     three.granted("left").await;
@@ -335,17 +340,17 @@ async fn bad_requests_are_refused_by_their_kind() {
     assert_eq!(refused(&session.join("a//b").await), pb::RefusalKind::BadName);
     let high = pb::Join { priority: 1001, ..name("a") };
     assert_eq!(refused(&session.join_as(high).await), pb::RefusalKind::BadPriority);
-    assert_eq!(refused(&session.leave("a", 0).await), pb::RefusalKind::NotYours);
+    assert_eq!(refused(&session.leave("a", 0).await), pb::RefusalKind::NoSuchCandidacy);
     session.join("a").await;
     assert_eq!(refused(&session.join("a/b").await), pb::RefusalKind::NestedName);
-    assert_eq!(refused(&session.leave("a", 1).await), pb::RefusalKind::NotYours);
+    assert_eq!(refused(&session.leave("a", 1).await), pb::RefusalKind::NoSuchCandidacy);
     let proclaim = pb::Proclaim { name: "a".into(), token: 1, value: "v".into() };
-    let answer = session.ask(pb::session_request::Does::Proclaim(proclaim)).await;
-    assert_eq!(refused(&answer), pb::RefusalKind::NotYours);
+    let answer = session.ask(pb::session_request::Request::Proclaim(proclaim)).await;
+    assert_eq!(refused(&answer), pb::RefusalKind::NoSuchCandidacy);
     let channel = connect(cluster.members[0].client).await;
     let open = pb::OpenSession { session: 12345, ..Default::default() };
     let gone = SessionStream::attach(channel, open).await.err();
-    assert_eq!(gone, Some(pb::SessionEnd::SessionNotFound));
+    assert_eq!(gone, Some(pb::SessionEndReason::SessionNotFound));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -353,7 +358,7 @@ async fn a_session_that_is_revoked_hears_why() {
     let cluster = Cluster::start(1).await;
     let mut session = session(&cluster, 0, "a").await;
     cluster.client().lease().revoke(session.id()).await.unwrap();
-    assert_eq!(session.ended().await, pb::SessionEnd::SessionRevoked);
+    assert_eq!(session.ended().await, pb::SessionEndReason::SessionRevoked);
 }
 
 fn kind<T: std::fmt::Debug>(refused: Result<T, ClientError>) -> (Option<RefusalKind>, Code) {
@@ -375,7 +380,7 @@ async fn operators_are_refused_by_kind() {
     let to = async |name: &str, identity: &str| {
         let (name, identity) = (name.to_owned(), identity.to_owned());
         let request = pb::TransferRequest { name, identity, within_ms: 60_000, session: 0 };
-        client.lines().transfer(request).await
+        client.elections().transfer(request).await
     };
     let precondition = Code::FailedPrecondition;
     let nobody = (Some(RefusalKind::NoSuchCandidate), Code::NotFound);
@@ -392,17 +397,17 @@ async fn operators_are_refused_by_kind() {
     let ahead = (Some(RefusalKind::StockCandidateAhead), precondition);
     assert_eq!(kind(to("door", "last").await), ahead);
 
-    let resume = client.lines().resume("jobs".to_owned()).await;
+    let resume = client.elections().resume("jobs".to_owned()).await;
     assert_eq!(kind(resume), (Some(RefusalKind::NameNotFrozen), precondition));
-    let nested = client.lines().freeze("jobs/nightly".to_owned()).await;
+    let nested = client.elections().freeze("jobs/nightly".to_owned()).await;
     assert_eq!(kind(nested), (Some(RefusalKind::NestedName), precondition));
 
-    // As anybody reads it who has no library of ours.
-    let mut plain = lines(cluster.members[0].client).await;
+    // As a client without our library reads it.
+    let mut plain = elections(cluster.members[0].client).await;
     let resume = pb::ResumeRequest { name: "jobs".into() };
     let status = plain.resume(resume).await.unwrap_err();
     assert_eq!(status.metadata().get(REFUSAL_TRAILER).unwrap(), "NAME_NOT_FROZEN");
-    // What etcd would refuse, too, names no rule of ours.
+    // Event etcd would refuse, too, names no rule of ours.
     let lease = kind(client.lease().revoke(4711).await);
     assert_eq!(lease, (None, Code::NotFound));
 }
@@ -411,24 +416,27 @@ async fn operators_are_refused_by_kind() {
 async fn an_empty_name_is_refused_by_every_call_about_a_line() {
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
-    let lines = client.lines();
+    let elections = client.elections();
     let none = String::new;
     let refused = [
-        kind(lines.candidates(none()).await),
-        kind(lines.observe(pb::ObserveRequest::default()).await),
-        kind(lines.history(none()).await),
-        kind(lines.transfer(pb::TransferRequest::default()).await),
-        kind(lines.evict(pb::EvictRequest::default()).await),
-        kind(lines.freeze(none()).await),
-        kind(lines.resume(none()).await),
+        kind(elections.candidates(none()).await),
+        kind(elections.observe(pb::ObserveRequest::default()).await),
+        kind(elections.history(none()).await),
+        kind(elections.transfer(pb::TransferRequest::default()).await),
+        kind(elections.evict(pb::EvictRequest::default()).await),
+        kind(elections.freeze(none()).await),
+        kind(elections.resume(none()).await),
     ];
     for refused in refused {
         assert_eq!(refused, (Some(RefusalKind::BadName), Code::InvalidArgument));
     }
-    assert!(lines.list(none()).await.unwrap().lines.is_empty(), "every name begins with nothing");
+    assert!(
+        elections.list(none()).await.unwrap().elections.is_empty(),
+        "every name begins with nothing"
+    );
 }
 
-/// Of lines in which nobody stands the last 1000 are remembered.
+/// Of elections without candidates the last 1000 are remembered.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_history_of_a_line_that_was_forgotten_altogether_says_so() {
     let cluster = Cluster::start(1).await;
@@ -436,19 +444,19 @@ async fn the_history_of_a_line_that_was_forgotten_altogether_says_so() {
     let mut session = session(&cluster, 0, "a").await;
     let held = token(&session.join("jobs").await);
     session.leave("jobs", held).await;
-    let history = async || client.lines().history("jobs".to_owned()).await.unwrap();
+    let history = async || client.elections().history("jobs".to_owned()).await.unwrap();
     let known = history().await;
     assert_eq!((known.tenures.len(), known.forgotten), (1, 0));
 
     let caller = Caller::new(client.clone());
     let lease = caller.lease(600).await;
     for batch in 0..10 {
-        let place = |line: usize| {
+        let candidacy = |line: usize| {
             let key = format!("other/{batch}-{line}/{lease:x}").into();
             let put = PutRequest { key, lease, ..Default::default() };
             RequestOp { request: Some(Request::RequestPut(put)) }
         };
-        let success = (0..100).map(place).collect();
+        let success = (0..100).map(candidacy).collect();
         client.kv().txn(TxnRequest { success, ..Default::default() }).await.unwrap();
     }
     caller.revoke(lease).await;

@@ -256,7 +256,7 @@ async fn the_server_understands_its_command_and_serves_its_probes() {
     }
 }
 
-/// The sidecar of the manifest is started with its own arguments, but for where it listens and whom it asks.
+/// The sidecar of the manifest is started with its own arguments, but for the addresses that it listens on and asks.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sidecar_understands_its_command_and_serves_its_probes() {
     let all = manifests();
@@ -295,7 +295,7 @@ async fn the_sidecar_understands_its_command_and_serves_its_probes() {
     assert_eq!(other.status(readiness).await, 503);
 }
 
-/// The image that the manifests take for granted: the binary's place, and a user that is nobody.
+/// The image that the manifests take for granted: the binary's path, and an unprivileged user.
 #[test]
 fn the_image_has_what_the_manifests_name() {
     let text = fs::read_to_string(folder().join("Dockerfile")).unwrap();

@@ -1,4 +1,4 @@
-//! `tenure fence` in front of a real service: who comes in, who does not, and what each is told.
+//! `tenure fence` in front of a real service: which requests are admitted, which are not, and what each is told.
 
 use std::{
     path::Path,
@@ -40,7 +40,7 @@ async fn everybody_gets_the_answer_of_the_table() {
     }
     assert_eq!(upstream.written(), []);
 
-    // The newest comes in, with reads as well; older ones are told who replaced them.
+    // The newest token is admitted, with reads as well; older ones are told which token replaced them.
     assert_eq!(fence.put("/value", 33, "a").await.status, 200);
     assert_eq!(fence.put("/value", 33, "b").await.status, 200, "the same holder again");
     assert_eq!(fence.send("GET", "/value", &token("34"), "").await.body, "b");
@@ -319,7 +319,7 @@ async fn the_write_of_a_leader_that_was_paused_is_refused() {
     paused.resume();
 }
 
-/// How many threads of a process nobody traces.
+/// How many threads of a process are not traced.
 fn untraced(pid: u32) -> usize {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     let status = threads.filter_map(|it| std::fs::read_to_string(it.path().join("status")).ok());

@@ -1,5 +1,5 @@
-//! `tenure fence` and what is under way: bodies that are long, slow, or end in the middle, and who has
-//! to wait for them.
+//! `tenure fence` and what is under way: bodies that are long, slow, or end in the middle, and which requests wait for
+//! them.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,7 @@ async fn nobody_reads_faster_than_the_other_side() {
     let sending = async { while writer.write_all(&piece).await.is_ok() {} };
     timeout(PATIENCE, sending).await.expect("the upstream's silence has an end");
     comes_in(&fence, 2).await;
-    // Who comes back to reading too late must not take a part for the whole.
+    // A client that reads on too late must not take a part for the whole.
     let mut part = Vec::new();
     let _ = timeout(PATIENCE, reader.read_to_end(&mut part)).await.expect("it has an end");
     assert!(part.len() < 512 * MIB && !part.ends_with(b"0\r\n\r\n"), "{} bytes", part.len());

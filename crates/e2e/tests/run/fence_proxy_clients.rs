@@ -1,4 +1,4 @@
-//! `tenure fence` and clients that are large, slow, wrong, or many; and a stderr that nobody reads.
+//! `tenure fence` and clients that are large, slow, wrong, or many; and a stderr that is not read.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -148,7 +148,7 @@ async fn the_head_of_no_answer_has_no_body() {
     }
 }
 
-/// Whoever hangs up leaves its exchange behind, which is a connection to the upstream.
+/// A client that hangs up leaves its exchange behind, which is a connection to the upstream.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_hangs_up_makes_no_room() {
     let upstream = Upstream::start().await;
@@ -184,8 +184,7 @@ impl Drop for Running {
     }
 }
 
-/// A pipe holds 64 KiB. When it is full, whoever writes to it stands still; that was the thread that
-/// served requests.
+/// A pipe holds 64 KiB. When it is full, a thread that writes to it blocks; that was the thread that served requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stderr_that_nobody_reads_stops_nobody() {
     let upstream = Upstream::start().await;
@@ -201,7 +200,7 @@ async fn a_stderr_that_nobody_reads_stops_nobody() {
         said.push(byte[0].into());
     }
     let address = said.split("listening on ").nth(1).unwrap().split(',').next().unwrap().to_owned();
-    // Nobody reads from now on. What the kernel holds for us is filled by somebody else.
+    // It is not read from now on. The kernel's buffer is filled from here.
     let full = std::fs::OpenOptions::new()
         .write(true)
         .open(format!("/proc/{}/fd/2", proxy.0.id()))

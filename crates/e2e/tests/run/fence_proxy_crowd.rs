@@ -1,4 +1,4 @@
-//! `tenure fence` in a crowd: many clients with tokens new and old, who hang up whenever they like. The
+//! `tenure fence` in a crowd: many clients with tokens new and old, which hang up whenever they like. The
 //! service notes whether an older token ever works beside a newer one, or after it.
 
 use std::sync::{

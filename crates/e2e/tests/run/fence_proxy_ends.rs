@@ -128,13 +128,13 @@ async fn who_is_overtaken_in_an_endless_upload_is_broken_off() {
     .await;
     let mut answer = Vec::new();
     let _ = timeout(PATIENCE, answers.read_to_end(&mut answer)).await.expect("it has an end");
-    assert!(String::from_utf8_lossy(&answer).contains("somebody else has taken over"));
+    assert!(String::from_utf8_lossy(&answer).contains("a newer token has taken over"));
     timeout(PATIENCE, endless).await.expect("it notices").unwrap();
     assert_eq!(fence.metric("tenure_fence_failed_total{reason=\"overtaken\"}").await, 1.0);
     assert_eq!(upstream.written().len(), 1, "only the newer one's");
 }
 
-/// The upstream answers at once and goes on reading: an upload that moves is nobody's silence.
+/// The upstream answers at once and goes on reading: an upload that moves does not count as silence.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_may_go_on_behind_the_answers_head() {
     const PIECES: usize = 15;
@@ -159,7 +159,7 @@ async fn an_upload_may_go_on_behind_the_answers_head() {
     assert_eq!(fence.metric("tenure_fence_unfinished_total").await, 0.0);
 }
 
-/// Nobody may come back to look at them.
+/// They are closed without another request to trigger it.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_that_nobody_uses_are_closed_without_another_request() {
     let (listener, url) = listen().await;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod deploy;
+mod docs_links;
 mod fence_proxy;
 mod fence_proxy_bodies;
 mod fence_proxy_clients;
@@ -9,6 +10,7 @@ mod fence_proxy_crowd;
 mod fence_proxy_ends;
 mod fence_proxy_heads;
 mod fence_proxy_page;
+mod public_names;
 mod run;
 mod run_bad_days;
 mod run_terminal;

@@ -75,7 +75,7 @@ async fn a_command_finds_what_it_needs_and_its_exit_code_is_ours() {
     assert!(parts[1].parse::<i64>().unwrap() > 1);
     assert!(parts[3].starts_with("job/") && parts[4] == stage.cluster.endpoints(), "{first}");
     assert_eq!(said.out.lines().nth(1), Some("v1"), "{said:?}");
-    // It resigned: nobody has to wait.
+    // It resigned: no successor has to wait.
     let history = stage.ctl.run(&["history", "job"]).ok();
     assert!(history.contains("resigned"), "{history}");
     // It hears all signals, whatever guardians do not.
@@ -182,7 +182,7 @@ async fn a_marker_exists_while_the_command_runs() {
     let mut job = stage.start(&words);
     let said = job.program.says("\"name\":\"job\"").await;
     assert!(said.contains("\"token\":"), "{said}");
-    // Also when nobody is left above the guardian to remove it.
+    // Also when no process is left above the guardian to remove it.
     job.program.kill();
     let gone = async || {
         eventually("the marker is gone", async || match fs::exists(&marker) {
@@ -308,7 +308,7 @@ async fn whoever_is_not_well_does_not_lead() {
     stage.led_by("job", "two").await;
     fs::remove_file(&sick).unwrap();
     one.program.says("waiting for job").await;
-    // A candidate that falls ill keeps its place, and is passed over.
+    // A candidate that falls ill stays one, and is passed over.
     let three = stage.start(&["run", "-e", "job", "--identity", "three", "--", "sh", "-c", &work]);
     three.program.says("waiting for job: 2 ahead").await;
     fs::write(&sick, "").unwrap();
@@ -358,7 +358,7 @@ async fn every_check_counts() {
     assert_eq!(stage.done(&words).code, Some(3));
 }
 
-/// A holder that did not say that it has stopped is cut off before the next one starts; who resigned is not.
+/// A holder that did not say that it has stopped is cut off before the next one starts; one that resigned is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deposed_holder_is_fenced_first() {
     let stage = Stage::set().await;
@@ -369,7 +369,7 @@ async fn a_deposed_holder_is_fenced_first() {
         let words = ["run", "-e", "job", "--fence-cmd", cmd, "--", "sh", "-c", work, &fenced];
         stage.done(&words)
     };
-    // Nobody led before; then somebody who resigned.
+    // There was no leader before; then one that resigned.
     assert_eq!(after(&cmd).out.trim(), "fenced:");
     assert_eq!(after(&cmd).out.trim(), "fenced:");
     let old = stage.start(&["elect", "job", "--ttl", "1s", "--identity", "old"]);
@@ -392,7 +392,7 @@ async fn a_deposed_holder_is_fenced_first() {
     }
 }
 
-/// A lease that ran out is what fencing is for: whoever held it was killed with all that could have said so.
+/// A lease that ran out is what fencing is for: its holder was killed with all that could have said so.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_lease_ran_out_is_fenced() {
     let stage = Stage::set().await;
@@ -420,7 +420,8 @@ async fn a_holder_whose_lease_ran_out_is_fenced() {
     assert_eq!(stage.done(&shared).code, Some(2));
 }
 
-/// Who loses the lead while it fences has cut nobody off: the next one still knows whom to.
+/// A fencer that loses the lead while it fences has cut off no holder: the next one still knows which holder to cut
+/// off.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fencer_that_is_evicted_does_not_hide_who_is_to_be_fenced() {
     let stage = Stage::set().await;
@@ -533,7 +534,7 @@ async fn a_lock_without_a_command_is_held_until_interrupted() {
     assert!(odd.code == Some(2) && odd.err.contains("--marker, --hold-at-most"), "{odd:?}");
 }
 
-/// Whoever read our talk may have gone, or may read no further; neither ends anything.
+/// The reader of our talk may have gone, or may read no further; neither ends anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_has_to_listen() {
     let stage = Stage::set().await;
@@ -564,7 +565,7 @@ async fn nobody_has_to_listen() {
     }
 }
 
-/// What the standard output is does not matter to anybody but the command.
+/// What the standard output is matters only to the command.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_pipe_ends_the_command_as_it_would_without_us() {
     let stage = Stage::set().await;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tenure_e2e::{Cluster, Ctl, Network, Supervised, Trail, eventually_within, lives, send, tools};
 
-/// Long enough that nobody confuses the end of a lease with anything else.
+/// Long enough not to be confused with the end of a lease.
 const LONG_TTL: &str = "30s";
 /// Short enough to be waited for.
 const SHORT_TTL: &str = "2s";
@@ -34,7 +34,7 @@ impl Stage {
         Supervised::start(&self.cluster.endpoints(), &words)
     }
 
-    /// The session of whoever leads.
+    /// The session of the leader.
     fn session(&self) -> String {
         let leader = self.ctl.run(&["leader", "job", "-w", "json"]).ok();
         let leader: serde_json::Value = serde_json::from_str(&leader).unwrap();
@@ -42,7 +42,7 @@ impl Stage {
     }
 }
 
-/// Somebody stopped the command and all it has started. They must hear that the end is asked for, not only be killed.
+/// The command and all it has started were stopped. They must hear that the end is asked for, not only be killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn those_who_stand_still_are_woken_to_hear_of_the_end() {
     let stage = Stage::set(1).await;
@@ -70,7 +70,7 @@ async fn its_lease_is_revoked(work: impl Fn(&Trail) -> String, who: &str) {
     first.program.says("lost job: the session was revoked").await;
     let next = stage.trail.token_after(token).await;
     stage.trail.has(next, who).await;
-    // The first one stands in line again, and works again when the second one is gone.
+    // The first one becomes a candidate again, and works again when the second one is gone.
     second.signal(Signal::TERM);
     let third = stage.trail.token_after(next).await;
     stage.trail.has(third, who).await;
@@ -117,7 +117,7 @@ async fn a_successor_is_handed_over_to_when_the_command_has_ended() {
     stage.trail.never_two();
 }
 
-/// The network is gone: nobody is told anything, and everybody has to count.
+/// The network is gone: no side is told anything, and each has to count.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_is_cut_off_is_gone_before_its_lease_can_end() {
     let network = Network::new(2);
@@ -137,13 +137,13 @@ async fn a_command_that_is_cut_off_is_gone_before_its_lease_can_end() {
     first.program.says("not confirmed in time").await;
     let next = trail.token_after(token).await;
     trail.has(next, "astray").await;
-    // The network is mended, and the old one finds its place at the end of the line.
+    // The network is mended, and the old one becomes a candidate again, behind the others.
     network.heal();
     first.program.says("waiting for job: 1 ahead").await;
     trail.never_two();
 }
 
-/// Whoever counted by the wall clock would give up when it goes ahead, and believe for hours when it goes back.
+/// A holder that counted by the wall clock would give up when it goes ahead, and believe for hours when it goes back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_does_not_care_what_its_wall_clock_says() {
     let network = Network::new(2);
@@ -212,7 +212,7 @@ async fn a_supervisor_and_its_inner_guardian_that_are_stopped_do_not_keep_the_co
     stage.trail.never_two();
 }
 
-/// Whoever is killed with -9, the next one takes over without waiting for the lease, and safely.
+/// Whichever process is killed with -9, the next one takes over without waiting for the lease, and safely.
 async fn somebody_is_killed(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) {
     let stage = Stage::set(1).await;
     let mut first = stage.run(LONG_TTL, &stage.trail.stubborn());
@@ -313,11 +313,11 @@ async fn a_command_runs_on_while_servers_die_and_come_back() {
     assert!(leader.contains(&format!("\"token\":{token}")), "{leader}");
 }
 
-/// However many wait, a change wakes the one whose turn it is.
+/// However many wait, a change wakes only the next candidate.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_five_hundred_is_woken_by_a_change() {
     let stage = Stage::set(1).await;
-    // Renewals every hundred seconds: nothing else wakes anybody.
+    // Renewals every hundred seconds: nothing else wakes a waiting process.
     let ttl = "300s";
     let first = stage.run(ttl, &stage.trail.polite());
     let token = stage.trail.token_after(0).await;

@@ -70,8 +70,8 @@ async fn a_command_that_reads_gets_the_terminal() {
     terminal.says("leading job").await;
     terminal.tell("type echo token=$TENURE_TOKEN.");
     terminal.says("token=2.").await;
-    // What is typed is seen as well; the quotes tell it from what is said. Who says it is the job itself: the terminal is its own by
-    // then, while a shell that has yet to start its job takes Ctrl-C and waits for the job all the same.
+    // What is typed is seen as well; the quotes tell it from what is said. The job itself says it: the terminal is its
+    // own by then, while a shell that has yet to start its job takes Ctrl-C and waits for the job all the same.
     terminal.tell("type sh -c 'echo be\"\"gun; exec sleep 1000'");
     terminal.says("begun").await;
     terminal.tell(CTRL_C);

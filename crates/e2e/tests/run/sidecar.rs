@@ -1,4 +1,4 @@
-//! `tenure sidecar`: what it answers, and to whom.
+//! `tenure sidecar`: what it answers, and to which clients.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ const TTL: &str = "2s";
 const LEASE: Duration = Duration::from_secs(2);
 /// A lease that no test waits for.
 const LONG: &str = "60s";
-/// Whoever asks without end leaves time for others to run.
+/// A client that asks without end leaves time for others to run.
 const BREATH: Duration = Duration::from_millis(2);
 
 fn ctl(cluster: &Cluster) -> Ctl {
@@ -95,7 +95,7 @@ async fn stepping_down_hands_over_once() {
     let next = b.leads().await;
     assert_eq!(next["token"], done["leader"]["token"]);
     assert!(token(&next) > token(&first));
-    // It stands at the end of the line again.
+    // It is a candidate again, behind the others.
     a.waits().await;
     b.send("POST", "/step-down", &[]).await;
     assert!(token(&a.leads().await) > token(&next));
@@ -155,7 +155,7 @@ async fn the_status_file_is_whole_dated_and_removed() {
     .await;
     let mut renewals = BTreeSet::new();
     while renewals.len() < 5 {
-        // It is replaced as a whole, so whoever reads finds all of it.
+        // It is replaced as a whole, so a reader finds all of it.
         let status: Value = serde_json::from_str(&read().unwrap()).unwrap();
         assert_eq!((&status["token"], &status["is_leader"]), (&leads["token"], &json!(true)));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
@@ -209,7 +209,7 @@ async fn one_that_is_told_to_stop_resigns_and_ends() {
     b.leads().await;
     let history = ctl(&cluster).run(&["history", "jobs"]).ok();
     assert!(history.lines().next().unwrap().ends_with("resigned"), "{history}");
-    // Nobody confirms it; it ends all the same.
+    // No member confirms it; it ends all the same.
     cluster.members[0].kill();
     assert_eq!(b.stop().await.code(), Some(0));
 }
@@ -318,10 +318,13 @@ async fn what_is_counted_moves() {
     assert!(
         get(&lost, "tenure_sidecar_answers_total") > get(&before, "tenure_sidecar_answers_total")
     );
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
     for metric in lost.types.keys() {
-        assert!(page.contains(&format!("`{metric}`")), "{metric} is not in docs/METRICS.md");
+        assert!(
+            page.contains(&format!("`{metric}`")),
+            "{metric} is not in docs/reference/metrics.md"
+        );
     }
     cluster.members[0].kill();
     a.says("nothing", |status, _| status == 503).await;
@@ -369,7 +372,7 @@ async fn a_real_etcd_is_not_waited_for() {
     }
 }
 
-/// There are few connections. Whoever asks on and on and never reads an answer must not keep one.
+/// There are few connections. A client that asks on and on and never reads an answer must not keep one.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_never_reads_is_hung_up_on() {
     const PATIENCE: Duration = Duration::from_secs(40);
@@ -378,7 +381,7 @@ async fn whoever_never_reads_is_hung_up_on() {
     a.leads().await;
     let mut stream = TcpStream::connect(a.address.to_string()).await.unwrap();
     let ask = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\n\r\n", a.address).repeat(100);
-    // Writing stops when nobody takes it any more: the sidecar has no room for answers.
+    // Writing stops when the buffers are full: the sidecar has no room for answers.
     let hung_up = tokio::time::timeout(PATIENCE, async {
         while stream.write_all(ask.as_bytes()).await.is_ok() {}
     });

@@ -1,4 +1,4 @@
-//! `tenure sidecar` when things go wrong: when it must not answer, and who may be believed.
+//! `tenure sidecar` when things go wrong: when it must not answer, and which answers may be believed.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ const TTL: &str = "2s";
 const LEASE: Duration = Duration::from_secs(2);
 /// A lease that no test waits for.
 const LONG: &str = "60s";
-/// Whoever asks without end leaves time for others to run.
+/// A client that asks without end leaves time for others to run.
 const BREATH: Duration = Duration::from_millis(2);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,7 +127,7 @@ async fn one_leads<'a>(sidecars: &[&'a Sidecar]) -> &'a Sidecar {
 }
 
 /// Leaders sleep past their leases and wake up with questions in their ears, or are cut off while an
-/// operator gives their office to somebody else; so are members of the cluster.
+/// operator makes another candidate the leader; so are members of the cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_two_may_be_believed_to_lead_at_the_same_time() {
     const ROUNDS: usize = 12;
@@ -158,7 +158,7 @@ async fn no_two_may_be_believed_to_lead_at_the_same_time() {
         member.inspect(|member| member.pause());
         if round % 3 == 0 {
             relays[at].cut();
-            // If nobody stands in line yet, there is nobody to be given it: it runs out then.
+            // If there is no candidate yet, there is no successor: it runs out then.
             operator.run(&["resign", "jobs", "--within", "1ms", "--no-wait"]);
             one_leads(&others).await;
             relays[at].mend();
@@ -175,7 +175,7 @@ async fn no_two_may_be_believed_to_lead_at_the_same_time() {
         believed.extend(asker.await.unwrap());
     }
     let tokens: BTreeSet<i64> = believed.iter().map(|one| one.token).collect();
-    // Some tenures are too short for everybody to have asked.
+    // Some tenures are too short for all clients to have asked.
     assert!(tokens.len() > ROUNDS / 2, "there was something to compare: {tokens:?}");
     believed.retain(|one| one.from < one.until);
     believed.sort_by_key(|one| one.from);
@@ -188,8 +188,8 @@ async fn no_two_may_be_believed_to_lead_at_the_same_time() {
     }
 }
 
-/// The one who led is cut off and believes on, the one who is next is known to the servers: it must
-/// neither lead nor be named by itself before that belief has run out.
+/// The leader is cut off and believes on, its successor is known to the servers: it must neither lead nor be named by
+/// itself before that belief has run out.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_comes_after_one_that_is_cut_off_waits_for_its_time_to_pass() {
     let cluster = Cluster::start(1).await;
@@ -226,7 +226,7 @@ async fn whoever_comes_after_one_that_is_cut_off_waits_for_its_time_to_pass() {
     a.follows("b").await;
 }
 
-/// Whoever takes it over asks for it within less than `--grace`, and waits for all of it.
+/// A resignation within less than `--grace`, or an eviction: the successor still waits for all of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_in_a_hurry_does_not_shorten_the_grace() {
     const GRACE: Duration = Duration::from_secs(3);
@@ -242,7 +242,7 @@ async fn an_operator_in_a_hurry_does_not_shorten_the_grace() {
         Ctl::to(&cluster.endpoints()).with_program(tools::tenure()).run(verb).ok();
         b.leads().await;
         assert!(asked.elapsed() >= GRACE, "{verb:?}: after {:?}", asked.elapsed());
-        // It has said so, or everybody would have waited for the end of the lease.
+        // It has said so, or the others would have waited for the end of the lease.
         a.follows("b").await;
         for mut sidecar in [b, a] {
             assert!(sidecar.stop().await.success());
@@ -278,7 +278,7 @@ async fn without_servers_it_answers_for_a_lease_and_not_longer() {
         assert_eq!(sidecar.status("/").await, 503);
         assert_eq!(sidecar.status("/readyz").await, 503);
     }
-    // As client-go has it: only who led and could not renew is unhealthy.
+    // As client-go has it: only a leader that could not renew is unhealthy.
     let health = (a.status("/healthz").await, b.status("/healthz").await);
     assert_eq!(health, (503, 200));
     eventually("the status file is gone", async || {

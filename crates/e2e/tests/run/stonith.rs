@@ -1,4 +1,4 @@
-//! The worked example of docs/how-to/stonith.md: a writer that nobody can stop is cut off by nft before the
+//! The worked example of docs/how-to/stonith.md: a writer that cannot be stopped is cut off by nft before the
 //! next one begins.
 
 use std::io::{BufRead, BufReader};
@@ -37,7 +37,7 @@ async fn a_writer_that_nobody_can_stop_is_cut_off() {
     let network = Network::new(2);
     let cluster = network.cluster_of(1, &[]).await;
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
-    // The storage host is where the test runs: it takes lines from anybody.
+    // The storage host is where the test runs: it takes lines from any client.
     let storage = TcpListener::bind((network.host_ip(), 0)).unwrap();
     let address = storage.local_addr().unwrap();
     let written = Arc::new(Mutex::new(Vec::<String>::new()));

@@ -1,4 +1,4 @@
-//! Those who have no business here: noise on the ports, members of other clusters, forgetful members.
+//! Connections that have no business here: noise on the ports, members of other clusters, forgetful members.
 
 use std::{
     io::{Read, Write},

@@ -54,7 +54,7 @@ fn systemd_understands_every_line_of_the_units() {
     }
 }
 
-/// A machine that gives up stays away until somebody looks.
+/// A unit that is given up stays down until an operator looks.
 #[test]
 fn no_unit_is_given_up_for_what_may_pass() {
     let refuses = [("tenure.service", Some("2 5")), ("tenure-run.service", None)];
@@ -112,7 +112,7 @@ async fn hears_everything(socket: UnixDatagram, named: &str) {
     member.start();
     let (socket, said) = word(socket).await;
     assert_eq!(said, "READY=1");
-    // Whoever was told so can connect: there is nothing to wait for.
+    // A process that was told so can connect: there is nothing to wait for.
     fetch(&member.client.to_string(), "/livez").await.expect("it listens");
     member.ask_to_stop();
     let (_, said) = word(socket).await;

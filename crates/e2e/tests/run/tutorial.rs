@@ -1,10 +1,10 @@
-//! docs/TUTORIAL.md, played from top to bottom in two terminals.
+//! Pages that are played from top to bottom in terminals: the README, the tutorial, starting a cluster, the doctor.
 
 use std::{fs, panic};
 
 use tenure_e2e::{Desk, page};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/TUTORIAL.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorials/first-cluster.md");
 
 #[test]
 fn every_block_of_the_tutorial_does_what_the_page_says() {
@@ -12,6 +12,25 @@ fn every_block_of_the_tutorial_does_what_the_page_says() {
     let typed = steps.iter().filter(|step| matches!(step.act, page::Act::Type(..))).count();
     assert!(typed > 10, "{typed} blocks were found");
     Desk::with_terminals(2).play(&steps);
+}
+
+/// What a newcomer types first. A checkout builds the command, and stderr goes to the same terminal; the test has both apart.
+#[test]
+fn every_block_of_the_readme_does_what_the_page_says() {
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let page = fs::read_to_string(PAGE).unwrap().replace("make run", "tenure serve 2>serve.log");
+    let steps = page::steps(&page.replace("target/release/tenure", "tenure"));
+    let typed = steps.iter().filter(|step| matches!(step.act, page::Act::Type(..))).count();
+    assert!(typed > 4, "{typed} blocks were found");
+    Desk::with_terminals(3).play(&steps);
+}
+
+#[test]
+fn every_block_of_starting_a_cluster_does_what_the_page_says() {
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/start-a-cluster.md");
+    let steps = page::steps(&fs::read_to_string(PAGE).unwrap());
+    assert_eq!(steps.len(), 4, "{steps:?}");
+    Desk::with_terminals(1).play(&steps);
 }
 
 /// What a server says when it was started without a word: where it listens, and what to paste next.
@@ -28,10 +47,10 @@ fn a_server_says_what_to_type_next_and_that_shows_a_leader() {
     Desk::with_terminals(2).play(&page::steps(page));
 }
 
-/// The page begins where somebody has a cluster, a leader, and the file of somebody else.
+/// The page begins with a cluster, a leader, and the status file of another process.
 #[test]
 fn the_doctor_says_what_its_page_says() {
-    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/DOCTOR.md");
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/doctor.md");
     let before = "```sh terminal=1\ntenure up 2>up.log &\n```\n```text\n…\nexport …\n```\n\
                   ```sh terminal=1\ntenure elect jobs --identity bob &\n```\n\
                   ```text\nwaiting to lead jobs\nleading jobs with token …\n```\n";

@@ -131,7 +131,7 @@ async fn no_member_outlives_it_even_if_it_is_killed() {
     std::fs::remove_dir_all(ready["data_dir"].as_str().unwrap()).unwrap();
 }
 
-/// Whoever is killed cannot tidy up, so the next one does, and only for those who are gone.
+/// A killed process cannot tidy up, so the next one does, and only for those that are gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_one_left_is_removed_by_the_next() {
     let home = tempfile::tempdir().unwrap();

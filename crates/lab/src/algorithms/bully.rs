@@ -1,31 +1,34 @@
-//! Bully (Garcia-Molina 1982): whoever has the highest number leads.
+//! Bully (Garcia-Molina 1982): the highest number leads.
 //!
-//! Who misses the leader asks everybody above: "election". Who is asked answers "alive" and asks those
-//! above in turn. Who hears no answer is the highest that lives, and tells all others: "coordinator".
+//! A process that misses the leader asks all above it: "election". Each answers "alive" and asks those above it in turn.
+//! A process without an answer is the highest alive, and tells all others: "coordinator".
 //!
-//! It believes that whoever does not answer in time is dead. In a network that can be cut, or is slow
-//! for a moment, that is not so, and both sides have a leader.
+//! It takes a process that does not answer in time for dead. In a network that is cut, or slow for a moment, that is
+//! wrong, and both sides have a leader.
 
 use std::{fmt, time::Duration};
 
-use super::{Algorithm, Scenario, Setup};
+use super::{Algorithm, Setup, Story};
 use crate::{
     engine::ms,
-    stage::{Gate, NodeId, Part, Play, Program, Promise, Scene, Stage, View, Word},
+    stage::{
+        Actor, AlgorithmRun, Context, ProcessId, ProcessRole, ProcessView, Promise,
+        ProtocolMessage, Stage, StorageGate,
+    },
 };
 
 pub(super) const BULLY: Algorithm = Algorithm {
     name: "bully",
-    about: "whoever has the highest number leads; who does not answer in time is taken for dead",
+    about: "the highest number leads; a process that does not answer in time is taken for dead",
     origin: "Garcia-Molina 1982",
-    promises: &[Promise::OneBeliever, Promise::OneWriter, Promise::SomebodyLeads],
+    promises: &[Promise::OneBeliever, Promise::OneWriter, Promise::LeaderAtEnd],
     contenders: 5,
     patience: Some(ms(3000)),
-    cast,
+    build,
 };
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
+pub(super) const STORIES: &[Story] = &[
+    Story {
         name: "bully-crash",
         algorithm: &BULLY,
         about: "The leader dies; the next highest leads. When it comes back it takes over again, as the highest always does, and for as long as the news of that travels two believe to lead.",
@@ -33,7 +36,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         script: "at 2s crash e for 4s\n",
         breaks: &[Promise::OneBeliever],
     },
-    Scenario {
+    Story {
         name: "bully-partition",
         algorithm: &BULLY,
         about: "The network is cut in two: each side takes the other for dead, and each has a leader.",
@@ -41,7 +44,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         script: "at 2s split a b | c d e for 5s\n",
         breaks: &[Promise::OneBeliever, Promise::OneWriter],
     },
-    Scenario {
+    Story {
         name: "bully-pause",
         algorithm: &BULLY,
         about: "The leader pauses for longer than the others wait; when it goes on it writes beside its successor.",
@@ -51,144 +54,152 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// The leader says that it lives so often.
+/// How often the leader sends a heartbeat.
 const HEARTBEAT: Duration = ms(100);
-/// Who has heard nothing for so long takes the leader for dead.
+/// After this much silence the leader is taken for dead.
 const SILENCE: Duration = ms(500);
-/// Who lives answers within this time, or so one hopes.
+/// How long answers are waited for.
 const ANSWER: Duration = ms(100);
-/// Whoever said that it lives says within this time who leads.
+/// How long the outcome is waited for after an answer.
 const OUTCOME: Duration = ms(500);
 
 #[derive(Clone, Debug)]
-enum Say {
+enum BullyMessage {
     Election,
     Alive,
     Coordinator,
     Heartbeat,
 }
 
-impl fmt::Display for Say {
+impl fmt::Display for BullyMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Say::Election => "is anybody above me alive?",
-            Say::Alive => "I am; I will see to it",
-            Say::Coordinator => "I lead",
-            Say::Heartbeat => "I am still here",
+            BullyMessage::Election => "is a higher process alive?",
+            BullyMessage::Alive => "I am; I will see to it",
+            BullyMessage::Coordinator => "I lead",
+            BullyMessage::Heartbeat => "I am still here",
         })
     }
 }
 
-impl Word for Say {
+impl ProtocolMessage for BullyMessage {
     fn kind(&self) -> &'static str {
         match self {
-            Say::Election => "election",
-            Say::Alive => "alive",
-            Say::Coordinator => "coordinator",
-            Say::Heartbeat => "heartbeat",
+            BullyMessage::Election => "election",
+            BullyMessage::Alive => "alive",
+            BullyMessage::Coordinator => "coordinator",
+            BullyMessage::Heartbeat => "heartbeat",
         }
     }
 
     fn is_routine(&self) -> bool {
-        matches!(self, Say::Heartbeat)
+        matches!(self, BullyMessage::Heartbeat)
     }
 }
 
 #[derive(Debug, Default)]
 struct Bully {
-    part: Part,
-    leader: Option<NodeId>,
+    role: ProcessRole,
+    leader: Option<ProcessId>,
 }
 
 impl Bully {
-    fn ask(&mut self, scene: &mut Scene<'_, Say>) {
-        self.part = Part::Candidate;
+    fn ask(&mut self, context: &mut Context<'_, BullyMessage>) {
+        self.role = ProcessRole::Candidate;
         self.leader = None;
-        scene.step_down();
-        let me = scene.me;
-        scene.contenders().filter(|other| *other > me).for_each(|to| scene.send(to, Say::Election));
-        scene.cancel("silence");
-        scene.alarm("answer", ANSWER);
+        context.step_down();
+        let me = context.me;
+        context
+            .contenders()
+            .filter(|other| *other > me)
+            .for_each(|to| context.send(to, BullyMessage::Election));
+        context.cancel("silence");
+        context.alarm("answer", ANSWER);
     }
 
-    fn win(&mut self, scene: &mut Scene<'_, Say>) {
-        self.part = Part::Leader;
-        self.leader = Some(scene.me);
-        scene.cancel("silence");
-        scene.broadcast(&Say::Coordinator);
-        scene.lead(None);
-        scene.alarm("heartbeat", HEARTBEAT);
+    fn win(&mut self, context: &mut Context<'_, BullyMessage>) {
+        self.role = ProcessRole::Leader;
+        self.leader = Some(context.me);
+        context.cancel("silence");
+        context.broadcast(&BullyMessage::Coordinator);
+        context.lead(None);
+        context.alarm("heartbeat", HEARTBEAT);
     }
 
-    fn follow(&mut self, leader: NodeId, scene: &mut Scene<'_, Say>) {
-        self.part = Part::Follower;
+    fn follow(&mut self, leader: ProcessId, context: &mut Context<'_, BullyMessage>) {
+        self.role = ProcessRole::Follower;
         self.leader = Some(leader);
-        scene.step_down();
-        scene.cancel("answer");
-        scene.cancel("heartbeat");
-        scene.alarm("silence", SILENCE);
+        context.step_down();
+        context.cancel("answer");
+        context.cancel("heartbeat");
+        context.alarm("silence", SILENCE);
     }
 }
 
-impl Program<Say> for Bully {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
+impl Actor<BullyMessage> for Bully {
+    fn start(&mut self, context: &mut Context<'_, BullyMessage>) {
         *self = Bully::default();
-        self.ask(scene);
+        self.ask(context);
     }
 
-    fn receive(&mut self, from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        match word {
-            Say::Election => {
-                scene.send(from, Say::Alive);
-                if self.part != Part::Candidate {
-                    self.ask(scene);
+    fn receive(
+        &mut self,
+        from: ProcessId,
+        message: BullyMessage,
+        context: &mut Context<'_, BullyMessage>,
+    ) {
+        match message {
+            BullyMessage::Election => {
+                context.send(from, BullyMessage::Alive);
+                if self.role != ProcessRole::Candidate {
+                    self.ask(context);
                 }
             }
-            Say::Alive => {
-                scene.cancel("answer");
-                scene.alarm("silence", OUTCOME);
+            BullyMessage::Alive => {
+                context.cancel("answer");
+                context.alarm("silence", OUTCOME);
             }
-            // Somebody below me thinks that it leads.
-            Say::Coordinator | Say::Heartbeat if from < scene.me => {
-                if self.part != Part::Candidate {
-                    self.ask(scene);
+            // A lower process believes to lead.
+            BullyMessage::Coordinator | BullyMessage::Heartbeat if from < context.me => {
+                if self.role != ProcessRole::Candidate {
+                    self.ask(context);
                 }
             }
-            Say::Coordinator => self.follow(from, scene),
-            Say::Heartbeat => {
+            BullyMessage::Coordinator => self.follow(from, context),
+            BullyMessage::Heartbeat => {
                 if self.leader == Some(from) {
-                    scene.alarm("silence", SILENCE);
+                    context.alarm("silence", SILENCE);
                 } else {
-                    self.follow(from, scene);
+                    self.follow(from, context);
                 }
             }
         }
     }
 
-    fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
+    fn ring(&mut self, alarm: &'static str, context: &mut Context<'_, BullyMessage>) {
         match alarm {
-            "heartbeat" if self.part == Part::Leader => {
-                scene.broadcast(&Say::Heartbeat);
-                scene.alarm("heartbeat", HEARTBEAT);
+            "heartbeat" if self.role == ProcessRole::Leader => {
+                context.broadcast(&BullyMessage::Heartbeat);
+                context.alarm("heartbeat", HEARTBEAT);
             }
-            "answer" => self.win(scene),
+            "answer" => self.win(context),
             "silence" => {
-                scene.detect();
-                self.ask(scene);
+                context.detect();
+                self.ask(context);
             }
             _ => {}
         }
     }
 
-    fn view(&self) -> View {
-        View::new(self.part).leader(self.leader)
+    fn view(&self) -> ProcessView {
+        ProcessView::new(self.role).leader(self.leader)
     }
 }
 
-fn cast(setup: &Setup) -> Box<dyn Play> {
-    let mut stage = Stage::new(setup.seed, Gate::Open);
+fn build(setup: &Setup) -> Box<dyn AlgorithmRun> {
+    let mut stage = Stage::new(setup.seed, StorageGate::Open);
     for _ in 0..setup.contenders {
-        stage.contender(Bully::default());
+        stage.add_contender(Bully::default());
     }
     Box::new(stage)
 }

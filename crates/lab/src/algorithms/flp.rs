@@ -1,16 +1,15 @@
 //! FLP (Fischer, Lynch, Paterson 1985): no deterministic consensus ends in every run, if a message may
 //! take any time and one process may fail. And Ben-Or (1983): with a coin it ends, with probability one.
 //!
-//! Two candidates, `a` and `b`; everybody prefers one of them, and all must name the same. In rounds:
-//! each *reports* whom it prefers and waits for reports of all but those that may be dead. If more than
-//! half of all members prefer the same, it *proposes* that one, else nobody, and waits for proposals in
-//! the same way. Enough proposals for one: decided. At least one: prefer that. None: prefer whom you
-//! preferred (`flp`), or throw a coin (`ben-or`).
+//! Two candidates, `a` and `b`; every process prefers one of them, and all must name the same. In rounds: each process
+//! *reports* its preference and waits for the reports of all but those that may be dead. If more than half of all prefer
+//! the same, it *proposes* that one, else none, and waits for proposals in the same way. Enough proposals for one:
+//! decided. At least one: prefer that. None: keep the preference (`flp`), or throw a coin (`ben-or`).
 //!
-//! The adversary sees every message and chooses when it arrives. It holds back just those reports that
-//! would make a majority, until the round is over without them. Nobody ever dies, every message arrives,
-//! and round follows round for ever. Against the coin that is of no use: once all coins have fallen on
-//! the same side, every report says the same, and all of them cannot be held back for ever.
+//! The adversary sees every message and chooses when it arrives. It holds back just those reports that would make a
+//! majority, until the round is over without them. No process ever dies, every message arrives, and round follows round
+//! for ever. Against the coin that fails: once all coins have fallen on the same side, all reports are the same, and
+//! they cannot all be held back for ever.
 
 use std::{
     cell::RefCell,
@@ -20,53 +19,56 @@ use std::{
     time::Duration,
 };
 
-use super::{Algorithm, Scenario, Setup};
+use super::{Algorithm, Setup, Story};
 use crate::{
     engine::ms,
-    stage::{Gate, NodeId, Part, Play, Program, Promise, Scene, Stage, View, Word},
+    stage::{
+        Actor, AlgorithmRun, Context, ProcessId, ProcessRole, ProcessView, Promise,
+        ProtocolMessage, Stage, StorageGate,
+    },
 };
 
-const AGREEMENT: &str = "all who decide decide the same";
-const PROMISES: &[Promise] = &[Promise::Own(AGREEMENT), Promise::SomebodyLeads];
+const AGREEMENT: &str = "all decisions are the same";
+const PROMISES: &[Promise] = &[Promise::Own(AGREEMENT), Promise::LeaderAtEnd];
 
 pub(super) const FLP: Algorithm = Algorithm {
     name: "flp",
-    about: "consensus by rounds, without dice, against an adversary that chooses when messages arrive",
+    about: "consensus by rounds, without randomness, against an adversary that chooses when messages arrive",
     origin: "Fischer, Lynch and Paterson 1985",
     promises: PROMISES,
     contenders: 3,
     patience: None,
-    cast: |setup| cast(setup, Rule::Keep),
+    build: |setup| build(setup, Rule::Keep),
 };
 
 pub(super) const BEN_OR: Algorithm = Algorithm {
     name: "ben-or",
-    about: "the same consensus against the same adversary, but who cannot tell throws a coin",
+    about: "the same consensus against the same adversary, but an undecided process throws a coin",
     origin: "Ben-Or 1983",
     promises: PROMISES,
     contenders: 3,
     patience: None,
-    cast: |setup| cast(setup, Rule::Coin),
+    build: |setup| build(setup, Rule::Coin),
 };
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
+pub(super) const STORIES: &[Story] = &[
+    Story {
         name: "flp-stall",
         algorithm: &FLP,
-        about: "Nobody dies and every message arrives, but the decisive ones always too late. Round follows round; nothing wrong is decided, and nothing is decided.",
+        about: "No process dies and every message arrives, but the decisive ones always too late. Round follows round; nothing wrong is decided, and nothing is decided.",
         lasts: Duration::from_secs(20),
         script: "at 0s delay 5ms..10ms\n",
-        breaks: &[Promise::SomebodyLeads],
+        breaks: &[Promise::LeaderAtEnd],
     },
-    Scenario {
+    Story {
         name: "flp-relief",
         algorithm: &FLP,
-        about: "The adversary dies, the network is an ordinary one, and it is soon decided: impossible means that one cannot promise it, not that it does not happen.",
+        about: "The adversary dies, the network is an ordinary one, and it is soon decided: impossible means that it cannot be promised, not that it does not happen.",
         lasts: Duration::from_secs(20),
         script: "at 0s delay 5ms..10ms\nat 10s crash adversary\n",
         breaks: &[],
     },
-    Scenario {
+    Story {
         name: "ben-or-coin",
         algorithm: &BEN_OR,
         about: "The adversary holds back the decisive messages as before. Sooner or later all coins fall on the same side, and it has no message left that is not decisive.",
@@ -76,78 +78,80 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// The adversary lets a message wait for so long. A round is over by then.
+/// The delay of a message that is held back. A round is over by then.
 const HELD_BACK: Duration = ms(200);
-/// The first round begins when all are there: what is said to nobody is lost, and here nothing is.
+/// The first round begins when all processes run: a message to a process that does not run is lost.
 const BEGIN: Duration = ms(1);
-/// Who leads says so again, for those who were not there.
+/// How often the leader repeats the decision, for processes that were down.
 const REPEAT: Duration = ms(500);
 
 /// One of the two candidates: their numbers are 0 and 1.
-type Choice = NodeId;
+type Choice = ProcessId;
 
-/// Whom to prefer if nobody proposes anybody.
+/// The preference after a round without proposals.
 #[derive(Clone, Copy, Debug)]
 enum Rule {
-    /// Whom one preferred before.
+    /// The previous preference.
     Keep,
-    /// Whom the coin says.
+    /// The coin.
     Coin,
 }
 
 #[derive(Clone, Debug)]
-enum Say {
+enum FlpMessage {
     Report(u64, Choice),
     Propose(u64, Option<Choice>),
     Decided(Choice),
 }
 
-impl fmt::Display for Say {
+impl fmt::Display for FlpMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |choice: &Choice| if *choice == 0 { "a" } else { "b" };
         match self {
-            Say::Report(round, choice) => write!(f, "round {round}: I prefer {}", name(choice)),
-            Say::Propose(round, Some(choice)) => {
+            FlpMessage::Report(round, choice) => {
+                write!(f, "round {round}: I prefer {}", name(choice))
+            }
+            FlpMessage::Propose(round, Some(choice)) => {
                 write!(f, "round {round}: I propose {}", name(choice))
             }
-            Say::Propose(round, None) => write!(f, "round {round}: I propose nobody"),
-            Say::Decided(choice) => write!(f, "{} it is", name(choice)),
+            FlpMessage::Propose(round, None) => write!(f, "round {round}: I propose none"),
+            FlpMessage::Decided(choice) => write!(f, "{} it is", name(choice)),
         }
     }
 }
 
-impl Word for Say {
+impl ProtocolMessage for FlpMessage {
     fn kind(&self) -> &'static str {
         match self {
-            Say::Report(..) => "report",
-            Say::Propose(..) => "propose",
-            Say::Decided(_) => "decided",
+            FlpMessage::Report(..) => "report",
+            FlpMessage::Propose(..) => "propose",
+            FlpMessage::Decided(_) => "decided",
         }
     }
 }
 
-/// What was said in one round, by whom.
+/// The reports and proposals of one round, by sender.
 #[derive(Debug, Default)]
 struct Round {
-    reports: BTreeMap<NodeId, Choice>,
-    proposals: BTreeMap<NodeId, Option<Choice>>,
+    reports: BTreeMap<ProcessId, Choice>,
+    proposals: BTreeMap<ProcessId, Option<Choice>>,
 }
 
-/// What only somebody outside can see.
+/// What only an outside observer can see.
 #[derive(Debug, Default)]
-struct Minds {
-    /// Whom each prefers.
-    preferences: BTreeMap<NodeId, Choice>,
-    /// Who was decided on, by anybody.
+struct GlobalView {
+    /// The preference of each process.
+    preferences: BTreeMap<ProcessId, Choice>,
+    /// The decisions of all processes.
     decided: BTreeSet<Choice>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct FlpProcess {
     rule: Rule,
-    me: NodeId,
-    minds: Rc<RefCell<Minds>>,
-    /// On disk: who comes back must not say something else in a round than it said before.
+    me: ProcessId,
+    global: Rc<RefCell<GlobalView>>,
+    /// On disk: a process that restarts must not contradict its earlier messages of a round.
     round: u64,
     prefers: Choice,
     proposes: Option<Option<Choice>>,
@@ -155,150 +159,157 @@ struct Member {
     heard: BTreeMap<u64, Round>,
 }
 
-impl Member {
-    /// So many must be heard: all but those that may be dead.
-    fn enough(scene: &Scene<'_, Say>) -> usize {
-        scene.majority()
+impl FlpProcess {
+    /// How many messages are waited for: all but those of processes that may be dead.
+    fn enough(context: &Context<'_, FlpMessage>) -> usize {
+        context.majority()
     }
 
-    fn report(&mut self, scene: &mut Scene<'_, Say>) {
-        self.minds.borrow_mut().preferences.insert(self.me, self.prefers);
-        scene.broadcast(&Say::Report(self.round, self.prefers));
-        self.heard.entry(self.round).or_default().reports.insert(scene.me, self.prefers);
+    fn report(&mut self, context: &mut Context<'_, FlpMessage>) {
+        self.global.borrow_mut().preferences.insert(self.me, self.prefers);
+        context.broadcast(&FlpMessage::Report(self.round, self.prefers));
+        self.heard.entry(self.round).or_default().reports.insert(context.me, self.prefers);
     }
 
-    fn propose(&mut self, scene: &mut Scene<'_, Say>) {
+    fn propose(&mut self, context: &mut Context<'_, FlpMessage>) {
         let reports = &self.heard.entry(self.round).or_default().reports;
         let prefer = |choice| reports.values().filter(|report| **report == choice).count();
-        let choice = [0, 1].into_iter().find(|choice| prefer(*choice) >= scene.majority());
+        let choice = [0, 1].into_iter().find(|choice| prefer(*choice) >= context.majority());
         self.proposes = Some(choice);
-        scene.broadcast(&Say::Propose(self.round, choice));
-        self.heard.entry(self.round).or_default().proposals.insert(scene.me, choice);
+        context.broadcast(&FlpMessage::Propose(self.round, choice));
+        self.heard.entry(self.round).or_default().proposals.insert(context.me, choice);
     }
 
-    fn conclude(&mut self, scene: &mut Scene<'_, Say>) {
+    fn conclude(&mut self, context: &mut Context<'_, FlpMessage>) {
         let proposals = &self.heard.entry(self.round).or_default().proposals;
         let named: Vec<Choice> = proposals.values().copied().flatten().collect();
-        // Two majorities of one round have a member in common: all that are named are the same.
-        let maybe_dead = scene.contenders().count() - Member::enough(scene);
+        // Two majorities of one round overlap: all proposals are the same.
+        let maybe_dead = context.contenders().count() - FlpProcess::enough(context);
         match (named.first(), self.rule) {
-            (Some(choice), _) if named.len() > maybe_dead => return self.decide(*choice, scene),
+            (Some(choice), _) if named.len() > maybe_dead => return self.decide(*choice, context),
             (Some(choice), _) => self.prefers = *choice,
             (None, Rule::Keep) => {}
-            (None, Rule::Coin) => self.prefers = scene.dice().below(2),
+            (None, Rule::Coin) => self.prefers = context.dice().below(2),
         }
-        self.judge(scene);
+        self.check(context);
         self.round += 1;
         self.proposes = None;
         self.heard = self.heard.split_off(&self.round);
-        self.report(scene);
+        self.report(context);
     }
 
-    /// Goes on for as long as enough was heard.
-    fn go_on(&mut self, scene: &mut Scene<'_, Say>) {
+    /// Proceeds for as long as enough messages have arrived.
+    fn go_on(&mut self, context: &mut Context<'_, FlpMessage>) {
         while self.decided.is_none() {
             let heard = self.heard.entry(self.round).or_default();
-            if self.proposes.is_none() && heard.reports.len() >= Member::enough(scene) {
-                self.propose(scene);
-            } else if self.proposes.is_some() && heard.proposals.len() >= Member::enough(scene) {
-                self.conclude(scene);
+            if self.proposes.is_none() && heard.reports.len() >= FlpProcess::enough(context) {
+                self.propose(context);
+            } else if self.proposes.is_some()
+                && heard.proposals.len() >= FlpProcess::enough(context)
+            {
+                self.conclude(context);
             } else {
                 return;
             }
         }
     }
 
-    fn decide(&mut self, choice: Choice, scene: &mut Scene<'_, Say>) {
+    fn decide(&mut self, choice: Choice, context: &mut Context<'_, FlpMessage>) {
         self.decided = Some(choice);
-        self.minds.borrow_mut().decided.insert(choice);
-        self.judge(scene);
-        self.act(scene);
+        self.global.borrow_mut().decided.insert(choice);
+        self.check(context);
+        self.act(context);
     }
 
-    fn judge(&self, scene: &mut Scene<'_, Say>) {
-        if self.minds.borrow().decided.len() > 1 {
-            scene.broke(AGREEMENT, "both were decided on");
+    fn check(&self, context: &mut Context<'_, FlpMessage>) {
+        if self.global.borrow().decided.len() > 1 {
+            context.broke(AGREEMENT, "both candidates were decided on");
         } else {
-            scene.kept(AGREEMENT);
+            context.kept(AGREEMENT);
         }
     }
 
-    /// Does what was decided.
-    fn act(&mut self, scene: &mut Scene<'_, Say>) {
+    /// Acts on the decision.
+    fn act(&mut self, context: &mut Context<'_, FlpMessage>) {
         let Some(choice) = self.decided else { return };
-        scene.broadcast(&Say::Decided(choice));
-        if choice == scene.me {
-            scene.lead(None);
-            scene.alarm("repeat", REPEAT);
+        context.broadcast(&FlpMessage::Decided(choice));
+        if choice == context.me {
+            context.lead(None);
+            context.alarm("repeat", REPEAT);
         }
     }
 }
 
-impl Program<Say> for Member {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
+impl Actor<FlpMessage> for FlpProcess {
+    fn start(&mut self, context: &mut Context<'_, FlpMessage>) {
         self.heard.clear();
         if self.decided.is_some() {
-            return self.act(scene);
+            return self.act(context);
         }
-        scene.alarm("begin", BEGIN);
+        context.alarm("begin", BEGIN);
     }
 
-    fn receive(&mut self, from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        match (word, self.decided) {
-            (Say::Decided(choice), None) => self.decide(choice, scene),
-            (Say::Decided(_), Some(_)) => {}
-            (_, Some(choice)) => scene.send(from, Say::Decided(choice)),
-            (Say::Report(round, choice), None) if round >= self.round => {
+    fn receive(
+        &mut self,
+        from: ProcessId,
+        message: FlpMessage,
+        context: &mut Context<'_, FlpMessage>,
+    ) {
+        match (message, self.decided) {
+            (FlpMessage::Decided(choice), None) => self.decide(choice, context),
+            (FlpMessage::Decided(_), Some(_)) => {}
+            (_, Some(choice)) => context.send(from, FlpMessage::Decided(choice)),
+            (FlpMessage::Report(round, choice), None) if round >= self.round => {
                 self.heard.entry(round).or_default().reports.insert(from, choice);
             }
-            (Say::Propose(round, choice), None) if round >= self.round => {
+            (FlpMessage::Propose(round, choice), None) if round >= self.round => {
                 self.heard.entry(round).or_default().proposals.insert(from, choice);
             }
-            // Of a round that is over.
-            (Say::Report(..) | Say::Propose(..), None) => {}
+            // A message of a past round.
+            (FlpMessage::Report(..) | FlpMessage::Propose(..), None) => {}
         }
-        self.go_on(scene);
+        self.go_on(context);
     }
 
-    fn ring(&mut self, _: &'static str, scene: &mut Scene<'_, Say>) {
+    fn ring(&mut self, _: &'static str, context: &mut Context<'_, FlpMessage>) {
         if let Some(choice) = self.decided {
-            scene.broadcast(&Say::Decided(choice));
-            scene.alarm("repeat", REPEAT);
+            context.broadcast(&FlpMessage::Decided(choice));
+            context.alarm("repeat", REPEAT);
             return;
         }
-        self.report(scene);
+        self.report(context);
         if let Some(proposal) = self.proposes {
-            scene.broadcast(&Say::Propose(self.round, proposal));
-            self.heard.entry(self.round).or_default().proposals.insert(scene.me, proposal);
+            context.broadcast(&FlpMessage::Propose(self.round, proposal));
+            self.heard.entry(self.round).or_default().proposals.insert(context.me, proposal);
         }
     }
 
-    fn view(&self) -> View {
-        let part = match self.decided {
-            None => Part::Candidate,
-            Some(choice) if choice == self.me => Part::Leader,
-            Some(_) => Part::Follower,
+    fn view(&self) -> ProcessView {
+        let role = match self.decided {
+            None => ProcessRole::Candidate,
+            Some(choice) if choice == self.me => ProcessRole::Leader,
+            Some(_) => ProcessRole::Follower,
         };
-        View::new(part)
+        ProcessView::new(role)
             .leader(self.decided)
             .fact("round", self.round)
             .fact("prefers", if self.prefers == 0 { "a" } else { "b" })
     }
 }
 
-/// The stage's process of that name.
+/// The adversary's process on the stage.
 #[derive(Debug)]
 struct Idle;
 
-impl Program<Say> for Idle {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
-        scene.say("chooses when messages arrive");
+impl Actor<FlpMessage> for Idle {
+    fn start(&mut self, context: &mut Context<'_, FlpMessage>) {
+        context.say("chooses when messages arrive");
     }
 
-    fn receive(&mut self, _: NodeId, _: Say, _: &mut Scene<'_, Say>) {}
+    fn receive(&mut self, _: ProcessId, _: FlpMessage, _: &mut Context<'_, FlpMessage>) {}
 
-    fn view(&self) -> View {
-        View::default()
+    fn view(&self) -> ProcessView {
+        ProcessView::default()
     }
 }
 
@@ -306,16 +317,16 @@ impl Program<Say> for Idle {
 #[derive(Debug)]
 struct Schedule {
     members: usize,
-    minds: Rc<RefCell<Minds>>,
-    /// How many reports of each kind it has let through, by round and receiver.
-    let_through: BTreeMap<(u64, NodeId), [usize; 2]>,
+    global: Rc<RefCell<GlobalView>>,
+    /// How many reports of each kind were let through, by round and receiver.
+    let_through: BTreeMap<(u64, ProcessId), [usize; 2]>,
 }
 
 impl Schedule {
-    /// Holds back a report that would make a majority, together with what the receiver prefers itself.
-    fn hold_up(&mut self, to: NodeId, word: &Say) -> Duration {
-        let Say::Report(round, choice) = word else { return Duration::ZERO };
-        let own = self.minds.borrow().preferences.get(&to) == Some(choice);
+    /// Holds back a report that would make a majority, together with the receiver's own preference.
+    fn added_delay(&mut self, to: ProcessId, message: &FlpMessage) -> Duration {
+        let FlpMessage::Report(round, choice) = message else { return Duration::ZERO };
+        let own = self.global.borrow().preferences.get(&to) == Some(choice);
         let heard = &mut self.let_through.entry((*round, to)).or_default()[*choice as usize];
         if *heard + usize::from(own) + 1 > self.members / 2 {
             return HELD_BACK;
@@ -325,16 +336,16 @@ impl Schedule {
     }
 }
 
-fn cast(setup: &Setup, rule: Rule) -> Box<dyn Play> {
-    let mut stage = Stage::new(setup.seed, Gate::Open);
-    let minds = Rc::new(RefCell::new(Minds::default()));
-    for me in 0..setup.contenders as NodeId {
+fn build(setup: &Setup, rule: Rule) -> Box<dyn AlgorithmRun> {
+    let mut stage = Stage::new(setup.seed, StorageGate::Open);
+    let global = Rc::new(RefCell::new(GlobalView::default()));
+    for me in 0..setup.contenders as ProcessId {
         let prefers = me % 2;
-        minds.borrow_mut().preferences.insert(me, prefers);
-        stage.contender(Member {
+        global.borrow_mut().preferences.insert(me, prefers);
+        stage.add_contender(FlpProcess {
             rule,
             me,
-            minds: Rc::clone(&minds),
+            global: Rc::clone(&global),
             round: 1,
             prefers,
             proposes: None,
@@ -342,8 +353,11 @@ fn cast(setup: &Setup, rule: Rule) -> Box<dyn Play> {
             heard: BTreeMap::new(),
         });
     }
-    let adversary = stage.server("adversary", Idle);
-    let mut schedule = Schedule { members: setup.contenders, minds, let_through: BTreeMap::new() };
-    stage.set_adversary(adversary, Box::new(move |_, to, word| schedule.hold_up(to, word)));
+    let adversary = stage.add_server("adversary", Idle);
+    let mut schedule = Schedule { members: setup.contenders, global, let_through: BTreeMap::new() };
+    stage.set_adversary(
+        adversary,
+        Box::new(move |_, to, message| schedule.added_delay(to, message)),
+    );
     Box::new(stage)
 }

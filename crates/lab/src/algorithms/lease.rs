@@ -1,86 +1,90 @@
-//! A lease, without and with fencing: the story that everybody tells, second by second.
+//! A lease, without and with fencing: the well-known timeline, second by second.
 //!
-//! A lock service lends the office for 10 s at a time, and counts: every lease has a number that is higher
-//! than all before, its token. Who holds a lease asks for more of it before it ends, and stops by itself if
-//! it gets none.
+//! A lock service grants leases of 10 s, each with a number that is higher than all before: its token. A holder renews
+//! before the lease ends, and stops by itself if it cannot.
 //!
-//! A leader that stands still for longer than its lease does not know that. When it goes on it writes, as if
-//! it still led. No lock can prevent that; only the storage can, if it is shown the token and has seen a
-//! higher one.
+//! A leader that is paused for longer than its lease does not know that. When it resumes, it writes as if it still led. No
+//! lock can prevent that; only the storage can, if it gets the token and has seen a higher one.
 
 use std::time::Duration;
 
 use tenure_replica::Moment;
 
 use super::{
-    Algorithm, Scenario, Setup,
-    store::{Answer, Ask, Line, Rules, STORE, Say, Store, When},
+    Algorithm, Setup, Story,
+    store::{
+        Condition, STORE, SimStore, StoreClient, StoreMessage, StoreOptions, StoreRequest,
+        StoreResponse,
+    },
 };
 use crate::{
     engine::ms,
-    stage::{Gate, NodeId, Part, Play, Program, Promise, Scene, Stage, View},
+    stage::{
+        Actor, AlgorithmRun, Context, ProcessId, ProcessRole, ProcessView, Promise, Stage,
+        StorageGate,
+    },
 };
 
 const KEY: &str = "leader";
 const TTL: Duration = ms(10_000);
-/// Later than usual, so that the leader of the story has not renewed when it falls asleep after 5 s.
+/// Later than usual, so that the leader of the story has not renewed when it is paused after 5 s.
 const RENEW: Duration = ms(6000);
 /// The fifth try is at 11 s.
 const POLL: Duration = ms(2200);
-/// Who is told of the end of a lease looks again after this time all the same: news may be lost.
+/// A process that watches looks again after this time: a notification may be lost.
 const LOOK_AGAIN: Duration = ms(15_000);
-/// A leader counts its lease as shorter by this share: clocks do not run equally fast.
+/// The share by which a leader counts its lease as shorter: clocks do not run at the same rate.
 const MARGIN: u32 = 100;
 
-/// Where the story is told with these tokens.
+/// A variant of the algorithm.
 #[derive(Debug)]
-struct Telling {
+struct Variant {
     first_token: u64,
-    gate: Gate,
-    /// Whoever waits is told when the lease ends, or tries every so often.
+    gate: StorageGate,
+    /// Whether waiting processes are told when the lease ends, or poll.
     watches: bool,
 }
 
-const PLAIN: Telling = Telling { first_token: 100, gate: Gate::Open, watches: false };
-const FENCED: Telling = Telling { gate: Gate::Tokens, ..PLAIN };
-const FENCED_33: Telling = Telling { first_token: 33, gate: Gate::Tokens, watches: true };
+const PLAIN: Variant = Variant { first_token: 100, gate: StorageGate::Open, watches: false };
+const FENCED: Variant = Variant { gate: StorageGate::Tokens, ..PLAIN };
+const FENCED_33: Variant = Variant { first_token: 33, gate: StorageGate::Tokens, watches: true };
 
 const PROMISES: &[Promise] = &[
     Promise::OneBeliever,
     Promise::OneWriter,
     Promise::TokensGrow,
     Promise::VacantAtMost(ms(12_300)),
-    Promise::SomebodyLeads,
+    Promise::LeaderAtEnd,
 ];
 
 pub(super) const LEASE: Algorithm = Algorithm {
     name: "lease",
-    about: "a lock service lends the office for 10 s at a time; the storage takes every write",
+    about: "a lock service grants leases of 10 s; the storage takes every write",
     origin: "Gray and Cheriton 1989",
     promises: PROMISES,
     contenders: 2,
     patience: Some(ms(14_000)),
-    cast: |setup| cast(setup, &PLAIN),
+    build: |setup| build(setup, &PLAIN),
 };
 
 pub(super) const LEASE_FENCED: Algorithm = Algorithm {
     name: "lease-fenced",
     about: "leases of 10 s, each with a higher token; the storage refuses tokens lower than it has seen",
     origin: "Kleppmann 2016",
-    cast: |setup| cast(setup, &FENCED),
+    build: |setup| build(setup, &FENCED),
     ..LEASE
 };
 
 pub(super) const LEASE_FENCED_WATCH: Algorithm = Algorithm {
     name: "lease-fenced-watch",
-    about: "leases with tokens, and whoever waits is told when one ends",
+    about: "leases with tokens, and waiting processes are told when one ends",
     origin: "Kleppmann 2016",
-    cast: |setup| cast(setup, &FENCED_33),
+    build: |setup| build(setup, &FENCED_33),
     ..LEASE
 };
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
+pub(super) const STORIES: &[Story] = &[
+    Story {
         name: "lease-crash",
         algorithm: &LEASE,
         about: "The leader dies. Its lease ends 10 s after the last renewal, and with the next try the other leads.",
@@ -88,15 +92,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         script: "at 7s crash a\n",
         breaks: &[],
     },
-    Scenario {
+    Story {
         name: "lease-partition",
         algorithm: &LEASE,
-        about: "The leader cannot renew its lease, knows when it ends, and stops before anybody else leads.",
+        about: "The leader cannot renew its lease, knows when it ends, and stops before another leads.",
         lasts: Duration::from_secs(40),
         script: "at 7s cut a store for 20s\n",
         breaks: &[],
     },
-    Scenario {
+    Story {
         name: "lease-gc-pause",
         algorithm: &LEASE,
         about: "T=0 a has the lease with token 100. T=5 it pauses for 30 s. T=10 the lease ends. T=11 b has it with token 101. T=35 a wakes up and writes: the storage takes it, and the data are corrupt.",
@@ -104,7 +108,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         script: "at 5s pause a for 30s\n",
         breaks: &[Promise::OneBeliever, Promise::OneWriter],
     },
-    Scenario {
+    Story {
         name: "lease-fenced-gc-pause",
         algorithm: &LEASE_FENCED,
         about: "The same, second by second; but the storage has seen token 101 and refuses what a writes with 100.",
@@ -112,7 +116,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         script: "at 5s pause a for 30s\n",
         breaks: &[Promise::OneBeliever],
     },
-    Scenario {
+    Story {
         name: "lease-fenced-33-34",
         algorithm: &LEASE_FENCED_WATCH,
         about: "A lease of 10 s with token 33, a pause of 30 s, a lease with token 34: 33 is less than 34, and refused.",
@@ -124,124 +128,136 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 
 #[derive(Debug)]
 struct Holder {
-    telling: &'static Telling,
-    line: Line,
-    part: Part,
-    leader: Option<NodeId>,
+    variant: &'static Variant,
+    client: StoreClient,
+    role: ProcessRole,
+    leader: Option<ProcessId>,
     token: Option<u64>,
-    asked: Moment,
+    requested: Moment,
 }
 
 impl Holder {
-    fn new(telling: &'static Telling) -> Holder {
+    fn new(variant: &'static Variant) -> Holder {
         Holder {
-            telling,
-            line: Line::default(),
-            part: Part::Idle,
+            variant,
+            client: StoreClient::default(),
+            role: ProcessRole::Idle,
             leader: None,
             token: None,
-            asked: Moment::ZERO,
+            requested: Moment::ZERO,
         }
     }
 
-    fn put(&mut self, purpose: &'static str, when: When, scene: &mut Scene<'_, Say>) {
-        let (store, value) = (scene.named(STORE), scene.name(scene.me).to_owned());
-        let what = Ask::Put { key: KEY, value, when, ttl: Some(TTL), stamp: None };
-        self.asked = scene.now();
-        self.line.ask(store, purpose, what, scene);
+    fn put(
+        &mut self,
+        purpose: &'static str,
+        when: Condition,
+        context: &mut Context<'_, StoreMessage>,
+    ) {
+        let (store, value) = (context.named(STORE), context.name(context.me).to_owned());
+        let what = StoreRequest::Put { key: KEY, value, when, ttl: Some(TTL), stamp: None };
+        self.requested = context.now();
+        self.client.request(store, purpose, what, context);
     }
 
-    fn acquire(&mut self, purpose: &'static str, scene: &mut Scene<'_, Say>) {
-        self.part = Part::Candidate;
-        self.put(purpose, When::Missing, scene);
+    fn acquire(&mut self, purpose: &'static str, context: &mut Context<'_, StoreMessage>) {
+        self.role = ProcessRole::Candidate;
+        self.put(purpose, Condition::Missing, context);
     }
 
-    fn renew(&mut self, scene: &mut Scene<'_, Say>) {
-        self.put("renew", When::Is(scene.name(scene.me).to_owned()), scene);
+    fn renew(&mut self, context: &mut Context<'_, StoreMessage>) {
+        self.put("renew", Condition::Is(context.name(context.me).to_owned()), context);
     }
 
-    fn wait(&mut self, leader: Option<NodeId>, scene: &mut Scene<'_, Say>) {
-        self.part = Part::Waiting;
+    fn wait(&mut self, leader: Option<ProcessId>, context: &mut Context<'_, StoreMessage>) {
+        self.role = ProcessRole::Waiting;
         self.leader = leader;
-        if self.telling.watches && leader.is_some() {
-            let what = Ask::Get { key: KEY, watch: true };
-            self.line.ask(scene.named(STORE), "poll", what, scene);
-            scene.alarm("again", LOOK_AGAIN);
+        if self.variant.watches && leader.is_some() {
+            let what = StoreRequest::Get { key: KEY, watch: true };
+            self.client.request(context.named(STORE), "poll", what, context);
+            context.alarm("again", LOOK_AGAIN);
         } else {
-            scene.alarm("again", POLL);
+            context.alarm("again", POLL);
         }
     }
 
-    /// The lease lasts from when it was *asked* for.
-    fn lasts(&self, scene: &mut Scene<'_, Say>) {
-        let over = self.asked + (TTL - TTL / MARGIN);
-        scene.alarm("over", over.since(scene.now()));
-        scene.alarm("renew", RENEW);
+    /// The lease lasts from when it was *requested*.
+    fn lasts(&self, context: &mut Context<'_, StoreMessage>) {
+        let over = self.requested + (TTL - TTL / MARGIN);
+        context.alarm("over", over.since(context.now()));
+        context.alarm("renew", RENEW);
     }
 
-    fn stop(&mut self, leader: Option<NodeId>, scene: &mut Scene<'_, Say>) {
-        scene.step_down();
-        scene.cancel("over");
-        scene.cancel("renew");
+    fn stop(&mut self, leader: Option<ProcessId>, context: &mut Context<'_, StoreMessage>) {
+        context.step_down();
+        context.cancel("over");
+        context.cancel("renew");
         self.token = None;
-        self.wait(leader, scene);
+        self.wait(leader, context);
     }
 
-    fn won(&mut self, token: u64, scene: &mut Scene<'_, Say>) {
-        scene.detect();
-        scene.cancel("again");
-        self.part = Part::Leader;
-        self.leader = Some(scene.me);
+    fn won(&mut self, token: u64, context: &mut Context<'_, StoreMessage>) {
+        context.detect();
+        context.cancel("again");
+        self.role = ProcessRole::Leader;
+        self.leader = Some(context.me);
         self.token = Some(token);
-        scene.lead(self.token);
-        self.lasts(scene);
+        context.lead(self.token);
+        self.lasts(context);
     }
 }
 
-impl Program<Say> for Holder {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
-        *self = Holder::new(self.telling);
-        // The first of them has it at T=0.
-        scene.alarm("again", if scene.me == 0 { Duration::ZERO } else { POLL });
+impl Actor<StoreMessage> for Holder {
+    fn start(&mut self, context: &mut Context<'_, StoreMessage>) {
+        *self = Holder::new(self.variant);
+        // The first contender has it at T=0.
+        context.alarm("again", if context.me == 0 { Duration::ZERO } else { POLL });
     }
 
-    fn receive(&mut self, _from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        match word {
-            Say::Answer { number, purpose, answer } if self.line.hears(number, scene) => {
+    fn receive(
+        &mut self,
+        _from: ProcessId,
+        message: StoreMessage,
+        context: &mut Context<'_, StoreMessage>,
+    ) {
+        match message {
+            StoreMessage::Response { number, purpose, answer }
+                if self.client.accepts(number, context) =>
+            {
                 match (purpose, answer) {
-                    ("acquire" | "poll", Answer::Done { now: Some(entry), .. }) => {
-                        self.won(entry.created, scene);
+                    ("acquire" | "poll", StoreResponse::Done { now: Some(entry), .. }) => {
+                        self.won(entry.created, context);
                     }
-                    ("acquire" | "poll", Answer::Refused(entry)) => {
-                        self.wait(entry.map(|entry| entry.writer), scene);
+                    ("acquire" | "poll", StoreResponse::Refused(entry)) => {
+                        self.wait(entry.map(|entry| entry.writer), context);
                     }
-                    ("poll", Answer::Found(None)) => self.acquire("acquire", scene),
-                    ("renew", Answer::Done { .. }) => self.lasts(scene),
-                    ("renew", Answer::Refused(entry)) => {
-                        scene.say("learns that its lease is over");
-                        self.stop(entry.map(|entry| entry.writer), scene);
+                    ("poll", StoreResponse::Found(None)) => self.acquire("acquire", context),
+                    ("renew", StoreResponse::Done { .. }) => self.lasts(context),
+                    ("renew", StoreResponse::Refused(entry)) => {
+                        context.say("learns that its lease is over");
+                        self.stop(entry.map(|entry| entry.writer), context);
                     }
                     _ => {}
                 }
             }
-            Say::Changed { .. } if self.part == Part::Waiting => {
-                scene.detect();
-                self.acquire("acquire", scene);
+            StoreMessage::Changed { .. } if self.role == ProcessRole::Waiting => {
+                context.detect();
+                self.acquire("acquire", context);
             }
             _ => {}
         }
     }
 
-    fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
+    fn ring(&mut self, alarm: &'static str, context: &mut Context<'_, StoreMessage>) {
         match alarm {
-            "again" => self.acquire("poll", scene),
+            "again" => self.acquire("poll", context),
             "over" => {
-                scene.say("could not renew its lease: it is over");
-                self.stop(None, scene);
+                context.say("could not renew its lease: it is over");
+                self.stop(None, context);
             }
-            "renew" => self.renew(scene),
-            "answer" if self.part == Part::Leader => self.renew(scene),
-            "answer" => self.wait(None, scene),
+            "renew" => self.renew(context),
+            "answer" if self.role == ProcessRole::Leader => self.renew(context),
+            "answer" => self.wait(None, context),
             _ => {}
         }
     }
@@ -250,17 +266,17 @@ impl Program<Say> for Holder {
         Some("over")
     }
 
-    fn view(&self) -> View {
-        View::new(self.part).leader(self.leader).token(self.token)
+    fn view(&self) -> ProcessView {
+        ProcessView::new(self.role).leader(self.leader).token(self.token)
     }
 }
 
-fn cast(setup: &Setup, telling: &'static Telling) -> Box<dyn Play> {
-    let mut stage = Stage::new(setup.seed, telling.gate);
+fn build(setup: &Setup, variant: &'static Variant) -> Box<dyn AlgorithmRun> {
+    let mut stage = Stage::new(setup.seed, variant.gate);
     for _ in 0..setup.contenders {
-        stage.contender(Holder::new(telling));
+        stage.add_contender(Holder::new(variant));
     }
-    let rules = Rules { revision: telling.first_token - 1, ..Rules::default() };
-    stage.server(STORE, Store::new(rules));
+    let rules = StoreOptions { revision: variant.first_token - 1, ..StoreOptions::default() };
+    stage.add_server(STORE, SimStore::new(rules));
     Box::new(stage)
 }

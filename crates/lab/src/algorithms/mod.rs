@@ -1,9 +1,8 @@
-//! Every way to choose a leader, good and bad, as message-passing programs on one [`stage`](crate::stage).
+//! Leader election algorithms, good and bad, as processes on one [`stage`](crate::stage).
 //!
-//! One file each. An [`Algorithm`] says what it promises and how to cast it for any number of contenders;
-//! its [`Scenario`]s are the stories that show it at its best and where it breaks, each with the blows
-//! that break it and the promises that are broken then. What it costs and how it fares is measured, by
-//! the same experiments for all ([`compare`](crate::compare)); nothing of that is written down here.
+//! One file each. An [`Algorithm`] says what it promises and how to build it for any number of contenders. Its [`Story`]s
+//! show where it works and where it breaks, each with the faults that break it and the promises that are broken then. Costs
+//! are measured by the same experiments for all ([`compare`](crate::compare)); no figure is written down here.
 
 mod bully;
 mod cas_lock;
@@ -18,46 +17,45 @@ mod raft;
 mod redis;
 mod redlock;
 mod ring;
-mod scenario;
+mod sequential_keys;
 mod singleton;
-mod standing_in_line;
 mod store;
+mod story;
 mod tenure;
 mod wall_clock;
 
 use std::time::Duration;
 
-pub use scenario::{Outcome, Scenario};
+pub use story::{Story, StoryOutcome};
 
-use crate::stage::{Play, Promise};
+use crate::stage::{AlgorithmRun, Promise};
 
-/// What an algorithm is cast for.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub seed: u64,
-    /// How many may lead.
+    /// How many processes may lead.
     pub contenders: usize,
 }
 
-/// One way to choose a leader.
+/// A leader election algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
     pub name: &'static str,
-    /// In one sentence.
+    /// Its description, in one sentence.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: &'static str,
-    /// What it promises as long as nothing worse happens than what it was made for.
+    /// What it promises, under the faults that it was made for.
     pub promises: &'static [Promise],
-    /// How many contenders it is shown with.
+    /// How many contenders its stories have.
     pub contenders: usize,
-    /// How long it takes at most, from the start or from the leader's death, until somebody leads; none
-    /// if that may be never.
+    /// The longest time from the start, or from the leader's death, until there is a leader; none if there is no bound.
     pub patience: Option<Duration>,
-    pub cast: fn(&Setup) -> Box<dyn Play>,
+    pub build: fn(&Setup) -> Box<dyn AlgorithmRun>,
 }
 
-/// All of them, in the order in which one would explain them.
+/// All algorithms, in the order of an explanation.
 pub const ALGORITHMS: &[&Algorithm] = &[
     &singleton::SINGLETON,
     &bully::BULLY,
@@ -90,15 +88,15 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     &lease::LEASE_FENCED_WATCH,
     &wall_clock::LEASE_WALL_CLOCK,
     &wall_clock::LEASE_BOUNDED_UNCERTAINTY,
-    &standing_in_line::ETCD_RECIPE,
-    &standing_in_line::ETCD_RECIPE_CHECKED,
-    &standing_in_line::ETCD_RECIPE_GRANT_TOKEN,
-    &standing_in_line::ETCD_RECIPE_GRANT_TOKEN_QUIET,
-    &standing_in_line::ETCD_RECIPE_SHORTEST,
-    &standing_in_line::ZOOKEEPER_HERD,
-    &standing_in_line::ZOOKEEPER,
-    &standing_in_line::ZOOKEEPER_FENCED,
-    &standing_in_line::ZOOKEEPER_SESSION_ZXID,
+    &sequential_keys::ETCD_RECIPE,
+    &sequential_keys::ETCD_RECIPE_CHECKED,
+    &sequential_keys::ETCD_RECIPE_GRANT_TOKEN,
+    &sequential_keys::ETCD_RECIPE_GRANT_TOKEN_QUIET,
+    &sequential_keys::ETCD_RECIPE_SHORTEST,
+    &sequential_keys::ZOOKEEPER_HERD,
+    &sequential_keys::ZOOKEEPER,
+    &sequential_keys::ZOOKEEPER_FENCED,
+    &sequential_keys::ZOOKEEPER_SESSION_ZXID,
     &redis::REDIS,
     &redlock::REDLOCK,
     &kubernetes::KUBERNETES,
@@ -108,26 +106,26 @@ pub const ALGORITHMS: &[&Algorithm] = &[
 ];
 
 /// All stories, by algorithm.
-pub const SCENARIOS: &[&[Scenario]] = &[
-    singleton::SCENARIOS,
-    bully::SCENARIOS,
-    ring::SCENARIOS,
-    heartbeat::SCENARIOS,
-    paxos::SCENARIOS,
-    flp::SCENARIOS,
-    ping::SCENARIOS,
-    raft::SCENARIOS,
-    cas_lock::SCENARIOS,
-    cas_only::SCENARIOS,
-    lease::SCENARIOS,
-    wall_clock::SCENARIOS,
-    standing_in_line::ETCD_SCENARIOS,
-    standing_in_line::ZOOKEEPER_SCENARIOS,
-    redis::SCENARIOS,
-    redlock::SCENARIOS,
-    kubernetes::SCENARIOS,
-    wall_clock::DYNAMODB_SCENARIOS,
-    tenure::SCENARIOS,
+pub const STORIES: &[&[Story]] = &[
+    singleton::STORIES,
+    bully::STORIES,
+    ring::STORIES,
+    heartbeat::STORIES,
+    paxos::STORIES,
+    flp::STORIES,
+    ping::STORIES,
+    raft::STORIES,
+    cas_lock::STORIES,
+    cas_only::STORIES,
+    lease::STORIES,
+    wall_clock::STORIES,
+    sequential_keys::ETCD_STORIES,
+    sequential_keys::ZOOKEEPER_STORIES,
+    redis::STORIES,
+    redlock::STORIES,
+    kubernetes::STORIES,
+    wall_clock::DYNAMODB_STORIES,
+    tenure::STORIES,
 ];
 
 /// The algorithm of that name.
@@ -136,6 +134,6 @@ pub fn algorithm(name: &str) -> Option<&'static Algorithm> {
 }
 
 /// The story of that name.
-pub fn scenario(name: &str) -> Option<&'static Scenario> {
-    SCENARIOS.iter().copied().flatten().find(|scenario| scenario.name == name)
+pub fn story(name: &str) -> Option<&'static Story> {
+    STORIES.iter().copied().flatten().find(|story| story.name == name)
 }

@@ -1,79 +1,82 @@
 //! Ping: `if ping(other_nodes): am_leader = True`.
 //!
-//! The anti-pattern of many a first draft. Every so often each process asks all others whether they are
-//! there. Who hears from somebody, but from nobody whose number is lower, leads. It takes "I cannot
-//! hear it" for "it is not there": when the network is cut, the lowest of each side leads.
+//! The anti-pattern of many first drafts. At a fixed interval each process pings all others. A process that hears from
+//! others, but from none with a lower number, leads. It takes "unreachable" for "dead": when the network is cut, the
+//! lowest of each side leads.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
-use super::{Algorithm, Scenario, Setup};
+use super::{Algorithm, Setup, Story};
 use crate::{
     engine::ms,
-    stage::{Gate, NodeId, Part, Play, Program, Promise, Scene, Stage, View, Word},
+    stage::{
+        Actor, AlgorithmRun, Context, ProcessId, ProcessRole, ProcessView, Promise,
+        ProtocolMessage, Stage, StorageGate,
+    },
 };
 
 pub(super) const PING: Algorithm = Algorithm {
     name: "ping",
-    about: "who can reach others, and nobody before itself, says that it leads",
+    about: "a process that reaches others, but none before itself, leads",
     origin: "an anti-pattern: `if ping(other_nodes): am_leader = True`",
-    promises: &[Promise::OneBeliever, Promise::OneWriter, Promise::SomebodyLeads],
+    promises: &[Promise::OneBeliever, Promise::OneWriter, Promise::LeaderAtEnd],
     contenders: 5,
     patience: Some(ms(2000)),
-    cast,
+    build,
 };
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
+pub(super) const STORIES: &[Story] = &[
+    Story {
         name: "ping-crash",
         algorithm: &PING,
-        about: "The leader dies and does not answer any more; the next one leads. It works, and so it is shipped.",
+        about: "The leader dies and does not answer any more; the next one leads. It works, so it gets shipped.",
         lasts: Duration::from_secs(10),
         script: "at 3s crash a\n",
         breaks: &[],
     },
-    Scenario {
+    Story {
         name: "ping-partition",
         algorithm: &PING,
-        about: "The network is cut in two. On each side somebody answers, and on each side somebody leads.",
+        about: "The network is cut in two. On each side processes answer, and on each side one leads.",
         lasts: Duration::from_secs(10),
         script: "at 3s split a b | c d e for 5s\n",
         breaks: &[Promise::OneBeliever, Promise::OneWriter],
     },
-    Scenario {
+    Story {
         name: "ping-slow",
         algorithm: &PING,
-        about: "The leader is slow to answer for a moment and is taken for dead, though it goes on to write.",
+        about: "The leader is slow to answer for a moment and is taken for dead, though it still writes.",
         lasts: Duration::from_secs(10),
         script: "at 3s slow a by 60ms for 3s\n",
         breaks: &[Promise::OneBeliever, Promise::OneWriter],
     },
 ];
 
-/// Everybody asks so often.
+/// How often each process pings.
 const INTERVAL: Duration = ms(500);
-/// Who has not answered within this time is not there.
+/// A process that has not answered within this time is taken for dead.
 const ANSWER: Duration = ms(100);
 
 #[derive(Clone, Debug)]
-enum Say {
+enum PingMessage {
     Ping,
     Pong,
 }
 
-impl fmt::Display for Say {
+impl fmt::Display for PingMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Say::Ping => "are you there?",
-            Say::Pong => "yes",
+            PingMessage::Ping => "are you there?",
+            PingMessage::Pong => "yes",
         })
     }
 }
 
-impl Word for Say {
+impl ProtocolMessage for PingMessage {
     fn kind(&self) -> &'static str {
         match self {
-            Say::Ping => "ping",
-            Say::Pong => "pong",
+            PingMessage::Ping => "ping",
+            PingMessage::Pong => "pong",
         }
     }
 
@@ -84,73 +87,78 @@ impl Word for Say {
 
 #[derive(Debug, Default)]
 struct Pinger {
-    part: Part,
-    leader: Option<NodeId>,
-    answered: BTreeSet<NodeId>,
+    role: ProcessRole,
+    leader: Option<ProcessId>,
+    answered: BTreeSet<ProcessId>,
 }
 
 impl Pinger {
-    fn ask(&mut self, scene: &mut Scene<'_, Say>) {
+    fn ask(&mut self, context: &mut Context<'_, PingMessage>) {
         self.answered.clear();
-        scene.broadcast(&Say::Ping);
-        scene.alarm("answer", ANSWER);
-        scene.alarm("ask", INTERVAL);
+        context.broadcast(&PingMessage::Ping);
+        context.alarm("answer", ANSWER);
+        context.alarm("ask", INTERVAL);
     }
 
-    fn conclude(&mut self, scene: &mut Scene<'_, Say>) {
+    fn conclude(&mut self, context: &mut Context<'_, PingMessage>) {
         let before = self.leader;
         self.leader = match self.answered.first() {
-            Some(lowest) => Some(*lowest.min(&scene.me)),
+            Some(lowest) => Some(*lowest.min(&context.me)),
             None => None,
         };
-        if before.is_some_and(|before| before != scene.me && !self.answered.contains(&before)) {
-            scene.detect();
+        if before.is_some_and(|before| before != context.me && !self.answered.contains(&before)) {
+            context.detect();
         }
-        let am_leader = self.leader == Some(scene.me);
-        match (self.part == Part::Leader, am_leader) {
-            (false, true) => scene.lead(None),
-            (true, false) => scene.step_down(),
+        let am_leader = self.leader == Some(context.me);
+        match (self.role == ProcessRole::Leader, am_leader) {
+            (false, true) => context.lead(None),
+            (true, false) => context.step_down(),
             _ => {}
         }
-        self.part = match self.leader {
-            Some(_) if am_leader => Part::Leader,
-            Some(_) => Part::Follower,
-            None => Part::Idle,
+        self.role = match self.leader {
+            Some(_) if am_leader => ProcessRole::Leader,
+            Some(_) => ProcessRole::Follower,
+            None => ProcessRole::Idle,
         };
     }
 }
 
-impl Program<Say> for Pinger {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
+impl Actor<PingMessage> for Pinger {
+    fn start(&mut self, context: &mut Context<'_, PingMessage>) {
         *self = Pinger::default();
-        self.ask(scene);
+        self.ask(context);
     }
 
-    fn receive(&mut self, from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        match word {
-            Say::Ping => scene.send(from, Say::Pong),
-            Say::Pong => {
+    fn receive(
+        &mut self,
+        from: ProcessId,
+        message: PingMessage,
+        context: &mut Context<'_, PingMessage>,
+    ) {
+        match message {
+            PingMessage::Ping => context.send(from, PingMessage::Pong),
+            PingMessage::Pong => {
                 self.answered.insert(from);
             }
         }
     }
 
-    fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
+    fn ring(&mut self, alarm: &'static str, context: &mut Context<'_, PingMessage>) {
         match alarm {
-            "ask" => self.ask(scene),
-            _ => self.conclude(scene),
+            "ask" => self.ask(context),
+            _ => self.conclude(context),
         }
     }
 
-    fn view(&self) -> View {
-        View::new(self.part).leader(self.leader)
+    fn view(&self) -> ProcessView {
+        ProcessView::new(self.role).leader(self.leader)
     }
 }
 
-fn cast(setup: &Setup) -> Box<dyn Play> {
-    let mut stage = Stage::new(setup.seed, Gate::Open);
+fn build(setup: &Setup) -> Box<dyn AlgorithmRun> {
+    let mut stage = Stage::new(setup.seed, StorageGate::Open);
     for _ in 0..setup.contenders {
-        stage.contender(Pinger::default());
+        stage.add_contender(Pinger::default());
     }
     Box::new(stage)
 }

@@ -1,36 +1,39 @@
-//! Ring: an election goes round, and everybody who lives signs it.
+//! Ring: an election goes round, and every live process signs it.
 //!
-//! Who misses the leader sends ELECTION with its own number to its neighbour. Each adds its number and
-//! passes it on; a neighbour that does not confirm in time is skipped. When it is back where it has been
-//! before, the highest on the list is the coordinator, and everybody is told.
+//! A process that misses the leader sends ELECTION with its own number to its neighbour. Each adds its number and passes
+//! it on; a neighbour that does not confirm in time is skipped. When the list is back where it has been before, its highest
+//! number is the coordinator, and all are told.
 //!
-//! There is one token, and it takes its time: whoever dies with it in hand takes the election along, and
-//! all wait until they stop waiting. And as with the bully, whoever does not answer is taken for dead: a
-//! network that is cut in two is two rings.
+//! There is one message, and it takes time: a process that dies with it ends the election, and all others wait until their
+//! timeout. And as with the bully, a process that does not answer is taken for dead: a network that is cut in two is two
+//! rings.
 
 use std::{fmt, time::Duration};
 
-use super::{Algorithm, Scenario, Setup};
+use super::{Algorithm, Setup, Story};
 use crate::{
     engine::ms,
-    stage::{Gate, NodeId, Part, Play, Program, Promise, Scene, Stage, View, Word},
+    stage::{
+        Actor, AlgorithmRun, Context, ProcessId, ProcessRole, ProcessView, Promise,
+        ProtocolMessage, Stage, StorageGate,
+    },
 };
 
-/// So long at most, if nobody dies with the token in hand.
+/// The longest time, if no process dies with the election.
 const AWAY_MAX: Promise = Promise::VacantAtMost(ms(1500));
 
 pub(super) const RING: Algorithm = Algorithm {
     name: "ring",
-    about: "an election is passed from neighbour to neighbour; the highest who signed it leads",
+    about: "an election is passed from neighbour to neighbour; the highest that signed it leads",
     origin: "Chang and Roberts 1979, Le Lann 1977",
-    promises: &[Promise::OneBeliever, Promise::OneWriter, Promise::SomebodyLeads, AWAY_MAX],
+    promises: &[Promise::OneBeliever, Promise::OneWriter, Promise::LeaderAtEnd, AWAY_MAX],
     contenders: 5,
     patience: Some(ms(4000)),
-    cast,
+    build,
 };
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
+pub(super) const STORIES: &[Story] = &[
+    Story {
         name: "ring-crash",
         algorithm: &RING,
         about: "The leader dies, the election goes round without it, and the highest left leads. When the old leader is back it follows.",
@@ -38,15 +41,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         script: "at 2s crash e for 4s\n",
         breaks: &[],
     },
-    Scenario {
+    Story {
         name: "ring-token",
         algorithm: &RING,
-        about: "The leader dies, and then somebody with the election in its hands. All others wait for an outcome that nobody will tell them, and only then begin again.",
+        about: "The leader dies, and then the process that has the election. All others wait for an outcome that never comes, and only then begin again.",
         lasts: Duration::from_secs(10),
         script: "at 2s crash e\nat 2.75s crash d\n",
         breaks: &[AWAY_MAX],
     },
-    Scenario {
+    Story {
         name: "ring-partition",
         algorithm: &RING,
         about: "The network is cut in two, and each half closes to a ring with a leader of its own.",
@@ -56,188 +59,200 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// The leader says that it lives so often.
+/// How often the leader sends a heartbeat.
 const HEARTBEAT: Duration = ms(100);
-/// Who has heard nothing for so long takes the leader for dead.
+/// After this much silence the leader is taken for dead.
 const SILENCE: Duration = ms(500);
-/// And so much later for each number, that not all begin an election at once.
+/// The added silence for each number, so that not all begin an election at once.
 const STAGGER: Duration = ms(150);
-/// It takes a member so long to sign and pass on.
+/// How long a process takes to sign and pass on.
 const SIGN: Duration = ms(100);
-/// A neighbour that lives confirms within this time, or so one hopes.
+/// How long a confirmation is waited for.
 const CONFIRM: Duration = ms(100);
-/// Whoever has signed waits for the outcome so long for each member.
+/// How long the outcome is waited for, for each process.
 const OUTCOME: Duration = ms(200);
 
 #[derive(Clone, Debug)]
-enum Say {
-    /// With everybody who has signed.
-    Election(Vec<NodeId>),
+enum RingMessage {
+    /// With the numbers of all that have signed.
+    Election(Vec<ProcessId>),
     Confirm,
-    Coordinator(NodeId),
+    Coordinator(ProcessId),
     Heartbeat,
 }
 
-impl fmt::Display for Say {
+impl fmt::Display for RingMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Say::Election(signed) => write!(f, "election, signed by {}", names(signed)),
-            Say::Confirm => f.write_str("I have it"),
-            Say::Coordinator(leader) => write!(f, "{} is the coordinator", names(&[*leader])),
-            Say::Heartbeat => f.write_str("I am still here"),
+            RingMessage::Election(signed) => write!(f, "election, signed by {}", names(signed)),
+            RingMessage::Confirm => f.write_str("I have it"),
+            RingMessage::Coordinator(leader) => {
+                write!(f, "{} is the coordinator", names(&[*leader]))
+            }
+            RingMessage::Heartbeat => f.write_str("I am still here"),
         }
     }
 }
 
-/// As the stage names its contenders.
-fn names(signed: &[NodeId]) -> String {
-    let name = |id: &NodeId| match u8::try_from(*id) {
+/// The names of contenders, as on the stage.
+fn names(signed: &[ProcessId]) -> String {
+    let name = |id: &ProcessId| match u8::try_from(*id) {
         Ok(id @ 0..26) => char::from(b'a' + id).to_string(),
         _ => format!("n{id}"),
     };
     signed.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-impl Word for Say {
+impl ProtocolMessage for RingMessage {
     fn kind(&self) -> &'static str {
         match self {
-            Say::Election(_) => "election",
-            Say::Confirm => "confirm",
-            Say::Coordinator(_) => "coordinator",
-            Say::Heartbeat => "heartbeat",
+            RingMessage::Election(_) => "election",
+            RingMessage::Confirm => "confirm",
+            RingMessage::Coordinator(_) => "coordinator",
+            RingMessage::Heartbeat => "heartbeat",
         }
     }
 
     fn is_routine(&self) -> bool {
-        matches!(self, Say::Heartbeat)
+        matches!(self, RingMessage::Heartbeat)
     }
 }
 
 #[derive(Debug, Default)]
 struct Ring {
-    part: Part,
-    leader: Option<NodeId>,
-    /// The election in its hands.
-    token: Option<Vec<NodeId>>,
-    /// To whom it tries to pass it on.
-    neighbour: Option<NodeId>,
+    role: ProcessRole,
+    leader: Option<ProcessId>,
+    /// The election that it has to pass on.
+    token: Option<Vec<ProcessId>>,
+    /// The neighbour to which it offers the election.
+    neighbour: Option<ProcessId>,
 }
 
 impl Ring {
-    fn watch(scene: &mut Scene<'_, Say>) {
-        scene.alarm("silence", SILENCE + STAGGER * scene.me as u32);
+    fn watch(context: &mut Context<'_, RingMessage>) {
+        context.alarm("silence", SILENCE + STAGGER * context.me as u32);
     }
 
-    fn begin(&mut self, scene: &mut Scene<'_, Say>) {
-        self.token = Some(vec![scene.me]);
+    fn begin(&mut self, context: &mut Context<'_, RingMessage>) {
+        self.token = Some(vec![context.me]);
         self.neighbour = None;
-        self.await_outcome(scene);
-        self.pass_on(scene);
+        self.await_outcome(context);
+        self.pass_on(context);
     }
 
-    fn await_outcome(&mut self, scene: &mut Scene<'_, Say>) {
-        self.part = Part::Candidate;
+    fn await_outcome(&mut self, context: &mut Context<'_, RingMessage>) {
+        self.role = ProcessRole::Candidate;
         self.leader = None;
-        let members = scene.contenders().count() as u32;
-        scene.alarm("silence", OUTCOME * members + STAGGER * scene.me as u32);
+        let members = context.contenders().count() as u32;
+        context.alarm("silence", OUTCOME * members + STAGGER * context.me as u32);
     }
 
-    /// Offers the token to the next in the ring, after the one that did not confirm.
-    fn pass_on(&mut self, scene: &mut Scene<'_, Say>) {
+    /// Offers the election to the next in the ring, after one that did not confirm.
+    fn pass_on(&mut self, context: &mut Context<'_, RingMessage>) {
         let Some(signed) = self.token.clone() else { return };
-        let members = scene.contenders().count() as NodeId;
-        let next = (self.neighbour.unwrap_or(scene.me) + 1) % members;
-        if next == scene.me {
-            // All others are dead, as far as it can tell.
+        let members = context.contenders().count() as ProcessId;
+        let next = (self.neighbour.unwrap_or(context.me) + 1) % members;
+        if next == context.me {
+            // All others are dead, as far as it knows.
             self.token = None;
-            return self.announce(&signed, scene);
+            return self.announce(&signed, context);
         }
         self.neighbour = Some(next);
-        scene.send(next, Say::Election(signed));
-        scene.alarm("confirm", CONFIRM);
+        context.send(next, RingMessage::Election(signed));
+        context.alarm("confirm", CONFIRM);
     }
 
-    fn take(&mut self, from: NodeId, mut signed: Vec<NodeId>, scene: &mut Scene<'_, Say>) {
-        scene.send(from, Say::Confirm);
-        if signed.contains(&scene.me) {
-            return self.announce(&signed, scene);
+    fn take(
+        &mut self,
+        from: ProcessId,
+        mut signed: Vec<ProcessId>,
+        context: &mut Context<'_, RingMessage>,
+    ) {
+        context.send(from, RingMessage::Confirm);
+        if signed.contains(&context.me) {
+            return self.announce(&signed, context);
         }
-        // One at a time: of two elections that go round, one is enough.
-        if self.part == Part::Leader || self.token.is_some() {
+        // One election is enough: another that goes round is dropped.
+        if self.role == ProcessRole::Leader || self.token.is_some() {
             return;
         }
-        signed.push(scene.me);
+        signed.push(context.me);
         self.token = Some(signed);
         self.neighbour = None;
-        self.await_outcome(scene);
-        scene.alarm("sign", SIGN);
+        self.await_outcome(context);
+        context.alarm("sign", SIGN);
     }
 
-    fn announce(&mut self, signed: &[NodeId], scene: &mut Scene<'_, Say>) {
-        let highest = signed.iter().copied().max().unwrap_or(scene.me);
-        scene.broadcast(&Say::Coordinator(highest));
-        self.follow(highest, scene);
+    fn announce(&mut self, signed: &[ProcessId], context: &mut Context<'_, RingMessage>) {
+        let highest = signed.iter().copied().max().unwrap_or(context.me);
+        context.broadcast(&RingMessage::Coordinator(highest));
+        self.follow(highest, context);
     }
 
-    fn follow(&mut self, leader: NodeId, scene: &mut Scene<'_, Say>) {
+    fn follow(&mut self, leader: ProcessId, context: &mut Context<'_, RingMessage>) {
         self.leader = Some(leader);
-        if leader != scene.me {
-            self.part = Part::Follower;
-            scene.step_down();
-            scene.cancel("heartbeat");
-            Ring::watch(scene);
-        } else if self.part != Part::Leader {
-            self.part = Part::Leader;
-            scene.cancel("silence");
-            scene.lead(None);
-            scene.broadcast(&Say::Heartbeat);
-            scene.alarm("heartbeat", HEARTBEAT);
+        if leader != context.me {
+            self.role = ProcessRole::Follower;
+            context.step_down();
+            context.cancel("heartbeat");
+            Ring::watch(context);
+        } else if self.role != ProcessRole::Leader {
+            self.role = ProcessRole::Leader;
+            context.cancel("silence");
+            context.lead(None);
+            context.broadcast(&RingMessage::Heartbeat);
+            context.alarm("heartbeat", HEARTBEAT);
         }
     }
 }
 
-impl Program<Say> for Ring {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
+impl Actor<RingMessage> for Ring {
+    fn start(&mut self, context: &mut Context<'_, RingMessage>) {
         *self = Ring::default();
-        Ring::watch(scene);
+        Ring::watch(context);
     }
 
-    fn receive(&mut self, from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        match word {
-            Say::Election(signed) => self.take(from, signed, scene),
-            Say::Confirm if self.neighbour == Some(from) => {
+    fn receive(
+        &mut self,
+        from: ProcessId,
+        message: RingMessage,
+        context: &mut Context<'_, RingMessage>,
+    ) {
+        match message {
+            RingMessage::Election(signed) => self.take(from, signed, context),
+            RingMessage::Confirm if self.neighbour == Some(from) => {
                 self.token = None;
                 self.neighbour = None;
-                scene.cancel("confirm");
+                context.cancel("confirm");
             }
-            Say::Confirm => {}
-            Say::Coordinator(leader) => self.follow(leader, scene),
+            RingMessage::Confirm => {}
+            RingMessage::Coordinator(leader) => self.follow(leader, context),
             // Of two leaders the higher stays.
-            Say::Heartbeat if self.part == Part::Leader && from < scene.me => {}
-            Say::Heartbeat if self.leader.is_none_or(|leader| leader <= from) => {
-                self.follow(from, scene);
+            RingMessage::Heartbeat if self.role == ProcessRole::Leader && from < context.me => {}
+            RingMessage::Heartbeat if self.leader.is_none_or(|leader| leader <= from) => {
+                self.follow(from, context);
             }
-            Say::Heartbeat => {}
+            RingMessage::Heartbeat => {}
         }
     }
 
-    fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
+    fn ring(&mut self, alarm: &'static str, context: &mut Context<'_, RingMessage>) {
         match alarm {
-            "heartbeat" if self.part == Part::Leader => {
-                scene.broadcast(&Say::Heartbeat);
-                scene.alarm("heartbeat", HEARTBEAT);
+            "heartbeat" if self.role == ProcessRole::Leader => {
+                context.broadcast(&RingMessage::Heartbeat);
+                context.alarm("heartbeat", HEARTBEAT);
             }
-            "sign" | "confirm" => self.pass_on(scene),
+            "sign" | "confirm" => self.pass_on(context),
             "silence" => {
-                scene.detect();
-                self.begin(scene);
+                context.detect();
+                self.begin(context);
             }
             _ => {}
         }
     }
 
-    fn view(&self) -> View {
-        let view = View::new(self.part).leader(self.leader);
+    fn view(&self) -> ProcessView {
+        let view = ProcessView::new(self.role).leader(self.leader);
         match &self.token {
             Some(signed) => view.fact("election", names(signed)),
             None => view,
@@ -245,10 +260,10 @@ impl Program<Say> for Ring {
     }
 }
 
-fn cast(setup: &Setup) -> Box<dyn Play> {
-    let mut stage = Stage::new(setup.seed, Gate::Open);
+fn build(setup: &Setup) -> Box<dyn AlgorithmRun> {
+    let mut stage = Stage::new(setup.seed, StorageGate::Open);
     for _ in 0..setup.contenders {
-        stage.contender(Ring::default());
+        stage.add_contender(Ring::default());
     }
     Box::new(stage)
 }

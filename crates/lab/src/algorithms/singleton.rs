@@ -1,58 +1,59 @@
 //! Singleton: no election at all. One process leads, because there is no other.
 //!
-//! A supervisor beside it hears when it ends and starts it again after a while. Two can never lead; in
-//! return everybody waits whenever it is away, and what the supervisor does not see, nobody mends. It
-//! is what every election has to be better than.
+//! A supervisor notices when it ends and starts it again after a while. Two can never lead; in return all wait whenever it
+//! is away, and a failure that the supervisor does not see lasts. Every election has to be better than this.
 
 use std::{fmt, time::Duration};
 
-use super::{Algorithm, Scenario, Setup};
-use crate::stage::{Gate, NodeId, Part, Play, Program, Promise, Scene, Stage, View, Word};
+use super::{Algorithm, Setup, Story};
+use crate::stage::{
+    Actor, AlgorithmRun, Context, ProcessId, ProcessRole, ProcessView, Promise, ProtocolMessage,
+    Stage, StorageGate,
+};
 
-/// The supervisor waits so long before it starts a process again, lest one that fails at once be started
-/// all the time.
+/// How long the supervisor waits before a restart, so that a process that fails at once is not started all the time.
 const RESTART: Duration = Duration::from_secs(5);
-/// Nobody leads for so long after a crash, at most.
+/// The longest time without a leader after a crash.
 const AWAY_MAX: Promise = Promise::VacantAtMost(Duration::from_millis(5100));
 
 pub(super) const SINGLETON: Algorithm = Algorithm {
     name: "singleton",
     about: "one process leads, and a supervisor starts it again when it has died",
     origin: "every service before its second instance",
-    promises: &[Promise::OneBeliever, Promise::OneWriter, Promise::SomebodyLeads, AWAY_MAX],
+    promises: &[Promise::OneBeliever, Promise::OneWriter, Promise::LeaderAtEnd, AWAY_MAX],
     contenders: 1,
     patience: Some(Duration::from_secs(6)),
-    cast,
+    build,
 };
 
-pub(super) const SCENARIOS: &[Scenario] = &[
-    Scenario {
+pub(super) const STORIES: &[Story] = &[
+    Story {
         name: "singleton-crash",
         algorithm: &SINGLETON,
-        about: "The process dies and is started again after five seconds, in which nobody leads.",
+        about: "The process dies and is started again after five seconds, without a leader.",
         lasts: Duration::from_secs(60),
         script: "at 20s crash a\n",
         breaks: &[],
     },
-    Scenario {
+    Story {
         name: "singleton-hang",
         algorithm: &SINGLETON,
-        about: "The process stands still, as in a long collection of garbage. To the supervisor it is alive: nobody leads until it goes on by itself.",
+        about: "The process is paused, as in a long garbage collection. To the supervisor it is alive: there is no leader until it resumes by itself.",
         lasts: Duration::from_secs(60),
         script: "at 20s pause a for 30s\n",
         breaks: &[AWAY_MAX],
     },
-    Scenario {
+    Story {
         name: "singleton-machine",
         algorithm: &SINGLETON,
-        about: "The whole machine dies, the supervisor with it. There is nobody left to start anything.",
+        about: "The whole machine dies, the supervisor with it. Nothing is left that could start it.",
         lasts: Duration::from_secs(60),
         script: "at 20s crash supervisor\nat 20s crash a\n",
-        breaks: &[Promise::SomebodyLeads, AWAY_MAX],
+        breaks: &[Promise::LeaderAtEnd, AWAY_MAX],
     },
 ];
 
-/// Nothing is ever said.
+/// There are no messages.
 #[derive(Clone, Debug)]
 enum Silence {}
 
@@ -62,7 +63,7 @@ impl fmt::Display for Silence {
     }
 }
 
-impl Word for Silence {
+impl ProtocolMessage for Silence {
     fn kind(&self) -> &'static str {
         match *self {}
     }
@@ -70,55 +71,55 @@ impl Word for Silence {
 
 #[derive(Debug)]
 struct Only {
-    me: Option<NodeId>,
+    me: Option<ProcessId>,
 }
 
-impl Program<Silence> for Only {
-    fn start(&mut self, scene: &mut Scene<'_, Silence>) {
-        self.me = Some(scene.me);
-        scene.lead(None);
+impl Actor<Silence> for Only {
+    fn start(&mut self, context: &mut Context<'_, Silence>) {
+        self.me = Some(context.me);
+        context.lead(None);
     }
 
-    fn receive(&mut self, _: NodeId, word: Silence, _: &mut Scene<'_, Silence>) {
-        match word {}
+    fn receive(&mut self, _: ProcessId, message: Silence, _: &mut Context<'_, Silence>) {
+        match message {}
     }
 
-    fn view(&self) -> View {
-        View::new(Part::Leader).leader(self.me)
+    fn view(&self) -> ProcessView {
+        ProcessView::new(ProcessRole::Leader).leader(self.me)
     }
 }
 
 #[derive(Debug)]
 struct Supervisor;
 
-impl Program<Silence> for Supervisor {
-    fn start(&mut self, _: &mut Scene<'_, Silence>) {}
+impl Actor<Silence> for Supervisor {
+    fn start(&mut self, _: &mut Context<'_, Silence>) {}
 
-    fn receive(&mut self, _: NodeId, word: Silence, _: &mut Scene<'_, Silence>) {
-        match word {}
+    fn receive(&mut self, _: ProcessId, message: Silence, _: &mut Context<'_, Silence>) {
+        match message {}
     }
 
-    fn closed(&mut self, by: NodeId, scene: &mut Scene<'_, Silence>) {
-        scene.say(format!("sees that {} has ended", scene.name(by)));
-        scene.detect();
-        scene.alarm("restart", RESTART);
+    fn closed(&mut self, by: ProcessId, context: &mut Context<'_, Silence>) {
+        context.say(format!("sees that {} has ended", context.name(by)));
+        context.detect();
+        context.alarm("restart", RESTART);
     }
 
-    fn ring(&mut self, _: &'static str, scene: &mut Scene<'_, Silence>) {
-        let process = scene.named("a");
-        scene.restart(process);
+    fn ring(&mut self, _: &'static str, context: &mut Context<'_, Silence>) {
+        let process = context.named("a");
+        context.restart(process);
     }
 
-    fn view(&self) -> View {
-        View::new(Part::Server)
+    fn view(&self) -> ProcessView {
+        ProcessView::new(ProcessRole::Server)
     }
 }
 
-/// However many are asked for, there is one.
-fn cast(setup: &Setup) -> Box<dyn Play> {
-    let mut stage = Stage::new(setup.seed, Gate::Open);
+/// There is one contender, whatever the setup asks for.
+fn build(setup: &Setup) -> Box<dyn AlgorithmRun> {
+    let mut stage = Stage::new(setup.seed, StorageGate::Open);
     stage.connections = true;
-    stage.contender(Only { me: None });
-    stage.server("supervisor", Supervisor);
+    stage.add_contender(Only { me: None });
+    stage.add_server("supervisor", Supervisor);
     Box::new(stage)
 }

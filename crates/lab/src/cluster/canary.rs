@@ -1,17 +1,17 @@
-//! Planted bugs. They live in the house around the machine, never in the machine; each must be found
-//! by an invariant, or the invariant is worth nothing.
+//! Planted bugs in the host around the replica and in programs, never in the replica itself. An invariant must
+//! find each of them; one that does not is worth nothing.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Canary {
-    /// The disk says "durable" when it has only been asked.
+pub enum LabCanary {
+    /// The disk acknowledges writes before they are durable.
     DiskLies,
     /// A write is acknowledged while one before it still waits.
     DiskAcknowledgesOutOfOrder,
     /// A restarted member has forgotten its vote.
     VoteForgotten,
-    /// Linearizable reads are answered from whatever the member has.
+    /// Linearizable reads are answered from whatever state the member has.
     StaleReads,
-    /// A forwarded batch goes in twice, under two numbers.
+    /// A forwarded batch is delivered twice, under two sequence numbers.
     ForwardedTwice,
     /// A member's clock runs at double speed.
     ClockRuns,
@@ -21,22 +21,24 @@ pub enum Canary {
     SnapshotMislabelled,
     /// A snapshot is saved under the list of members as it will be when the change under way is done.
     MarkForgetsChange,
-    /// An answer is given twice.
+    /// A deletion says that it deleted one key more than it did.
+    DeletionMiscounted,
+    /// A request is answered twice.
     AnsweredTwice,
-    /// An answer never leaves the house.
+    /// The host drops an answer.
     AnswerSwallowed,
-    /// The clocks of programs run at half the speed: they believe for too long.
+    /// The clocks of programs run at half the speed, so that programs believe for too long.
     SlowPrograms,
-    /// An observer misses a sight now and then.
+    /// An observer misses an event now and then.
     BlindObservers,
-    /// Programs write without the guard of their tokens.
+    /// Programs write without a guard on their tokens.
     UnguardedWrites,
-    /// Programs that lose something go on for a while, past their deadline.
+    /// Programs ignore a loss for a while, past their deadline.
     StubbornHolders,
 }
 
-/// Plants a mistake in the shipped replica, for as long as the process lives: for those who want to see
-/// what is said when something breaks. In a release build there is none, and the answer is no.
+/// Plants a bug in the shipped replica for the rest of the process, to show what a failure looks like. Release
+/// builds have no planted bugs: the result is false.
 pub fn plant_for_good(name: &str) -> bool {
     #[cfg(debug_assertions)]
     {

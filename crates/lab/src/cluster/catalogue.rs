@@ -1,11 +1,16 @@
 //! The scenarios of the shipped replica, by name.
 
-use super::{faults::Fault, scenario::Scenario};
-use crate::{engine::ms, recipes::cast::Cast};
+use std::time::Duration;
+
+use super::{
+    faults::FaultKind,
+    scenario::{Distance, Scenario},
+};
+use crate::{engine::ms, recipes::program_mix::ProgramMix};
 
 pub const CALM: Scenario = Scenario {
     name: "calm",
-    about: "Three members, and nothing goes wrong.",
+    about: "Three members, and no faults.",
     members: 3,
     faults: &[],
     rough_for: ms(2000),
@@ -18,51 +23,45 @@ pub const CALM: Scenario = Scenario {
     programs: None,
     leisure: 1,
     restored: false,
+    mixed: false,
+    distance: None,
 };
 
 pub const ROUGH: Scenario = Scenario {
     name: "rough",
-    about: "Three members, and everything goes wrong that can.",
-    faults: &Fault::ALL,
+    about: "Three members under all faults.",
+    faults: &FaultKind::ALL,
     rough_for: ms(6000),
     ..CALM
 };
 
 pub const ROUGH_ALONE: Scenario = Scenario {
     name: "rough-alone",
-    about: "One member that crashes, pauses and has trouble with its disk.",
+    about: "One member that crashes, pauses and has disk faults.",
     members: 1,
     faults: &[
-        Fault::Crash,
-        Fault::Pause,
-        Fault::SlowDisk,
-        Fault::StalledDisk,
-        Fault::FullDisk,
-        Fault::FailingDisk,
-        Fault::SnapshotFailure,
-        Fault::HandOver,
+        FaultKind::Crash,
+        FaultKind::Pause,
+        FaultKind::SlowDisk,
+        FaultKind::StalledDisk,
+        FaultKind::FullDisk,
+        FaultKind::FailingDisk,
+        FaultKind::SnapshotFailure,
+        FaultKind::HandOver,
     ],
     ..ROUGH
 };
 
-pub const ROUGH_FIVE: Scenario = Scenario {
-    name: "rough-five",
-    about: "Five members, and everything goes wrong that can.",
-    members: 5,
-    ..ROUGH
-};
+pub const ROUGH_FIVE: Scenario =
+    Scenario { name: "rough-five", about: "Five members under all faults.", members: 5, ..ROUGH };
 
-pub const ROUGH_SEVEN: Scenario = Scenario {
-    name: "rough-seven",
-    about: "Seven members, and everything goes wrong that can.",
-    members: 7,
-    ..ROUGH
-};
+pub const ROUGH_SEVEN: Scenario =
+    Scenario { name: "rough-seven", about: "Seven members under all faults.", members: 7, ..ROUGH };
 
 pub const CRASHES: Scenario = Scenario {
     name: "crashes",
     about: "Members crash, alone and all at once, and lose what was not flushed.",
-    faults: &[Fault::Crash, Fault::CrashAll, Fault::SlowDisk, Fault::HandOver],
+    faults: &[FaultKind::Crash, FaultKind::CrashAll, FaultKind::SlowDisk, FaultKind::HandOver],
     ..ROUGH
 };
 
@@ -70,12 +69,13 @@ pub const PARTITIONS: Scenario = Scenario {
     name: "partitions",
     about: "Five members whose network is cut in every shape.",
     faults: &[
-        Fault::CutOneWay,
-        Fault::CutPair,
-        Fault::Isolate,
-        Fault::Split,
-        Fault::Flap,
-        Fault::Reset,
+        FaultKind::CutOneWay,
+        FaultKind::CutPair,
+        FaultKind::Isolate,
+        FaultKind::Split,
+        FaultKind::Flap,
+        FaultKind::Reset,
+        FaultKind::OneWayReset,
     ],
     members: 5,
     ..ROUGH
@@ -83,30 +83,108 @@ pub const PARTITIONS: Scenario = Scenario {
 
 pub const BAD_NET: Scenario = Scenario {
     name: "bad-net",
-    about: "Messages are lost, repeated, reordered and late, while the leadership is moved about.",
+    about: "Messages are lost, repeated, reordered and late, while raft leadership moves between members.",
     faults: &[
-        Fault::Loss,
-        Fault::Duplicates,
-        Fault::Reordering,
-        Fault::SlowNet,
-        Fault::Reset,
-        Fault::Crash,
+        FaultKind::Loss,
+        FaultKind::Duplicates,
+        FaultKind::Reordering,
+        FaultKind::SlowNet,
+        FaultKind::Reset,
+        FaultKind::Crash,
     ],
     movers: 1,
     ..ROUGH
+};
+
+pub const MOVING: Scenario = Scenario {
+    name: "moving",
+    about: "Raft leadership moves all the time, between members and disks that are slow now and then.",
+    faults: &[
+        FaultKind::Slow,
+        FaultKind::SlowDisk,
+        FaultKind::SlowNet,
+        FaultKind::Reordering,
+        FaultKind::StalledDisk,
+    ],
+    registers: 12,
+    movers: 4,
+    rough_for: ms(12_000),
+    ..ROUGH
+};
+
+pub const BAD_LINKS: Scenario = Scenario {
+    name: "bad-links",
+    about: "Single directions between members are slow, lossy and reset, and disks differ.",
+    faults: &[
+        FaultKind::OneWayReset,
+        FaultKind::SlowLink,
+        FaultKind::LossyLink,
+        FaultKind::RepeatingLink,
+        FaultKind::ReorderingLink,
+        FaultKind::SlowerDisk,
+        FaultKind::CutOneWay,
+        FaultKind::Crash,
+    ],
+    rough_for: ms(8000),
+    ..ROUGH
+};
+
+pub const FAR_APART: Scenario = Scenario {
+    name: "far-apart",
+    about: "Members on three continents, with timing to match, lose links and crash.",
+    faults: &[FaultKind::Crash, FaultKind::CutOneWay, FaultKind::OneWayReset, FaultKind::LossyLink],
+    rough_for: ms(8000),
+    distance: Some(Distance {
+        one_way: (ms(20), ms(80)),
+        flush: (ms(0), ms(20)),
+        // As etcd advises: a heartbeat is about a round trip, an election timeout ten of them.
+        timing: Some((ms(200), ms(2000))),
+    }),
+    ..ROUGH
+};
+
+/// How far apart members with the usual timing may be.
+const USUAL_TIMING_ONE_WAY_MAX: Duration = ms(80);
+
+pub const FAR_APART_USUAL: Scenario = Scenario {
+    name: "far-apart-usual",
+    about: "Members that are far apart, with the timing of a local network, serve all the same.",
+    distance: Some(Distance {
+        one_way: (ms(5), USUAL_TIMING_ONE_WAY_MAX),
+        flush: (ms(0), ms(10)),
+        timing: None,
+    }),
+    ..FAR_APART
 };
 
 pub const BAD_DISKS: Scenario = Scenario {
     name: "bad-disks",
     about: "Disks are slow, stall, fill up and fail.",
     faults: &[
-        Fault::SlowDisk,
-        Fault::StalledDisk,
-        Fault::FullDisk,
-        Fault::FailingDisk,
-        Fault::Pause,
-        Fault::Crash,
-        Fault::SnapshotFailure,
+        FaultKind::SlowDisk,
+        FaultKind::SlowerDisk,
+        FaultKind::StalledDisk,
+        FaultKind::FullDisk,
+        FaultKind::FailingDisk,
+        FaultKind::PowerLoss,
+        FaultKind::Pause,
+        FaultKind::Crash,
+        FaultKind::SnapshotFailure,
+    ],
+    ..ROUGH
+};
+
+pub const ROTTEN_DISKS: Scenario = Scenario {
+    name: "rotten-disks",
+    about: "Bits on disks change, sectors lie in the wrong place, and members crash.",
+    faults: &[
+        FaultKind::BitRot,
+        FaultKind::Misplaced,
+        FaultKind::PowerLoss,
+        FaultKind::Crash,
+        FaultKind::CrashAll,
+        FaultKind::FailingDisk,
+        FaultKind::SlowDisk,
     ],
     ..ROUGH
 };
@@ -121,14 +199,34 @@ pub const CHANGING_CALM: Scenario = Scenario {
 
 pub const CHANGING: Scenario = Scenario {
     name: "changing",
-    about: "Operators change who belongs to the cluster while everything goes wrong.",
+    about: "Operators add, promote and remove members under all faults.",
     operators: 2,
     ..ROUGH
 };
 
-pub const LINES_CALM: Scenario = Scenario {
-    name: "lines-calm",
-    about: "Candidates stand in two lines; an operator evicts, transfers, freezes and resumes.",
+pub const GROWING: Scenario = Scenario {
+    name: "growing",
+    about: "A cluster of one grows, shrinks and changes under all faults.",
+    members: 1,
+    ..CHANGING
+};
+
+pub const ROUGH_TWO: Scenario =
+    Scenario { name: "rough-two", about: "Two members under all faults.", members: 2, ..ROUGH };
+
+pub const ROUGH_FOUR: Scenario =
+    Scenario { name: "rough-four", about: "Four members under all faults.", members: 4, ..ROUGH };
+
+pub const MIXED: Scenario = Scenario {
+    name: "mixed",
+    about: "Members of different versions, which are replaced by newer ones when they start again, under all faults.",
+    mixed: true,
+    ..ROUGH
+};
+
+pub const ELECTIONS_CALM: Scenario = Scenario {
+    name: "elections-calm",
+    about: "Candidates of two elections; an operator evicts, transfers, freezes and resumes.",
     registers: 1,
     holders: 1,
     watchers: 1,
@@ -137,51 +235,51 @@ pub const LINES_CALM: Scenario = Scenario {
     ..CALM
 };
 
-pub const LINES: Scenario = Scenario {
-    name: "lines",
-    about: "Candidates stand in two lines while everything goes wrong: one leads at a time.",
+pub const ELECTIONS: Scenario = Scenario {
+    name: "elections",
+    about: "Candidates of two elections under all faults: one leads at a time.",
     faults: ROUGH.faults,
     rough_for: ms(8000),
-    ..LINES_CALM
+    ..ELECTIONS_CALM
 };
 
 pub const RESTORED: Scenario = Scenario {
     name: "restored",
-    about: "A cluster is lost in the middle of trouble and begins again from a backup: tokens still grow.",
+    about: "A cluster under faults is lost and restored from a backup: tokens still grow.",
     restored: true,
-    ..LINES
+    ..ELECTIONS
 };
 
 pub const RECIPES_CALM: Scenario = Scenario {
     name: "recipes-calm",
-    about: "Programs use the library's elections, locks and electors; an operator rules over one line.",
+    about: "Programs use the library's elections, locks and electors; an operator administers one election.",
     registers: 0,
     holders: 0,
     watchers: 0,
     rough_for: ms(4000),
-    programs: Some(Cast::ALL),
+    programs: Some(ProgramMix::ALL),
     ..CALM
 };
 
 pub const RECIPES_PROGRAMS: Scenario = Scenario {
     name: "recipes-programs",
-    about: "Programs that use the library are stopped, killed and cut off; the members are well.",
+    about: "Programs that use the library are stopped, killed and cut off; the members have no faults.",
     rough_for: ms(8000),
-    programs: Some(Cast { rough: true, ..Cast::ALL }),
+    programs: Some(ProgramMix { rough: true, ..ProgramMix::ALL }),
     ..RECIPES_CALM
 };
 
 pub const RECIPES_MEMBERS: Scenario = Scenario {
     name: "recipes-members",
-    about: "Programs use the library while everything goes wrong at the members.",
-    faults: &Fault::ALL,
+    about: "Programs use the library while the members have all faults.",
+    faults: &FaultKind::ALL,
     rough_for: ms(8000),
     ..RECIPES_CALM
 };
 
 pub const RECIPES: Scenario = Scenario {
     name: "recipes",
-    about: "Programs use the library while everything goes wrong everywhere: who believes is right.",
+    about: "Programs use the library under all faults everywhere: a program that believes to hold is right.",
     programs: RECIPES_PROGRAMS.programs,
     ..RECIPES_MEMBERS
 };
@@ -189,11 +287,11 @@ pub const RECIPES: Scenario = Scenario {
 pub const RECIPES_FIVE: Scenario =
     Scenario { name: "recipes-five", about: "The same with five members.", members: 5, ..RECIPES };
 
-/// What a soak is made of: long, and with as many clients as it takes to find something.
+/// The scenario of soaks: long, with enough clients to find something.
 pub const SOAK: Scenario = Scenario {
     name: "soak",
-    about: "A long life of three members: writes, leases, watches and elections, and no quiet day.",
-    faults: &Fault::ALL,
+    about: "Three members for a long time: writes, leases, watches and elections under all faults.",
+    faults: &FaultKind::ALL,
     rough_for: ms(120_000),
     registers: 1,
     holders: 2,
@@ -203,8 +301,8 @@ pub const SOAK: Scenario = Scenario {
     ..CALM
 };
 
-/// All of them.
-pub const SCENARIOS: [&Scenario; 20] = [
+/// All scenarios.
+pub const SCENARIOS: [&Scenario; 29] = [
     &CALM,
     &ROUGH,
     &ROUGH_ALONE,
@@ -213,11 +311,20 @@ pub const SCENARIOS: [&Scenario; 20] = [
     &CRASHES,
     &PARTITIONS,
     &BAD_NET,
+    &MOVING,
+    &BAD_LINKS,
+    &FAR_APART,
+    &FAR_APART_USUAL,
     &BAD_DISKS,
+    &ROTTEN_DISKS,
     &CHANGING_CALM,
     &CHANGING,
-    &LINES_CALM,
-    &LINES,
+    &GROWING,
+    &ROUGH_TWO,
+    &ROUGH_FOUR,
+    &MIXED,
+    &ELECTIONS_CALM,
+    &ELECTIONS,
     &RESTORED,
     &RECIPES_CALM,
     &RECIPES_PROGRAMS,

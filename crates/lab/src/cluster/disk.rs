@@ -1,30 +1,37 @@
-//! A disk that keeps what was flushed and nothing else.
+//! A member's disk: the shipped log, snapshots and recovery on a [`Device`].
 //!
-//! It writes as the server does: everything that waits goes into one batch, and only when that is
-//! flushed does the next begin. A crash loses what waits and any suffix of the batch being written.
+//! It writes as the server does: all waiting writes go into one batch, and the next batch begins when that one is
+//! flushed. What must survive a crash is recorded beside the disk, and every recovery is compared with it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    io,
+    path::Path,
+    sync::Arc,
     time::Duration,
 };
 
-use tenure_api::Term;
+use tenure_api::{ClusterId, Member, MemberId, Term};
+use tenure_disk::{DataDir, DiskConfig, DiskError, Identity, SnapshotWriter, snapshot::load_in};
 use tenure_replica::{
-    Entry, Frozen, HardState, LogIndex, Persist, Recovered, SnapshotMark, State, Thaw,
+    Entry, HardState, LogIndex, Persist, Recovered, Snapshot, SnapshotMark, SnapshotReader, State,
 };
 
-use crate::engine::{Counts, Dice, ms, us};
+use crate::{
+    device::{Device, DeviceFaults},
+    engine::{Dice, RunCounts, ms, us},
+};
 
-/// The log as a sequence of writes leaves it.
+/// The log that results from a sequence of writes.
 #[derive(Clone, Debug, Default)]
-pub struct Log {
+pub struct LogModel {
     /// The entry before the first.
     pub base: (LogIndex, Term),
     pub entries: VecDeque<Entry>,
     pub hard_state: HardState,
 }
 
-impl Log {
+impl LogModel {
     pub fn write(&mut self, persist: &Persist) {
         if let Some(mark) = &persist.snapshot {
             self.base = (mark.index, mark.term);
@@ -56,7 +63,7 @@ impl Log {
         self.get(index).map(|entry| entry.term)
     }
 
-    /// Forgets what a snapshot covers.
+    /// Drops what a snapshot covers.
     fn release(&mut self, until: LogIndex) {
         while self.entries.front().is_some_and(|entry| entry.index <= until) {
             if let Some(entry) = self.entries.pop_front() {
@@ -68,13 +75,26 @@ impl Log {
 
 pub type Chunks = Vec<Vec<u8>>;
 
+/// Where the data directory lies on the device.
+const HOME: &str = "data";
+
 #[derive(Debug)]
-pub struct Disk {
+pub struct SimDisk {
+    /// How often the directory was opened.
     pub boot: u64,
-    pub durable: Log,
-    pub snapshots: BTreeMap<LogIndex, (SnapshotMark, Chunks)>,
+    pub device: Device,
+    config: DiskConfig,
+    /// Open while a process uses it.
+    log: Option<tenure_disk::Log>,
+    /// What was flushed: it must be there after a crash.
+    pub durable: LogModel,
+    /// Written and not flushed: after a crash the first few of these batches are there, or all, or none.
+    unflushed: Vec<Vec<Persist>>,
+    pub snapshots: BTreeMap<LogIndex, SnapshotMark>,
     waiting: VecDeque<Persist>,
+    /// The batch under way, and whether it must be flushed.
     writing: Vec<Persist>,
+    written: Result<bool, DiskError>,
     /// How long a flush takes.
     pub flush: (Duration, Duration),
     /// Flushes do not end while this is not zero.
@@ -89,23 +109,49 @@ pub const FAST: (Duration, Duration) = (us(60), us(600));
 pub const SLOW: (Duration, Duration) = (ms(5), ms(60));
 const SNAPSHOTS_KEPT: usize = 2;
 
-impl Default for Disk {
-    fn default() -> Disk {
-        Disk {
+impl SimDisk {
+    /// An empty disk. The seed determines the sizes of the log's files.
+    pub fn new(seed: u64) -> SimDisk {
+        let mut dice = Dice::new(seed ^ 0x0064_6973_6b00);
+        let first = 1024 << dice.below(6);
+        let config =
+            DiskConfig { first_segment_bytes: first, segment_bytes: first << dice.below(4) };
+        SimDisk {
             boot: 0,
-            durable: Log::default(),
+            device: Device::new(dice.next_u64()),
+            config,
+            log: None,
+            durable: LogModel::default(),
+            unflushed: vec![],
             snapshots: BTreeMap::new(),
             waiting: VecDeque::new(),
             writing: vec![],
+            written: Ok(false),
             flush: FAST,
             stalls: 0,
             full: false,
             fails: false,
         }
     }
-}
 
-impl Disk {
+    /// The disk of a member that begins with a restored state.
+    pub fn restored(seed: u64, mark: SnapshotMark, chunks: &Chunks) -> SimDisk {
+        let mut disk = SimDisk::new(seed);
+        drop(disk.open().expect("nothing is wrong with a new disk"));
+        disk.save(mark, chunks).expect("nothing is wrong with a new disk");
+        disk
+    }
+
+    fn open(&self) -> Result<(DataDir, tenure_disk::RecoveredLog), DiskError> {
+        let storage = Arc::new(self.device.clone());
+        DataDir::open_in(storage, Path::new(HOME), None, self.config)
+    }
+
+    fn set_device_faults(&self) {
+        let SimDisk { full, fails, .. } = *self;
+        self.device.set_faults(DeviceFaults { full, fails });
+    }
+
     pub fn submit(&mut self, persist: Persist) {
         self.waiting.push_back(persist);
     }
@@ -115,97 +161,188 @@ impl Disk {
         if !self.writing.is_empty() || self.waiting.is_empty() {
             return false;
         }
+        self.set_device_faults();
         self.writing = self.waiting.drain(..).collect();
+        let log = self.log.as_mut().expect("a process has its log open");
+        self.written = log.write(&self.writing);
         true
     }
 
-    /// The batch under way is durable. Answers its numbers.
-    pub fn flushed(&mut self) -> Vec<u64> {
-        let batch = std::mem::take(&mut self.writing);
-        for persist in &batch {
-            self.durable.write(persist);
+    /// The batch under way is done. Returns its numbers; after an error the process must end.
+    pub fn flushed(&mut self) -> Result<Vec<u64>, DiskError> {
+        self.set_device_faults();
+        let log = self.log.as_mut().expect("a process has its log open");
+        let must_flush = std::mem::replace(&mut self.written, Ok(false))?;
+        if must_flush {
+            log.flush()?;
         }
-        batch.iter().map(|persist| persist.number).collect()
+        let batch = std::mem::take(&mut self.writing);
+        let numbers = batch.iter().map(|persist| persist.number).collect();
+        self.unflushed.push(batch);
+        if must_flush {
+            for persist in self.unflushed.drain(..).flatten() {
+                self.durable.write(&persist);
+            }
+        }
+        log.upkeep()?;
+        Ok(numbers)
     }
 
-    /// For disks that lie: the numbers of everything submitted, durable or not.
+    /// For disks that lie: the numbers of all submitted writes, durable or not.
     pub fn submitted(&self) -> Vec<u64> {
         self.writing.iter().chain(&self.waiting).map(|persist| persist.number).collect()
     }
 
-    /// The process is gone. Some of what was being written may have got through.
-    pub fn crash(&mut self, dice: &mut Dice, counts: &mut Counts) {
-        let through = dice.below(self.writing.len() as u64 + 1) as usize;
-        if through < self.writing.len() {
-            counts.count(if through == 0 { "unsynced_lost" } else { "torn_tail" });
-        }
-        for persist in self.writing.drain(..).take(through) {
-            self.durable.write(&persist);
+    /// The process has ended. Unflushed writes may be there or not.
+    pub fn crash(&mut self, dice: &mut Dice, counts: &mut RunCounts) {
+        self.log = None;
+        if !self.writing.is_empty() {
+            self.unflushed.push(std::mem::take(&mut self.writing));
         }
         self.waiting.clear();
+        let crash = self.device.crash(dice);
+        if crash.lost > 0 {
+            counts.count(if crash.kept == 0 { "unsynced_lost" } else { "torn_tail" });
+        }
     }
 
-    pub fn save(&mut self, mark: SnapshotMark, chunks: Chunks) {
-        self.snapshots.insert(mark.index, (mark, chunks));
+    /// Saves a snapshot of the member's own state, or one that came from a peer.
+    pub fn save(&mut self, mark: SnapshotMark, chunks: &Chunks) -> Result<(), DiskError> {
+        self.set_device_faults();
+        let (storage, folder) = (Arc::new(self.device.clone()), Path::new(HOME).join("snap"));
+        let mut writer = SnapshotWriter::create_in(storage, &folder, mark.clone())?;
+        chunks.iter().try_for_each(|chunk| writer.chunk(chunk))?;
+        writer.finish()?;
+        self.snapshots.insert(mark.index, mark);
         while self.snapshots.len() > SNAPSHOTS_KEPT {
             self.snapshots.pop_first();
         }
+        Ok(())
     }
 
-    /// A snapshot of our own state is saved: the log before it is of no use.
-    pub fn release(&mut self, until: LogIndex) {
+    /// A snapshot of the member's own state is saved: the log before it is not needed.
+    pub fn release(&mut self, until: LogIndex) -> Result<(), DiskError> {
         self.durable.release(until);
+        let log = self.log.as_mut().expect("a process has its log open");
+        log.release(until)
     }
 
-    /// Whether this entry would be there after a crash right now.
+    /// Whether this entry would survive a crash right now.
     pub fn has_durably(&self, index: LogIndex, term: Term) -> bool {
         self.snapshots.last_key_value().is_some_and(|(saved, _)| *saved >= index)
             || self.durable.term(index) == Some(term)
     }
 
-    /// What a process finds that starts now; the rules are those of the server's disk.
-    pub fn recover(&mut self) -> Recovered {
-        self.boot += 1;
+    /// The term that would survive a crash right now.
+    pub fn durable_term(&self) -> Term {
+        self.durable.hard_state.term
+    }
+
+    /// What a process recovers that starts now.
+    pub fn recover(&mut self, me: MemberId, founders: &[Member]) -> Result<Recovered, DiskError> {
+        self.set_device_faults();
+        self.log = None;
         self.waiting.clear();
         self.writing.clear();
-        let snapshot = self.snapshots.last_key_value().map(|(_, saved)| saved.clone());
-        let log = &mut self.durable;
-        if let Some((mark, _)) = &snapshot {
-            let known = if mark.index < log.base.0 { None } else { log.term(mark.index) };
-            if known == Some(mark.term) {
-                log.release(mark.index);
-            } else {
-                // It came from a peer, and the crash came before the log heard of it.
-                assert!(
-                    known.is_none() || log.hard_state.commit < mark.index,
-                    "a committed entry contradicts a snapshot"
-                );
-                log.base = (mark.index, mark.term);
-                log.entries.clear();
-            }
-            log.hard_state.commit = log.hard_state.commit.max(mark.index);
-            if log.hard_state.term < mark.term {
-                log.hard_state.term = mark.term;
-                log.hard_state.vote = None;
+        let (mut data, found) = self.open()?;
+        if found.identity.is_none() {
+            data.keep_founders(founders)?;
+            let (cluster_id, joined) = (ClusterId(1), founders.is_empty());
+            data.claim(Identity { cluster_id, member_id: me, joined })?;
+        }
+        let saved = found.snapshot.as_ref();
+        let snapshot = saved
+            .map(|saved| load_in(&self.device, &saved.path).expect("it was just read to its end"));
+        let mark = snapshot.as_ref().map(|(mark, _)| mark.clone()).unwrap_or_default();
+        self.check(&found, &mark);
+        self.device.got_over();
+        self.boot = found.boot;
+        self.log = Some(data.into_log());
+        self.snapshots.retain(|index, _| *index <= mark.index);
+        self.durable = LogModel {
+            base: (mark.index, mark.term),
+            entries: found.entries.iter().cloned().collect(),
+            hard_state: found.hard_state,
+        };
+        Ok(Recovered {
+            boot: found.boot,
+            snapshot,
+            hard_state: found.hard_state,
+            entries: found.entries,
+        })
+    }
+
+    /// Checks that everything flushed was recovered, and of the unflushed batches only whole ones from the first on.
+    fn check(&mut self, found: &tenure_disk::RecoveredLog, mark: &SnapshotMark) {
+        let newest = self.snapshots.last_key_value().map_or(0, |(index, _)| *index);
+        assert!(mark.index >= newest, "the snapshot of {newest} is gone, there is {}", mark.index);
+        let mut log = self.durable.clone();
+        let mut fits = log.leads_to(found, mark);
+        for persist in
+            self.unflushed.drain(..).flat_map(|batch| batch.into_iter().map(Some).chain([None]))
+        {
+            match persist {
+                Some(persist) => log.write(&persist),
+                None => fits |= log.leads_to(found, mark),
             }
         }
-        Recovered {
-            boot: self.boot,
-            snapshot: snapshot.map(|(mark, chunks)| (mark, thaw(&chunks))),
-            hard_state: log.hard_state,
-            entries: log.entries.iter().cloned().collect(),
-        }
+        assert!(
+            fits,
+            "the disk lost what was flushed: {:?} and a log up to {:?} became {:?} and {} entries after {}",
+            self.durable.hard_state,
+            (self.durable.last(), self.durable.term(self.durable.last())),
+            found.hard_state,
+            found.entries.len(),
+            mark.index
+        );
+    }
+
+    /// Whether the error needs an operator, because something on the disk is damaged.
+    pub fn refuses(&self, error: &DiskError) -> bool {
+        let refused = matches!(
+            error,
+            DiskError::Corrupt { .. }
+                | DiskError::UnknownVersion { .. }
+                | DiskError::Inconsistent { .. }
+                | DiskError::Missing { .. }
+                | DiskError::Foreign { .. }
+        );
+        assert!(!refused || self.device.is_damaged(), "nothing was damaged: {error}");
+        refused
     }
 }
 
-pub fn freeze(frozen: &Frozen) -> Chunks {
-    frozen.chunks().collect()
+impl LogModel {
+    /// Whether recovery of this log, with that snapshot, gives what was found.
+    fn leads_to(&self, found: &tenure_disk::RecoveredLog, mark: &SnapshotMark) -> bool {
+        let ours = &self.hard_state;
+        let vote = if ours.term < mark.term { (mark.term, None) } else { (ours.term, ours.vote) };
+        let after = self.entries.iter().filter(|entry| entry.index > mark.index);
+        let goes_on = mark.index >= self.base.0 && self.term(mark.index) == Some(mark.term);
+        let entries = match goes_on {
+            true => after.eq(&found.entries),
+            false => found.entries.is_empty(),
+        };
+        let recovered = &found.hard_state;
+        entries
+            && vote == (recovered.term, recovered.vote)
+            && recovered.commit == ours.commit.max(mark.index)
+    }
 }
 
-pub fn thaw(chunks: &Chunks) -> State {
-    let mut thaw = Thaw::new();
+/// Whether the error says that the disk is full.
+pub fn is_full(error: &DiskError) -> bool {
+    matches!(error, DiskError::Io { cause, .. } if cause.kind() == io::ErrorKind::StorageFull)
+}
+
+pub fn to_chunks(snapshot: &Snapshot) -> Chunks {
+    snapshot.chunks().collect()
+}
+
+pub fn from_chunks(chunks: &Chunks) -> State {
+    let mut reader = SnapshotReader::new();
     for chunk in chunks {
-        thaw.chunk(chunk).expect("a chunk that was just written can be read");
+        reader.chunk(chunk).expect("a chunk that was just written can be read");
     }
-    thaw.finish().expect("all chunks were handed in")
+    reader.finish().expect("all chunks were handed in")
 }

@@ -3,59 +3,61 @@
 use std::time::Duration;
 
 use tenure_api::MemberId;
-use tenure_replica::{Config, Input, LogIndex, Moment, Replica};
+use tenure_replica::{Input, LogIndex, Moment, Replica, ReplicaConfig};
 
 use super::{
-    disk::{Disk, Log},
-    story::Shown,
+    disk::{LogModel, SimDisk},
+    trace_events::TracedState,
 };
-use crate::engine::Clock;
+use crate::engine::SimClock;
 
 /// Members are numbered from 1; the number is also the raft id.
-pub type Number = u64;
+pub type MemberNumber = u64;
 
-pub fn id(member: Number) -> MemberId {
+pub fn id(member: MemberNumber) -> MemberId {
     MemberId(member)
 }
 
-pub struct Member {
-    pub config: Config,
-    pub disk: Disk,
-    pub process: Option<Process>,
-    /// Lives so far, the present one included.
+pub struct SimMember {
+    pub config: ReplicaConfig,
+    pub disk: SimDisk,
+    pub process: Option<MemberProcess>,
+    /// How often the process has started.
     pub life: u64,
-    pub clock: Clock,
-    /// Every call takes it so much longer.
+    pub clock: SimClock,
+    /// A delay of every call.
     pub slow: Duration,
-    pub standing: Standing,
-    /// What was last told of it.
-    pub(super) shown: Shown,
-    /// Which of its alarms was last told to ring when.
+    /// How long a flush takes without faults.
+    pub usual_flush: (Duration, Duration),
+    pub membership: MembershipState,
+    /// The state that was traced last.
+    pub(super) traced: TracedState,
+    /// The timer that was traced last, and when it is due.
     pub(super) timer: Option<(&'static str, u64)>,
 }
 
-/// Whether it belongs to the cluster.
+/// Whether a member belongs to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It has been asked for, and nobody has agreed yet.
+pub enum MembershipState {
+    /// Its addition was requested, and is not agreed on yet.
     Asked,
-    /// It does, or did and has not heard of its removal.
+    /// It is a member, or was and does not know of its removal.
     In,
     /// It was removed and has stopped for good.
     Gone,
 }
 
-/// What is gone when the process ends.
-pub struct Process {
+/// What is lost when the process ends.
+pub struct MemberProcess {
     pub replica: Replica,
     /// The log as it will be when all writes are durable.
-    pub log: Log,
+    pub log: LogModel,
     pub inbox: Vec<Input>,
-    /// What the member's clock said when it began.
+    /// The reading of the member's clock at its start.
     pub started: Moment,
-    /// How many faults hold it still.
+    /// How many faults pause it at the moment.
     pub pauses: u32,
-    /// Which call is expected next, and when.
+    /// The valid ticket of the next call, and when it is due.
     pub ticket: u64,
     pub called_at: Option<Moment>,
     pub checked_up_to: LogIndex,
@@ -66,13 +68,13 @@ pub struct Process {
     pub last_call: Moment,
 }
 
-impl Member {
-    /// What this member's clock says.
+impl SimMember {
+    /// The reading of this member's clock.
     pub fn local(&self, now: Moment, started: Moment) -> Moment {
         Moment::after_start(self.clock.monotonic(now).since(started))
     }
 
-    /// When its clock will say so.
+    /// When its clock will show `local`.
     pub fn global(&self, local: Moment, started: Moment, now: Moment) -> Moment {
         self.clock.when(started + local.since_start(), now)
     }

@@ -1,35 +1,35 @@
 //! A whole cluster on one thread, in virtual time, from one seed.
 //!
-//! The machines are the shipped [`Replica`](tenure_replica::Replica)s, unchanged. Everything around
-//! them is made here: a [`Net`](net::Net) that delays, loses, repeats and cuts; a [`Disk`](disk::Disk)
-//! that forgets what was not flushed when its member crashes; an [`Agenda`](crate::engine::Agenda) that is the
-//! only clock; [`clients`] that ask; [`faults`] that interfere. All chance comes from one
-//! [`Dice`](crate::engine::Dice), nothing iterates an unordered map, so the same seed gives the same run, byte
-//! for byte.
+//! The members are the shipped [`Replica`](tenure_replica::Replica)s, unchanged. Everything around them is
+//! simulated: a [`MemberNetwork`](net::MemberNetwork) that delays, loses, repeats and cuts; a
+//! [`SimDisk`](disk::SimDisk) with the shipped log and recovery, on a [`Device`](crate::device::Device) that tears,
+//! rots and loses what was not flushed; an [`Agenda`](crate::engine::Agenda) that is the only clock; [`clients`];
+//! [`faults`]. All randomness comes from one [`Dice`](crate::engine::Dice), and nothing iterates an unordered map, so the
+//! same seed gives the same run, byte for byte.
 //!
-//! What may never happen is written down in [`invariants`](crate::invariants), one file each, and judged after every
-//! single call of a machine against the [`Truth`](truth::Truth): what the cluster has agreed on, as seen
-//! from outside.
+//! What may never happen is in [`invariants`](crate::invariants), one file each. They are checked after every call of a
+//! replica against the [`Truth`](truth::Truth): what the cluster has agreed on, as seen from outside.
 
 pub mod canary;
 pub mod catalogue;
 pub mod clients;
+pub mod core_majority;
 pub mod disk;
+pub mod event;
 pub mod faults;
-pub mod happening;
-pub mod house;
+pub mod host;
+pub mod inject;
 pub mod member;
 pub mod net;
 pub mod process;
+pub mod progress;
 pub mod restore;
 pub mod scenario;
-pub mod so_far;
-mod story;
-pub mod strike;
+mod trace_events;
 pub mod truth;
 #[allow(clippy::module_inception)]
 pub mod world;
 
-pub use canary::Canary;
-pub(crate) use story::lines;
+pub use canary::LabCanary;
+pub(crate) use trace_events::elections;
 pub use world::World;

@@ -1,63 +1,86 @@
-//! Stories with a beginning (everybody starts), a rough middle and an end at which all must be well.
+//! Scenarios: all members start, then come the faults, and after their end everything must work.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tenure_api::{Failure, Put, op::PutLease};
-use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
+use tenure_replica::{
+    Consistency, PipelineLimits, Read, Reply, Request,
+    command::{COMMAND_VERSION, Command},
+};
 
 use crate::{
     cluster::{
-        Canary, World,
-        clients::{Candidate, Holder, Mover, Operator, Probe, Registers, Ruler, Stock, Watcher},
-        faults::Fault,
-        member::{Number, Standing, id},
+        LabCanary, World,
+        clients::{
+            AdminClient, CandidateClient, LeaseClient, MembershipClient, MoveLeaderClient,
+            ProbeClient, RegisterClient, StockClient, WatchClient,
+        },
+        faults::FaultKind,
+        member::{MemberNumber, MembershipState, id},
     },
-    engine::{Dice, Trace, ms},
-    faults::Script,
+    engine::{Dice, Trace, ms, us},
+    faults::FaultScript,
     invariants::{agreement, heals},
-    recipes::cast::Cast,
+    recipes::program_mix::ProgramMix,
 };
 
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     pub name: &'static str,
-    /// What it shows.
+    /// What it shows, for `tenure lab list`.
     pub about: &'static str,
     pub members: u64,
-    pub faults: &'static [Fault],
+    pub faults: &'static [FaultKind],
     pub rough_for: Duration,
     pub registers: usize,
     pub holders: usize,
     pub watchers: usize,
     pub movers: usize,
     pub operators: usize,
-    /// So many stand in line for each of two names, and somebody rules over one of them.
+    /// Candidates of each of two elections, one of them with an administrator.
     pub candidates: usize,
     /// Programs that use the shipped recipes.
-    pub programs: Option<Cast>,
-    /// Clients think for so many times as long as they might.
+    pub programs: Option<ProgramMix>,
+    /// Multiplies the pauses of clients.
     pub leisure: u32,
-    /// In the middle of it all is lost but a backup, and a new cluster begins with that.
+    /// In the middle, the cluster is lost and restored from a backup.
     pub restored: bool,
+    /// Members begin with different versions.
+    pub mixed: bool,
+    /// How far apart the members are, and how slow their disks, for the whole run.
+    pub distance: Option<Distance>,
 }
 
-/// From the moment everything is well, the cluster serves within this time.
+/// What is constant in a run: drawn once for each direction between two members, and for each disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Distance {
+    /// The least and the most time that a message takes.
+    pub one_way: (Duration, Duration),
+    /// The least and the most added time of a flush.
+    pub flush: (Duration, Duration),
+    /// Heartbeat and election timeout, if they are set to match.
+    pub timing: Option<(Duration, Duration)>,
+}
+
+/// After the end of all faults the cluster serves within this time, or within this many election timeouts and some
+/// round trips.
 const SERVES_AFTER: Duration = ms(3000);
-/// Longer than any TTL of a holder, and what restarts and leader changes may add.
+const SERVES_AFTER_TIMEOUTS: u32 = 6;
+/// Longer than any TTL of a client, with what restarts and leader changes may add.
 const LEASES_END_AFTER: Duration = ms(9000);
 
-/// What one member has committed, all have within this time, if nothing is in the way.
+/// What one member has committed, all near members have within this time, without faults.
 const SETTLES_AFTER: Duration = ms(100);
 
-/// Prints how to see a failure again.
+/// Prints the command that repeats a failed run.
 pub struct Replay {
     scenario: Option<&'static str>,
     seed: u64,
 }
 
 impl Replay {
-    /// Of a test that is not a scenario: it is its own replay.
+    /// For a test that is not a scenario: the test itself repeats the run.
     pub fn of_test(seed: u64) -> Replay {
         Replay { scenario: None, seed }
     }
@@ -82,7 +105,7 @@ impl Drop for Replay {
 }
 
 impl Scenario {
-    pub fn run(&self, seed: u64, canary: Option<Canary>) -> World {
+    pub fn run(&self, seed: u64, canary: Option<LabCanary>) -> World {
         let _replay = Replay { scenario: Some(self.name), seed };
         let mut world = self.world(seed);
         world.canary = canary;
@@ -90,11 +113,16 @@ impl Scenario {
         world
     }
 
-    /// Plays it with blows of one's own, if there are any, and tells the story.
+    /// Plays the scenario, with a fault script if there is one, and traces it.
     ///
     /// # Errors
-    /// If the script names somebody unknown.
-    pub fn tell(&self, seed: u64, script: Option<&Script>, trace: Trace) -> Result<World, String> {
+    /// If the script names an unknown member.
+    pub fn play_traced(
+        &self,
+        seed: u64,
+        script: Option<&FaultScript>,
+        trace: Trace,
+    ) -> Result<World, String> {
         let mut world = self.world(seed);
         world.trace = trace;
         script.map_or(Ok(()), |script| world.follow(script, self.operators > 0))?;
@@ -102,19 +130,49 @@ impl Scenario {
         Ok(world)
     }
 
-    /// A cluster whose limits are chosen by chance, too.
+    /// A cluster whose limits are random, too.
     pub fn world(&self, seed: u64) -> World {
         let mut dice = Dice::new(seed ^ 0xfeed);
         let entries = *dice.pick(&[6, 60, 200, 800]).expect("there are four");
         let audit = ms(*dice.pick(&[400, 2000, 10_000]).expect("there are three"));
         let tail = *dice.pick(&[300, 3000, 1 << 20]).expect("there are three");
         let stream = *dice.pick(&[200, 600, 1 << 20]).expect("there are three");
-        World::with(seed, self.members, |config| {
+        let timing = self.distance.and_then(|distance| distance.timing);
+        let election_timeout = ms(*dice.pick(&[250, 500, 500, 1000]).expect("there are four"));
+        let heartbeats = *dice.pick(&[4, 10, 20]).expect("there are three");
+        let pipeline = PipelineLimits {
+            follow_after: us(*dice.pick(&[0, 2000, 20_000]).expect("there are three")),
+            entries_max: *dice.pick(&[1, 3, 64]).expect("there are three"),
+            entry_weight_max: *dice.pick(&[1, 10, 2048]).expect("there are three"),
+            read_round_heartbeats: *dice.pick(&[1, 4, 20]).expect("there are three"),
+        };
+        let inputs_max = *dice.pick(&[1, 5, 1000]).expect("there are three");
+        let mut world = World::with(seed, self.members, |config| {
+            if self.distance.is_none() {
+                config.election_timeout = election_timeout;
+                config.heartbeat = (election_timeout / heartbeats).max(config.tick);
+            }
+            config.request_timeout = ms(5000) + 2 * config.election_timeout;
+            config.pipeline = pipeline;
             config.snapshot_entries = entries;
             config.audit_interval = audit;
             config.tail_bytes_max = tail;
             config.watch.stream_bytes_max = stream;
-        })
+            if let Some((heartbeat, election_timeout)) = timing {
+                (config.heartbeat, config.election_timeout) = (heartbeat, election_timeout);
+                config.request_timeout = ms(5000) + 2 * election_timeout;
+            }
+        });
+        world.inputs_max = inputs_max;
+        world.mixed = self.mixed;
+        for member in world.members.values_mut().filter(|_| self.mixed) {
+            let version = dice.between(1, COMMAND_VERSION.into()) as u32;
+            member.config.command_version = version;
+        }
+        if let Some(distance) = &self.distance {
+            world.move_apart(distance, &mut dice);
+        }
+        world
     }
 
     pub fn play(&self, world: &mut World) {
@@ -124,17 +182,25 @@ impl Scenario {
         }
         self.begin(world);
         world.run(self.rough_for);
+        let serves_after = world.serves_after();
+        // A member change under way would change which members are a majority.
+        let is_plain = self.operators == 0 && self.programs.is_none() && world.script.is_none();
+        let has_core = is_plain && !self.faults.is_empty();
+        if has_core && world.truth.state().voters().count() > 2 && world.fate.chance(500) {
+            world.core_must_serve_within(4 * serves_after);
+        }
         world.heal();
-        world.removed_must_stop_within(SERVES_AFTER);
-        world.must_serve_within(SERVES_AFTER);
+        world.removed_must_stop_within(serves_after);
+        world.must_serve_within(serves_after);
+        world.must_be_there_within(serves_after);
         world.come_to_rest();
-        // Without trouble there is nothing to wait for but the next turn of the leader's clock.
+        // Without faults there is nothing to wait for but the raft leader's next tick.
         let calm = self.faults.is_empty() && self.operators == 0;
-        let lost = if calm { ms(100) } else { self.rough_for + LEASES_END_AFTER };
-        world.judge_leases_end(lost);
+        let lost = if calm { world.settles_after() } else { self.rough_for + LEASES_END_AFTER };
+        world.check_leases_end(lost);
     }
 
-    /// A first life, of which nothing is left but a backup from somewhere in its middle.
+    /// Runs a cluster until it is lost, and restores it from a backup of its middle.
     fn live_until_lost(&self, world: &mut World) {
         self.begin(world);
         let mut backup = None;
@@ -147,59 +213,90 @@ impl Scenario {
         backup.iter().for_each(|backup| world.restore(backup));
     }
 
-    /// Everybody starts, the clients come, and soon after that the trouble.
+    /// Starts all members, adds the clients, and enables the faults.
     fn begin(&self, world: &mut World) {
         world.start_all();
         for _ in 0..self.registers {
-            world.add_client(Registers::default());
+            world.add_client(RegisterClient::default());
         }
         for number in 0..self.holders {
-            world.add_client(Holder::new(1 + number as i64 % 3));
+            world.add_client(LeaseClient::new(1 + number as i64 % 3));
         }
         for _ in 0..self.watchers {
-            world.add_client(Watcher::default());
+            world.add_client(WatchClient::default());
         }
         for _ in 0..self.movers {
-            world.add_client(Mover);
+            world.add_client(MoveLeaderClient);
         }
         for number in 0..2 * self.candidates {
             let name = ["ruled", "free"][number % 2];
-            world.add_client_after(ms(300), Candidate::new(name, 600 + 300 * number as u64));
+            world.add_client_after(ms(300), CandidateClient::new(name, 600 + 300 * number as u64));
         }
         if self.candidates > 0 {
-            world.add_client_after(ms(500), Ruler { name: "ruled" });
+            world.add_client_after(ms(500), AdminClient { name: "ruled" });
             for _ in 0..2 {
-                world.add_client_after(ms(400), Stock::new("stock"));
+                world.add_client_after(ms(400), StockClient::new("stock"));
             }
         }
-        if let Some(cast) = &self.programs {
-            let town = cast.town(world.now(), world.canary, &mut world.dice);
-            world.add_client_after(ms(400), town);
+        if let Some(mix) = &self.programs {
+            let simulation = mix.simulation(world.now(), world.canary, &mut world.dice);
+            world.add_client_after(ms(400), simulation);
         }
         for _ in 0..self.operators {
-            world.add_client_after(ms(1500), Operator::default());
+            world.add_client_after(ms(1500), MembershipClient::default());
         }
-        world.must_lead_within(ms(1500));
-        world.trouble(self.faults);
+        world.must_lead_within(world.serves_after() / 2);
+        world.start_faults(self.faults);
     }
 }
 
 impl World {
-    pub fn must_lead_within(&mut self, limit: Duration) -> Duration {
-        let took = self.run_until(limit, |world| world.leader().is_some());
-        heals::judge(took.is_some(), "nobody leads", limit, &mut self.counts);
-        took.expect("it was just judged")
+    /// After the end of all faults the cluster serves within this time.
+    fn serves_after(&self) -> Duration {
+        let timeouts = self.members.values().map(|member| member.config.election_timeout);
+        let longest = timeouts.max().unwrap_or_default();
+        // The requests to each member take a few round trips.
+        SERVES_AFTER.max(SERVES_AFTER_TIMEOUTS * longest) + 20 * self.farthest
     }
 
-    /// Whoever was removed hears of it and stops.
+    /// Sets the distances between members for the whole run. The way back may be longer or shorter, and a member that is
+    /// added later is near all others.
+    fn move_apart(&mut self, distance: &Distance, dice: &mut Dice) {
+        for number in self.numbers() {
+            for other in self.numbers().into_iter().filter(|other| *other != number) {
+                let takes = dice.duration(distance.one_way.0, distance.one_way.1);
+                self.net.links.set_distance(number, other, (takes, takes + takes / 10));
+            }
+            let member = self.member_mut(number);
+            let longer = dice.duration(distance.flush.0, distance.flush.1);
+            member.usual_flush.0 += longer;
+            member.usual_flush.1 += longer + longer / 10;
+            member.disk.flush = member.usual_flush;
+        }
+        self.farthest = distance.one_way.1;
+    }
+
+    /// What one member has committed, all have within this time, without faults.
+    fn settles_after(&self) -> Duration {
+        SETTLES_AFTER + 6 * self.farthest
+    }
+
+    pub fn must_lead_within(&mut self, limit: Duration) -> Duration {
+        let took = self.run_until(limit, |world| world.leader().is_some());
+        heals::check(took.is_some(), "there is no raft leader", limit, &mut self.counts);
+        took.expect("it was just checked")
+    }
+
+    /// Every removed member learns of it and stops.
     pub fn removed_must_stop_within(&mut self, limit: Duration) {
         let stopped = |world: &mut World| {
-            let removed = |number: &Number| world.truth.state().removed.contains(&id(*number));
+            let removed =
+                |number: &MemberNumber| world.truth.state().removed.contains(&id(*number));
             !world.numbers().iter().any(removed)
         };
         let took = self.run_until(limit, stopped);
         let came = took.is_some();
-        heals::judge(came, "a member that was removed runs on", limit, &mut self.counts);
+        heals::check(came, "a member that was removed runs on", limit, &mut self.counts);
     }
 
     /// Every member takes a write and a linearizable read.
@@ -212,15 +309,30 @@ impl World {
                 if put.is_ok() && self.probe(member, read).is_ok() {
                     break;
                 }
-                if self.members[&member].standing == Standing::Gone {
+                if self.members[&member].membership == MembershipState::Gone {
                     break;
                 }
                 let late = format!("member {member} does not serve");
-                heals::judge(self.now() <= until, late, limit, &mut self.counts);
+                heals::check(self.now() <= until, late, limit, &mut self.counts);
                 self.run(ms(5));
             }
         }
-        heals::judge(self.now() <= until, "not everybody serves", limit, &mut self.counts);
+        heals::check(self.now() <= until, "not every member serves", limit, &mut self.counts);
+    }
+
+    /// Every running member takes every other one for connected; else members cannot be changed.
+    pub fn must_be_there_within(&mut self, limit: Duration) {
+        let all_there = |world: &mut World| {
+            let belong = world.numbers();
+            belong.iter().filter_map(|number| world.members[number].process.as_ref()).all(|at| {
+                let roll = &at.replica.state().members;
+                let known = belong.iter().filter(|other| roll.contains_key(&id(**other)));
+                known.into_iter().all(|other| at.replica.is_there(id(*other)))
+            })
+        };
+        let took = self.run_until(limit, all_there);
+        let late = "a member takes another for absent and cannot change the members";
+        heals::check(took.is_some(), late, limit, &mut self.counts);
     }
 
     pub fn plain_put(&self, key: &str) -> Request {
@@ -233,40 +345,40 @@ impl World {
         }))
     }
 
-    /// Asks one thing and waits for the answer.
-    pub fn probe(&mut self, member: Number, request: Request) -> Result<Reply, Failure> {
+    /// Sends one request and waits for the answer.
+    pub fn probe(&mut self, member: MemberNumber, request: Request) -> Result<Reply, Failure> {
         self.timed_probe(member, request).1
     }
 
     pub fn timed_probe(
         &mut self,
-        member: Number,
+        member: MemberNumber,
         request: Request,
     ) -> (Duration, Result<Reply, Failure>) {
-        let (probe, verdict) = Probe::new(member, request);
+        let (probe, result) = ProbeClient::new(member, request);
         self.add_client_after(Duration::ZERO, probe);
-        let seen = verdict.clone();
+        let seen = result.clone();
         self.run_until(ms(20_000), move |_| seen.borrow().is_some());
-        let verdict = verdict.borrow_mut().take();
-        verdict.unwrap_or_else(|| {
-            self.invariants.one_answer.judge_rest();
-            unreachable!("a request was answered, but its client not told");
+        let result = result.borrow_mut().take();
+        result.unwrap_or_else(|| {
+            self.invariants.one_answer.check_rest();
+            unreachable!("a request was answered, but its client was not told");
         })
     }
 
-    /// Nobody asks any more: everything is answered, everybody has the same, and dead leases end.
+    /// Clients stop: all requests are answered, all members have the same state, and unrenewed leases end.
     pub fn come_to_rest(&mut self) {
         self.resting = true;
         let waiting = |world: &mut World| world.invariants.one_answer.waiting() == 0;
-        let patience = ms(6000) + ms(300);
-        self.run_until(patience, waiting);
-        self.invariants.one_answer.judge_rest();
+        let patience = self.members.values().map(|member| member.config.request_timeout).max();
+        self.run_until(patience.unwrap_or_default() + ms(300), waiting);
+        self.invariants.one_answer.check_rest();
         self.run(LEASES_END_AFTER);
         let live = self.truth.state().leases.len();
-        assert_eq!(live, 0, "{live} leases live on though their holders are gone");
-        // The raft leader may have logged something of its own (an audit) just now.
-        self.run_until(SETTLES_AFTER, |world| {
-            let up_to_date = |number: &Number| {
+        assert_eq!(live, 0, "{live} leases live on though no client renews them");
+        // The raft leader may just have logged an entry of its own (an audit).
+        self.run_until(self.settles_after(), |world| {
+            let up_to_date = |number: &MemberNumber| {
                 let process = world.members[number].process.as_ref();
                 process.is_some_and(|p| p.replica.status().applied == world.truth.last())
             };
@@ -274,10 +386,10 @@ impl World {
         });
         for number in &self.numbers() {
             let member = &self.members[number];
-            let process = member.process.as_ref().expect("everybody is there");
+            let process = member.process.as_ref().expect("every member runs");
             let status = process.replica.status();
             assert_eq!(status.applied, self.truth.last(), "member {number} lags: {status:?}");
-            agreement::judge_whole(*number, process, &self.truth, &mut self.counts);
+            agreement::check_whole(*number, process, &self.truth, &mut self.counts);
         }
         for client in 0..self.clients.len() {
             self.with_client(client, |client, _, world| client.settled(world));

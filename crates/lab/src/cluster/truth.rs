@@ -1,8 +1,7 @@
 //! What the cluster has agreed on, as seen from outside.
 //!
-//! The first member that commits an entry defines it; from then on everybody is held against it. The
-//! entries are applied to a state of our own, so that every answer, event and state can be compared
-//! with what it must be.
+//! The first member that commits an entry defines it; from then on every member is compared with it. The entries are
+//! applied to a reference state, so that every answer, event and state can be compared with what it must be.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,57 +10,64 @@ use std::{
 };
 
 use bytes::Bytes;
-use tenure_api::{EventKind, KeyValue, LeaseId, Member, MemberId, Revision, Span, Term};
+use tenure_api::{EventKind, Failure, KeyValue, LeaseId, Member, MemberId, Revision, Span, Term};
 use tenure_replica::{
-    At, Entry, EntryKind, Frozen, LogIndex, Moment, State,
+    Entry, EntryContext, EntryKind, LogIndex, Moment, Outcome, Snapshot, State,
     codec::{Codec, DecodeError, Reader},
     command::{Batch, Command},
+    election::ElectionEvent,
     mvcc::Change,
-    queue::Event,
-    state::Traces,
+    state::ApplyEffects,
 };
 
 use crate::{
-    engine::Counts,
-    invariants::{acts_once::ActsOnce, fifo, freed_by_its_token, queue_advances},
+    engine::RunCounts,
+    invariants::{acts_once::ActsOnce, election_advances, fifo, freed_by_its_token},
 };
 
-/// States of so many past entries are kept, for members that lag.
+/// How many past states are kept, for members that lag.
 const STATES_KEPT: usize = 1000;
 
 pub struct Truth {
     entries: Vec<(Term, u64)>,
-    /// In which term each was agreed on. That of the entry itself may be an earlier one.
+    /// The term in which each entry was agreed on. The term of the entry itself may be an earlier one.
     agreed_in: Vec<Term>,
+    /// When each entry that is not agreed on yet was first in a log.
+    logged: BTreeMap<(LogIndex, Term), Moment>,
     state: State,
     states: VecDeque<State>,
     /// Every change ever, in order of revision; compaction does not touch it.
     pub changes: Vec<Change>,
     by_key: BTreeMap<Bytes, Vec<std::sync::Arc<KeyValue>>>,
-    /// At which revisions a value was written. Values are unique: two are one too many.
+    /// The revisions at which each value was written. Values are unique: two are one too many.
     written: BTreeMap<Bytes, Vec<Revision>>,
-    pub leases: BTreeMap<LeaseId, LeaseStory>,
-    /// In which term each member that was removed was let go. Until then even that one may lead.
+    pub leases: BTreeMap<LeaseId, LeaseHistory>,
+    /// The term in which each removed member was let go. Until then it may still lead.
     pub removed: BTreeMap<MemberId, Term>,
-    /// Leases that ended since somebody looked.
+    /// Leases that ended since the last call of `take_ended`.
     ended: Vec<LeaseId>,
-    /// Tenures that began since somebody looked: of which name, with which token.
+    /// Tenures that began since the last call of `take_began`: name and token.
     began: Vec<(Bytes, Revision)>,
     acts_once: ActsOnce,
+    /// The outcomes of each command, by its hash and the revision in its answer.
+    outcomes: BTreeMap<(u64, Revision), Vec<Outcome>>,
 }
 
-/// A lease's life, as the log tells it.
+/// A lease's history, according to the log.
 #[derive(Clone, Debug)]
-pub struct LeaseStory {
+pub struct LeaseHistory {
     pub ttl: Duration,
+    /// When the entry that renewed it was agreed on.
     pub renewed: Moment,
+    /// When that entry was first in a log.
+    pub logged: Moment,
     pub ended: Option<LeaseEnd>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseEnd {
     pub at: Moment,
-    /// It ran out; nobody revoked it.
+    /// Whether it expired, rather than being revoked.
     pub expired: bool,
 }
 
@@ -70,11 +76,11 @@ impl Truth {
         Truth::from(State::new(members))
     }
 
-    /// Of a cluster that begins with a snapshot: nothing before it was ever agreed on, nor is looked for.
-    pub fn restored(frozen: Frozen) -> Truth {
-        let mut truth = Truth::from(frozen.state);
-        truth.entries = vec![(frozen.mark.term, 0); frozen.mark.index as usize];
-        truth.agreed_in = vec![frozen.mark.term; frozen.mark.index as usize];
+    /// For a cluster that begins with a snapshot: nothing before that is looked at.
+    pub fn restored(snapshot: Snapshot) -> Truth {
+        let mut truth = Truth::from(snapshot.state);
+        truth.entries = vec![(snapshot.mark.term, 0); snapshot.mark.index as usize];
+        truth.agreed_in = vec![snapshot.mark.term; snapshot.mark.index as usize];
         for kv in truth.state.store.live_in(&Span::From(Bytes::new())) {
             truth.by_key.insert(kv.key.clone(), vec![kv.clone()]);
             truth.written.insert(kv.value.clone(), vec![kv.mod_revision]);
@@ -86,6 +92,7 @@ impl Truth {
         Truth {
             entries: vec![],
             agreed_in: vec![],
+            logged: BTreeMap::new(),
             states: VecDeque::from([state.clone()]),
             state,
             changes: vec![],
@@ -96,6 +103,7 @@ impl Truth {
             ended: vec![],
             began: vec![],
             acts_once: ActsOnce::default(),
+            outcomes: BTreeMap::new(),
         }
     }
 
@@ -117,14 +125,14 @@ impl Truth {
         self.entries.get(entry.index as usize - 1) == Some(&print(entry))
     }
 
-    /// The state after an entry; none if that is too long ago.
+    /// The state after an entry; none if it is not kept any more.
     pub fn state_at(&self, index: LogIndex) -> Option<&State> {
         let ago = self.last().checked_sub(index)?;
-        let place = self.states.len().checked_sub(1 + ago as usize)?;
-        self.states.get(place)
+        let position = self.states.len().checked_sub(1 + ago as usize)?;
+        self.states.get(position)
     }
 
-    /// The states from after that entry on, as far as they are kept.
+    /// The states since that entry, as far as they are kept.
     pub fn states_since(&self, index: LogIndex) -> impl Iterator<Item = &State> {
         let ago = self.last().saturating_sub(index) as usize;
         let first = self.states.len().saturating_sub(1 + ago);
@@ -159,22 +167,25 @@ impl Truth {
         std::mem::take(&mut self.began)
     }
 
-    /// The next entry has been agreed on, in this term. Answers the values that it wrote.
+    /// The next entry was agreed on, in this term. Returns the values that it wrote.
     pub fn learn(
         &mut self,
         now: Moment,
         entry: &Entry,
         in_term: Term,
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) -> Vec<Bytes> {
         assert_eq!(entry.index, self.last() + 1);
         self.entries.push(print(entry));
         self.agreed_in.push(in_term);
+        let later = self.logged.split_off(&(entry.index + 1, Term(0)));
+        let logged = std::mem::replace(&mut self.logged, later);
+        let logged = logged.get(&(entry.index, entry.term)).copied().unwrap_or(now);
         let first_change = self.changes.len();
         if !entry.data.is_empty() {
             let (ms, batches) = decode(&entry.data).expect("what was agreed on can be read");
             for batch in batches {
-                self.apply((now, ms), entry, &batch, counts);
+                self.apply((now, logged, ms), entry, &batch, counts);
                 for command in &batch.commands {
                     if let Command::LetGo(gone) = command {
                         self.removed.entry(*gone).or_insert(in_term);
@@ -196,57 +207,89 @@ impl Truth {
             .collect()
     }
 
+    /// A member logs entries, perhaps as the first.
+    pub fn logged(&mut self, now: Moment, entries: &[Entry]) {
+        let last = self.last();
+        for entry in entries.iter().filter(|entry| entry.index > last) {
+            self.logged.entry((entry.index, entry.term)).or_insert(now);
+        }
+    }
+
     fn apply(
         &mut self,
-        (now, ms): (Moment, u64),
+        (now, logged, ms): (Moment, Moment, u64),
         entry: &Entry,
         batch: &Batch,
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) {
         if !self.state.admits(batch) {
             return;
         }
         for command in &batch.commands {
-            let mut traces = Traces::default();
+            let mut effects = ApplyEffects::default();
             if let (EntryKind::Membership, Command::Members(change)) = (entry.kind, command) {
                 let _ = self.state.begin_change(change);
                 continue;
             }
-            let at = At { index: entry.index, term: entry.term, ms };
-            let before = matches!(command, Command::Line(_)).then(|| self.state.clone());
-            let _ = self.state.apply(at, command, &mut traces);
+            let at = EntryContext { index: entry.index, term: entry.term, ms };
+            let before = matches!(command, Command::Election(_)).then(|| self.state.clone());
+            let outcome = self.state.apply(at, command, &mut effects);
+            self.note_outcome(command, outcome, effects.done_at);
             if let Some(before) = before {
-                fifo::judge(command, &before, &self.state, counts);
-                freed_by_its_token::judge(command, &traces.lines, counts);
-                self.acts_once.judge(command, &traces, counts);
+                fifo::check(command, &before, &self.state, counts);
+                freed_by_its_token::check(command, &effects.elections, counts);
+                self.acts_once.check(command, &effects, counts);
             }
-            if !traces.lines.is_empty() {
-                queue_advances::judge(&self.state, counts);
+            if !effects.elections.is_empty() {
+                election_advances::check(&self.state, counts);
             }
-            for event in &traces.lines {
-                if let Event::Began { name, tenure, .. } = event {
+            for event in &effects.elections {
+                if let ElectionEvent::Began { name, tenure, .. } = event {
                     self.began.push((name.clone(), tenure.token));
                 }
             }
-            for id in &traces.restarted {
-                let Some(lease) = self.state.leases.get(*id) else { continue };
-                let session = self.state.queues.session(*id);
-                let ttl_ms = session.map_or(lease.ttl_secs as u64 * 1000, |s| s.ttl_ms);
-                let ttl = Duration::from_millis(ttl_ms);
-                let story = LeaseStory { ttl, renewed: now, ended: None };
-                self.leases.insert(*id, story);
+            for id in &effects.restarted {
+                let Some(ttl) = self.state.time_to_live(*id) else { continue };
+                let history = LeaseHistory { ttl, renewed: now, logged, ended: None };
+                self.leases.insert(*id, history);
             }
             let expired = matches!(command, Command::LeaseExpire(..));
-            for lease in &traces.ended {
+            for lease in &effects.ended {
                 self.ended.push(*lease);
-                if let Some(story) = self.leases.get_mut(lease) {
-                    story.ended = Some(LeaseEnd { at: now, expired });
+                if let Some(history) = self.leases.get_mut(lease) {
+                    history.ended = Some(LeaseEnd { at: now, expired });
                 }
             }
-            for change in traces.changes {
+            for change in effects.changes {
                 self.note(change);
             }
         }
+    }
+
+    fn note_outcome(
+        &mut self,
+        command: &Command,
+        outcome: Result<Outcome, Failure>,
+        done_at: Revision,
+    ) {
+        let Ok(outcome) = outcome else { return };
+        let told = match &outcome {
+            Outcome::Put(_) | Outcome::DeleteRange(_) | Outcome::Txn(_) => done_at,
+            _ => self.state.store.revision(),
+        };
+        self.outcomes.entry((hash_of(command), told)).or_default().push(outcome);
+    }
+
+    /// Whether this command had this outcome, at that revision.
+    pub fn did(&self, command: &Command, told: Revision, outcome: &Outcome) -> bool {
+        let outcomes = self.outcomes.get(&(hash_of(command), told));
+        outcomes.is_some_and(|outcomes| outcomes.contains(outcome))
+    }
+
+    /// The states at a revision, as far as they are kept.
+    pub fn states_at(&self, at: Revision) -> impl Iterator<Item = &State> {
+        let first = self.states.partition_point(|state| state.store.revision() < at);
+        self.states.range(first..).take_while(move |state| state.store.revision() == at)
     }
 
     fn note(&mut self, change: Change) {
@@ -270,12 +313,16 @@ pub fn print(entry: &Entry) -> (Term, u64) {
 /// An entry's clock and batches; the format is `command::batch`'s.
 pub fn decode(data: &[u8]) -> Result<(u64, Vec<Batch>), DecodeError> {
     let mut input = Reader::new(data);
-    let ms = if input.u8()? == 2 { input.u64()? } else { 0 };
+    let format = input.u8()?;
+    let ms = if format >= 2 { input.u64()? } else { 0 };
+    if format >= 3 {
+        input.u64()?;
+    }
     let batches = (0..input.count()?).map(|_| Batch::from_bytes(input.slice()?));
     Ok((ms, batches.collect::<Result<_, _>>()?))
 }
 
-/// Everything that members must agree on, as one number.
+/// A hash of everything that members must agree on.
 pub fn fingerprint(state: &State) -> u64 {
     let mut hasher = DefaultHasher::new();
     let hash = state.store.hash(None).expect("the newest revision has a hash");
@@ -301,7 +348,13 @@ pub fn fingerprint(state: &State) -> u64 {
     state.departing.keys().for_each(|member| member.hash(&mut hasher));
     format!("{:?}", state.change).hash(&mut hasher);
     state.cluster_version.hash(&mut hasher);
-    state.queues.lines().for_each(|line| format!("{line:?}").hash(&mut hasher));
-    state.queues.sessions().for_each(|session| format!("{session:?}").hash(&mut hasher));
+    state.elections.elections().for_each(|election| format!("{election:?}").hash(&mut hasher));
+    state.elections.sessions().for_each(|session| format!("{session:?}").hash(&mut hasher));
+    hasher.finish()
+}
+
+fn hash_of(command: &Command) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    command.to_bytes().hash(&mut hasher);
     hasher.finish()
 }

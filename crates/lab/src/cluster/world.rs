@@ -1,86 +1,96 @@
-//! The executor: one agenda, one event after the other.
+//! A simulated cluster: it takes one event after the other from its agenda.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use tenure_api::Member as Roll;
+use tenure_api::Member;
 use tenure_replica::{
-    Config, Input, Moment, Notice, Request, RequestId, Role,
-    queue::listeners::LineInput,
+    Input, Moment, Notice, ReplicaConfig, Request, RequestId, Role,
+    election::listeners::ListenerInput,
     watch::{WatchInput, WatchStream},
 };
 
 use crate::{
     cluster::{
-        canary::Canary,
-        clients::Client,
-        faults::Fault,
-        happening::Happening,
-        member::{Member, Number, Standing, id},
-        net::Net,
-        so_far::note_moment,
-        story::Shown,
+        canary::LabCanary,
+        clients::SimClient,
+        disk::SimDisk,
+        event::WorldEvent,
+        faults::FaultKind,
+        member::{MemberNumber, MembershipState, SimMember, id},
+        net::MemberNetwork,
+        progress::record_moment,
+        trace_events::TracedState,
         truth::Truth,
     },
-    engine::{Agenda, Clock, Counts, Dice, Event, Trace, ms, us},
-    faults::Script,
-    invariants::{Invariants, leases_end, one_answer::Open, written_once},
+    engine::{Agenda, Dice, RunCounts, SimClock, Trace, TraceEvent, ms, us},
+    faults::FaultScript,
+    invariants::{Invariants, leases_end, one_answer::OpenRequest, written_once},
 };
 
-/// Sets the chance of faults apart from all other chance.
+/// Separates the randomness of faults from all other.
 const FATE: u64 = 0xfa7e;
 
+/// The shortest pause that a member must notice.
+const PAUSE_MIN: Duration = ms(100);
+
 pub struct World {
-    pub agenda: Agenda<Happening>,
+    pub agenda: Agenda<WorldEvent>,
     pub dice: Dice,
-    pub net: Net,
-    pub members: BTreeMap<Number, Member>,
-    pub clients: Vec<Option<Box<dyn Client>>>,
+    pub net: MemberNetwork,
+    pub members: BTreeMap<MemberNumber, SimMember>,
+    pub clients: Vec<Option<Box<dyn SimClient>>>,
     /// Which client listens on a watch stream, at which member.
-    pub streams: BTreeMap<WatchStream, (usize, Number)>,
-    pub faults: Vec<Fault>,
-    /// Those of them that have not had their turn in this round, and how many rounds there were.
-    pub(super) deck: Vec<Fault>,
+    pub streams: BTreeMap<WatchStream, (usize, MemberNumber)>,
+    pub faults: Vec<FaultKind>,
+    /// The kinds that are left in this round, and the number of rounds so far.
+    pub(super) deck: Vec<FaultKind>,
     pub(super) decks_dealt: u64,
-    /// Where faults get their chance, so that leaving one out does not change the others.
+    /// The randomness of faults, so that a fault left out does not change the others.
     pub fate: Dice,
-    /// What to do instead of what chance says.
-    pub script: Option<Script>,
-    /// Members whose memory is not what it should be.
-    pub rotten: BTreeSet<Number>,
-    /// Faults may still strike.
+    /// Replaces random faults.
+    pub script: Option<FaultScript>,
+    /// Members whose state differs from what it should be.
+    pub rotten: BTreeSet<MemberNumber>,
+    /// Whether faults may still be injected.
     pub rough: bool,
-    /// Clients think for so many times as long as they might.
+    /// The most inputs that a member gets in one call.
+    pub inputs_max: usize,
+    /// Whether members that start again may be newer than before.
+    pub mixed: bool,
+    /// Multiplies the pauses of clients.
     pub leisure: u32,
-    /// Clients start nothing new.
+    /// Whether clients start nothing new.
     pub resting: bool,
     pub truth: Truth,
     pub invariants: Invariants,
-    pub counts: Counts,
+    pub counts: RunCounts,
     pub trace: Trace,
-    pub canary: Option<Canary>,
-    /// What members had to say, for scenarios that wait for it.
-    pub notices: Vec<(Moment, Number, Notice)>,
+    pub canary: Option<LabCanary>,
+    /// The notices of members, for scenarios that wait for them.
+    pub notices: Vec<(Moment, MemberNumber, Notice)>,
     pub snapshot_failures: u64,
+    /// The largest one-way distance between two members.
+    pub farthest: Duration,
     next_value: u64,
     messages: u64,
-    pub(super) lines_shown: Shown,
+    pub(super) traced_elections: TracedState,
     next_stream: WatchStream,
 }
 
 impl World {
-    /// A cluster of so many members, none of which runs yet.
+    /// A cluster of `members` members, none of which runs yet.
     pub fn new(seed: u64, members: u64) -> World {
         World::with(seed, members, |_| {})
     }
 
-    pub fn with(seed: u64, members: u64, adjust: impl Fn(&mut Config)) -> World {
+    pub fn with(seed: u64, members: u64, adjust: impl Fn(&mut ReplicaConfig)) -> World {
         let mut dice = Dice::new(seed);
-        let roll: Vec<Roll> = (1..=members).map(roll).collect();
-        let make = |number: Number| {
-            let mut config = Config::new(id(number), roll.clone());
+        let listed_member: Vec<Member> = (1..=members).map(listed_member).collect();
+        let make = |number: MemberNumber| {
+            let mut config = ReplicaConfig::new(id(number), listed_member.clone());
             config.name = format!("m{number}");
             config.seed = seed;
             config.snapshot_entries = 40;
@@ -94,13 +104,13 @@ impl World {
             config.watch.progress_interval = ms(700);
             adjust(&mut config);
             let ppm = dice.below(401) as i64 - 200;
-            (number, member(config, Clock::new(ppm, Duration::ZERO), Standing::In))
+            (number, member(config, SimClock::new(ppm, Duration::ZERO), MembershipState::In))
         };
         let members = (1..=members).map(make).collect();
         World {
             agenda: Agenda::default(),
             dice,
-            net: Net::default(),
+            net: MemberNetwork::default(),
             members,
             clients: vec![],
             streams: BTreeMap::new(),
@@ -111,18 +121,21 @@ impl World {
             script: None,
             rotten: BTreeSet::new(),
             rough: false,
+            inputs_max: usize::MAX,
+            mixed: false,
             leisure: 1,
             resting: false,
-            truth: Truth::new(roll),
+            truth: Truth::new(listed_member),
             invariants: Invariants::default(),
-            counts: Counts::default(),
+            counts: RunCounts::default(),
             trace: Trace::from_environment(),
             canary: None,
             notices: vec![],
             snapshot_failures: 0,
+            farthest: Duration::ZERO,
             next_value: 0,
             messages: 0,
-            lines_shown: Shown::default(),
+            traced_elections: TracedState::default(),
             next_stream: 0,
         }
     }
@@ -131,40 +144,40 @@ impl World {
         self.agenda.now()
     }
 
-    /// Those that belong to the cluster.
-    pub fn numbers(&self) -> Vec<Number> {
-        let belongs = |member: &Member| member.standing == Standing::In;
+    /// The members that belong to the cluster.
+    pub fn numbers(&self) -> Vec<MemberNumber> {
+        let belongs = |member: &SimMember| member.membership == MembershipState::In;
         self.members.iter().filter(|(_, member)| belongs(member)).map(|(n, _)| *n).collect()
     }
 
-    /// The number of somebody who shall be added.
-    pub fn candidate(&mut self) -> Number {
+    /// The number of a member that is about to be added.
+    pub fn new_member(&mut self) -> MemberNumber {
         let number = self.members.keys().next_back().map_or(1, |last| last + 1);
         let mut config = self.members[&1].config.clone();
         config.me = id(number);
         config.members = vec![];
         config.name = format!("m{number}");
         let ppm = self.dice.below(401) as i64 - 200;
-        let clock = Clock::new(ppm, Duration::ZERO);
-        self.members.insert(number, member(config, clock, Standing::Asked));
+        let clock = SimClock::new(ppm, Duration::ZERO);
+        self.members.insert(number, member(config, clock, MembershipState::Asked));
         number
     }
 
-    /// Whoever has been agreed on is started, sooner or later.
-    pub(super) fn welcome(&mut self) {
-        let waiting = |member: &Member| member.standing == Standing::Asked;
+    /// Schedules the start of members whose addition was agreed on.
+    pub(super) fn start_added_members(&mut self) {
+        let waiting = |member: &SimMember| member.membership == MembershipState::Asked;
         let asked: Vec<_> =
             self.members.iter().filter(|(_, m)| waiting(m)).map(|(n, _)| *n).collect();
         for number in asked {
             if self.truth.state().members.contains_key(&id(number)) {
-                self.member_mut(number).standing = Standing::In;
+                self.member_mut(number).membership = MembershipState::In;
                 let delay = self.dice.duration(us(500), ms(900));
-                self.agenda.after(delay, Happening::Start(number));
+                self.agenda.after(delay, WorldEvent::Start(number));
             }
         }
     }
 
-    pub(crate) fn tell_event(&mut self, event: impl FnOnce() -> Event) {
+    pub(crate) fn trace_event(&mut self, event: impl FnOnce() -> TraceEvent) {
         self.trace.event(self.agenda.now(), event);
     }
 
@@ -174,14 +187,14 @@ impl World {
         self.messages
     }
 
-    /// Lets so much time pass.
+    /// Runs for this long.
     pub fn run(&mut self, duration: Duration) {
         let until = self.now() + duration;
         while self.step(until) {}
         self.agenda.pass(until);
     }
 
-    /// Lets time pass until something is true; how long that took, or none if it took too long.
+    /// Runs until `done` is true. Returns how long that took; none if it took longer than `limit`.
     pub fn run_until(
         &mut self,
         limit: Duration,
@@ -197,47 +210,57 @@ impl World {
         Some(self.now().since(start))
     }
 
-    /// The next event; false if there is none in time.
+    /// Handles the next event; false if there is none until `until`.
     fn step(&mut self, until: Moment) -> bool {
         let Some(what) = self.agenda.next(until) else { return false };
-        note_moment(self.now());
+        record_moment(self.now());
+        if self.invariants.leases_survive.is_due(self.now()) {
+            let is_renewable = self.is_renewable();
+            self.invariants.leases_survive.look(self.now(), is_renewable);
+        }
         self.trace.number(self.now().since_start().as_micros() as u64);
         match what {
-            Happening::Call { member, life, ticket } => self.call(member, life, ticket),
-            Happening::Arrive { to, life, input } => self.arrive(to, life, *input),
-            Happening::Flushed { member, life } => self.flushed(member, life),
-            Happening::SnapshotWritten { member, life, frozen, good } => {
-                self.snapshot_written(member, life, &frozen, good);
+            WorldEvent::Call { member, life, ticket } => self.call(member, life, ticket),
+            WorldEvent::Arrive { to, life, input } => self.arrive(to, life, *input),
+            WorldEvent::Flushed { member, life } => self.flushed(member, life),
+            WorldEvent::SnapshotWritten { member, life, snapshot, good } => {
+                self.snapshot_written(member, life, &snapshot, good);
             }
-            Happening::SnapshotCame { from, to, message, chunks } => {
+            WorldEvent::SnapshotCame { from, to, message, chunks } => {
                 self.snapshot_came(from, to, *message, chunks)
             }
-            Happening::Start(member) => self.start(member),
-            Happening::Crash { member, life } => {
+            WorldEvent::Start(member) => self.start(member),
+            WorldEvent::Crash { member, life } => {
                 if self.members[&member].life == life {
                     self.crash(member);
                 }
             }
-            Happening::Resume { member, life } => self.resume(member, life),
-            Happening::Connect(a, b) => self.connect(a, b),
-            Happening::Dismiss(member, removed) => self.dismiss(member, removed),
-            Happening::Client(client) => self.with_client(client, |client, me, world| {
+            WorldEvent::Resume { member, life } => self.resume(member, life),
+            WorldEvent::Connect(caller, called) => self.connect(caller, called),
+            WorldEvent::Connection { ends, life, id, event } => {
+                self.on_connection_event(ends, life, id, event)
+            }
+            WorldEvent::EndUnseen { ends, life, id, event, given_up } => {
+                self.end_unseen(ends, life, (id, event), given_up);
+            }
+            WorldEvent::Dismiss(member, removed) => self.dismiss(member, removed),
+            WorldEvent::ClientTurn(client) => self.with_client(client, |client, me, world| {
                 client.turn(me, world);
             }),
-            Happening::Nemesis => self.nemesis(),
-            Happening::Blow(step) => self.blow(*step),
-            Happening::Undo(undo) => self.undo(undo),
+            WorldEvent::Nemesis => self.nemesis(),
+            WorldEvent::Inject(step) => self.inject_step(*step),
+            WorldEvent::Undo(undo) => self.undo(undo),
         }
         true
     }
 
-    pub fn add_client(&mut self, client: impl Client + 'static) {
+    pub fn add_client(&mut self, client: impl SimClient + 'static) {
         let delay = self.dice.duration(us(10), ms(30));
         self.add_client_after(delay, client);
     }
 
-    pub fn add_client_after(&mut self, delay: Duration, client: impl Client + 'static) {
-        self.agenda.after(delay, Happening::Client(self.clients.len()));
+    pub fn add_client_after(&mut self, delay: Duration, client: impl SimClient + 'static) {
+        self.agenda.after(delay, WorldEvent::ClientTurn(self.clients.len()));
         self.clients.push(Some(Box::new(client)));
     }
 
@@ -245,60 +268,65 @@ impl World {
     pub fn with_client(
         &mut self,
         number: usize,
-        act: impl FnOnce(&mut dyn Client, usize, &mut World),
+        act: impl FnOnce(&mut dyn SimClient, usize, &mut World),
     ) {
         let Some(mut client) = self.clients.get_mut(number).and_then(Option::take) else { return };
         act(&mut *client, number, self);
         self.clients[number] = Some(client);
     }
 
-    /// Sends a request to a member; none if nobody listens there.
-    pub fn ask(&mut self, client: usize, member: Number, request: Request) -> Option<RequestId> {
+    /// Sends a request to a member; none if its process does not run.
+    pub fn send_request(
+        &mut self,
+        client: usize,
+        member: MemberNumber,
+        request: Request,
+    ) -> Option<RequestId> {
         self.members[&member].process.as_ref()?;
-        let open = Open {
+        let open = OpenRequest {
             member,
             client,
             request: request.clone(),
             sent: self.now(),
             floor: self.invariants.linearizable.horizon,
         };
-        let id = self.invariants.one_answer.ask(open);
+        let id = self.invariants.one_answer.open(open);
         let request = self.maybe_stale(request);
-        self.tell_ask(client, member, id, &request);
+        self.trace_ask(client, member, id, &request);
         self.arrive(member, self.members[&member].life, Input::Request(id, request));
         Some(id)
     }
 
-    pub fn open_stream(&mut self, client: usize, member: Number) -> Option<WatchStream> {
+    pub fn open_stream(&mut self, client: usize, member: MemberNumber) -> Option<WatchStream> {
         self.members[&member].process.as_ref()?;
         self.next_stream += 1;
         self.streams.insert(self.next_stream, (client, member));
         Some(self.next_stream)
     }
 
-    pub fn listen(&mut self, member: Number, input: LineInput) {
-        self.arrive(member, self.members[&member].life, Input::Line(input));
+    pub fn listen(&mut self, member: MemberNumber, input: ListenerInput) {
+        self.arrive(member, self.members[&member].life, Input::Election(input));
     }
 
-    pub fn watch(&mut self, member: Number, input: WatchInput) {
+    pub fn watch(&mut self, member: MemberNumber, input: WatchInput) {
         self.arrive(member, self.members[&member].life, Input::Watch(input));
     }
 
-    /// A value that nobody else writes.
+    /// A value that is written only once.
     pub fn fresh_value(&mut self) -> String {
         self.next_value += 1;
         format!("{}{}", written_once::ONCE, self.next_value)
     }
 
-    /// A member whose process runs, by chance.
-    pub fn some_member(&mut self) -> Option<Number> {
+    /// A random member whose process runs.
+    pub fn some_member(&mut self) -> Option<MemberNumber> {
         let up: Vec<_> =
             self.members.iter().filter(|(_, m)| m.process.is_some()).map(|(n, _)| *n).collect();
         self.dice.pick(&up).copied()
     }
 
-    /// The member that leads in the highest term, if any.
-    pub fn leader(&self) -> Option<Number> {
+    /// The raft leader of the highest term, if there is one.
+    pub fn leader(&self) -> Option<MemberNumber> {
         self.members
             .iter()
             .filter_map(|(number, member)| {
@@ -309,20 +337,50 @@ impl World {
             .map(|(_, number)| number)
     }
 
-    /// Leases of dead holders must be gone by now, give or take what the cluster may have lost.
-    pub fn judge_leases_end(&mut self, lost: Duration) {
-        leases_end::judge(self.agenda.now(), lost, &self.truth, &mut self.counts);
+    /// Whether a renewal could be committed, if disks and connections are as good as can be.
+    fn is_renewable(&self) -> bool {
+        let voters = self.truth.state().members.values().filter(|one| !one.is_learner).count();
+        let runs = |number: &MemberNumber| {
+            let process = self.members[number].process.as_ref();
+            process.is_some_and(|process| process.pauses == 0)
+        };
+        let running: Vec<_> = self.members.keys().copied().filter(runs).collect();
+        let leads = |number: &&MemberNumber| {
+            let process = self.members[number].process.as_ref();
+            process.is_some_and(|process| process.replica.status().role == Role::Leader)
+        };
+        let links = &self.net.links;
+        let reaches = |leader: MemberNumber| {
+            let is_reached = |other: &&MemberNumber| {
+                !links.is_cut(leader, **other) && !links.is_cut(**other, leader)
+            };
+            running.iter().filter(is_reached).count()
+        };
+        running.iter().filter(leads).any(|leader| 2 * reaches(*leader) > voters)
+    }
+
+    /// The time within which every outage that prevents renewals is noticed.
+    pub(super) fn outage_noticed_within(&self) -> Duration {
+        let heartbeat = self.members.values().map(|member| member.config.heartbeat).max();
+        let silence = PAUSE_MIN.max(2 * heartbeat.unwrap_or_default());
+        3 * silence + 2 * self.farthest + ms(100)
+    }
+
+    /// Checks that unrenewed leases have ended, within `lost` of their due time.
+    pub fn check_leases_end(&mut self, lost: Duration) {
+        leases_end::check(self.agenda.now(), lost, &self.truth, &mut self.counts);
     }
 }
 
-fn member(config: Config, clock: Clock, standing: Standing) -> Member {
-    let (disk, slow) = (Default::default(), Duration::ZERO);
-    let shown = Shown::default();
-    Member { config, disk, process: None, life: 0, clock, slow, standing, shown, timer: None }
+fn member(config: ReplicaConfig, clock: SimClock, membership: MembershipState) -> SimMember {
+    let disk = SimDisk::new(config.seed ^ config.me.0);
+    let (process, slow, traced) = (None, Duration::ZERO, TracedState::default());
+    let (life, timer, usual_flush) = (0, None, disk.flush);
+    SimMember { config, disk, process, life, clock, slow, usual_flush, membership, traced, timer }
 }
 
-fn roll(number: Number) -> Roll {
-    Roll {
+fn listed_member(number: MemberNumber) -> Member {
+    Member {
         id: id(number),
         name: String::new(),
         peer_urls: vec![peer_url(number)],
@@ -331,6 +389,6 @@ fn roll(number: Number) -> Roll {
     }
 }
 
-pub fn peer_url(number: Number) -> String {
+pub fn peer_url(number: MemberNumber) -> String {
     format!("http://m{number}:2380")
 }

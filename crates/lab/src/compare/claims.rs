@@ -1,14 +1,14 @@
-//! What is said of these algorithms, held against what was measured.
+//! Claims about these algorithms, compared with measurements.
 //!
-//! The claims are those of the documents that this project began with; `from` names the document. A claim
-//! that the measurement does not bear out is reported with the reason, as far as it is known.
+//! The claims are those of the documents that this project began with; `from` names the document. A claim that the
+//! measurement contradicts is reported with the reason, as far as it is known.
 
 use std::{fmt, time::Duration};
 
-use super::{Row, Sides};
-use crate::{algorithms::scenario, engine::Trace, stage::Promise};
+use super::{ComparisonRow, PartitionSides};
+use crate::{algorithms, engine::Trace, stage::Promise};
 
-/// A claim that was not borne out.
+/// A claim that was contradicted.
 #[derive(Clone, Debug)]
 pub struct Disagreement {
     pub claim: &'static str,
@@ -17,12 +17,12 @@ pub struct Disagreement {
     pub why: &'static str,
 }
 
-/// What speaks against a claim.
+/// What contradicts a claim.
 #[derive(Clone, Debug)]
 pub enum Finding {
-    /// It was measured, here and now.
+    /// A measurement of this run.
     Measured(String),
-    /// It is no question of measuring: the software in question says so itself.
+    /// The documentation of the software in question.
     Documented(&'static str),
 }
 
@@ -40,7 +40,7 @@ struct Claim {
     claim: &'static str,
     from: &'static str,
     /// What contradicts it, if anything does.
-    contradicted: fn(&Row) -> Option<Finding>,
+    contradicted: fn(&ComparisonRow) -> Option<Finding>,
     why: &'static str,
 }
 
@@ -51,20 +51,20 @@ fn within(found: Option<Duration>, low_ms: u64, high_ms: u64) -> Option<Finding>
     (!range.contains(&found)).then_some(Finding::Measured(text))
 }
 
-fn grows(row: &Row, low: f64, high: f64) -> Option<Finding> {
+fn grows(row: &ComparisonRow, low: f64, high: f64) -> Option<Finding> {
     let growth = row.growth?;
     let text = format!("messages grow as n^{growth:.1}");
     (!(low..=high).contains(&growth)).then_some(Finding::Measured(text))
 }
 
-fn leads(row: &Row, sides: Sides) -> Option<Finding> {
+fn leads(row: &ComparisonRow, sides: PartitionSides) -> Option<Finding> {
     let text = format!("leads in a partition: {}", row.sides.name());
     (row.sides != sides).then_some(Finding::Measured(text))
 }
 
-/// How a story broke a promise, if it did when it was played just now.
-fn story(name: &str, promise: Promise) -> Option<Finding> {
-    let outcome = scenario(name)?.play(1, None, Trace::default()).ok()?;
+/// How a story broke a promise, if it did in a run just now.
+fn story_finding(name: &str, promise: Promise) -> Option<Finding> {
+    let outcome = algorithms::story(name)?.play(1, None, Trace::default()).ok()?;
     let broken = outcome.verdicts.into_iter().find(|verdict| verdict.promise == promise)?;
     let (_, how) = broken.breach?;
     Some(Finding::Measured(format!("{how} (tenure lab run {name})")))
@@ -77,21 +77,21 @@ const CLAIMS: &[Claim] = &[
         from: "004 (leader election)",
         contradicted: |row| grows(row, 1.5, 2.5),
         why: "the worst case needs the lowest to notice first; here all notice at about the same time, and \
-              those who hear the winner early ask nobody",
+              processes that hear the winner early send nothing",
     },
     Claim {
         algorithm: "bully",
         claim: "detection takes 2 × RTT",
         from: "002 (comparison of protocols)",
         contradicted: |row| within(row.detection, 0, 10),
-        why: "that is the time to get an answer, not to notice that one is missing: somebody must first have \
+        why: "that is the time to get an answer, not to notice that one is missing: a process must first have \
               heard nothing for a while, and that while is chosen, not given",
     },
     Claim {
         algorithm: "bully",
         claim: "in a partition both sides elect",
         from: "002 (comparison of protocols)",
-        contradicted: |row| leads(row, Sides::Both),
+        contradicted: |row| leads(row, PartitionSides::Both),
         why: "",
     },
     Claim {
@@ -128,9 +128,9 @@ const CLAIMS: &[Claim] = &[
         algorithm: "etcd-recipe",
         claim: "the revision in the header of a lease's grant is a fencing token",
         from: "002 (fencing values of ZooKeeper and etcd)",
-        contradicted: |_| story("etcd-recipe-grant-revision", Promise::TokensGrow),
-        why: "a grant takes no revision, so two leases can have the same; and who was granted first need not \
-              be first in line. The create revision of the candidate's key is one",
+        contradicted: |_| story_finding("etcd-recipe-grant-revision", Promise::TokensGrow),
+        why: "a grant takes no revision, so two leases can have the same; and the first granted need not \
+              be the first candidate. The create revision of the candidate's key is one",
     },
     Claim {
         algorithm: "etcd-recipe-shortest",
@@ -138,15 +138,15 @@ const CLAIMS: &[Claim] = &[
         from: "004 (practical numbers)",
         contradicted: |row| within(row.failover, 2_000, 3_000),
         why: "with its default timeouts etcd grants no lease below 2 s; the time runs from the last renewal, \
-              which is a sixth of the lease ago on average, and the next in line is told at once",
+              which is a sixth of the lease ago on average, and the next candidate is told at once",
     },
     Claim {
         algorithm: "zookeeper-fenced",
         claim: "the zxid of the session's creation is a fencing token",
         from: "002 (fencing values of ZooKeeper and etcd)",
-        contradicted: |_| story("zookeeper-session-zxid-crash", Promise::TokensGrow),
+        contradicted: |_| story_finding("zookeeper-session-zxid-crash", Promise::TokensGrow),
         why: "it says when its owner came, not when its turn came. The zxid in which the node was made grows with \
-              the line",
+              the number of candidates",
     },
     Claim {
         algorithm: "raft-etcd",
@@ -187,7 +187,7 @@ const CLAIMS: &[Claim] = &[
             );
             (row.top_share < 0.4).then_some(Finding::Measured(text))
         },
-        why: "who comes back gets a new, higher number and stands at the end: they take turns. The low id is \
+        why: "a process that comes back gets a new, higher number and is the last candidate: they take turns. The low id is \
               that of the node, not of the process",
     },
     Claim {
@@ -210,14 +210,14 @@ const CLAIMS: &[Claim] = &[
         from: "000 (CAP position)",
         contradicted: |row| {
             let none = Finding::Measured("the minority takes none".into());
-            (row.sides == Sides::OnlyMajority).then_some(none)
+            (row.sides == PartitionSides::OnlyMajority).then_some(none)
         },
-        why: "only whoever reaches a primary can take it; there are two holders when a replica is promoted",
+        why: "only a client that reaches a primary can take it; there are two holders when a replica is promoted",
     },
 ];
 
-/// Every claim about these algorithms that the measurement does not bear out.
-pub fn disagreements(rows: &[Row]) -> Vec<Disagreement> {
+/// Every claim about these algorithms that the measurement contradicts.
+pub fn disagreements(rows: &[ComparisonRow]) -> Vec<Disagreement> {
     CLAIMS
         .iter()
         .filter_map(|claim| {

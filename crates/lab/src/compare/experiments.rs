@@ -1,84 +1,84 @@
-//! The experiments.
+//! The experiments behind `tenure lab compare`.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     algorithms::{Algorithm, Setup},
-    faults::{Action, Who},
-    stage::{NodeId, Play},
+    faults::{Action, Target},
+    stage::{AlgorithmRun, ProcessId},
 };
 
 /// Cluster sizes of the growth experiment.
 const SIZES: [usize; 4] = [3, 5, 9, 17];
 /// How often the leader dies in the churn experiment.
 const DEATHS: usize = 24;
-/// Who may never come to a decision is watched for so long.
+/// How long an algorithm without a bound on its decision is watched.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What availability is reckoned from: a leader that dies once a day.
+/// The assumption behind availability: a leader that dies once a day.
 const DAY_SECS: f64 = 86_400.0;
 
-/// Who leads on which side of a partition.
+/// The sides of a partition on which there is a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sides {
+pub enum PartitionSides {
     Both,
     OnlyMajority,
     OnlyMinority,
     Neither,
 }
 
-impl Row {
-    /// The share of time in which somebody leads, in nines, if the leader dies once a day.
+impl ComparisonRow {
+    /// The share of time with a leader, in nines, if leaders die once a day.
     pub fn nines(&self) -> Option<f64> {
         let without = self.failover?.as_secs_f64() / DAY_SECS;
         Some(-without.log10())
     }
 }
 
-impl Sides {
+impl PartitionSides {
     pub fn name(self) -> &'static str {
         match self {
-            Sides::Both => "both",
-            Sides::OnlyMajority => "majority",
-            Sides::OnlyMinority => "minority",
-            Sides::Neither => "neither",
+            PartitionSides::Both => "both",
+            PartitionSides::OnlyMajority => "majority",
+            PartitionSides::OnlyMinority => "minority",
+            PartitionSides::Neither => "neither",
         }
     }
 }
 
-/// What was measured of one algorithm.
+/// The measurements of one algorithm.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct ComparisonRow {
     pub algorithm: &'static str,
-    /// Messages from a leader's death until all know the next, by the number of contenders.
+    /// Messages from a leader's death until all contenders know the next, by the number of contenders.
     pub messages: Vec<(usize, Option<f64>)>,
-    /// The longest chain of messages, each in answer to the one before, that led to the next leader since
-    /// somebody's patience had run out; by the number of contenders.
+    /// The longest chain of messages, each in answer to the one before, from the first timeout to the next leader; by the
+    /// number of contenders.
     pub rounds: Vec<(usize, Option<u32>)>,
     /// The power of n with which messages grow.
     pub growth: Option<f64>,
     pub detection: Option<Duration>,
     pub failover: Option<Duration>,
     pub failover_max: Option<Duration>,
-    /// The share of time without a leader while leaders died again and again.
+    /// The share of time without a leader while leaders died repeatedly.
     pub vacancy: f64,
-    /// The share of tenures that the most successful had; and how many ever led.
+    /// The share of tenures of the most successful process, and how many processes ever led.
     pub top_share: f64,
     pub winners: usize,
-    pub sides: Sides,
+    pub sides: PartitionSides,
     pub double_in_partition: Duration,
     pub stale_in_partition: u64,
     pub double_in_pause: Duration,
     pub stale_in_pause: u64,
     pub double_in_skew: Duration,
     pub stale_in_skew: u64,
-    /// Messages a second when nothing happens.
+    /// Messages per second without faults.
     pub routine_per_s: f64,
 }
 
-/// Runs all experiments with so many seeds each.
-pub fn measure(algorithm: &'static Algorithm, seeds: u64) -> Row {
-    // Whoever never comes to a decision is not asked again and again.
+/// Runs all experiments, with this many seeds each.
+pub fn measure(algorithm: &'static Algorithm, seeds: u64) -> ComparisonRow {
+    // An algorithm that may never decide is not run with many seeds.
     let decides = algorithm.patience.is_some() || led(algorithm, algorithm.contenders, 1).is_some();
     let seeds = if decides { seeds } else { 0 };
     let costs = SIZES.map(|size| (size, election_cost(algorithm, size, seeds)));
@@ -95,7 +95,7 @@ pub fn measure(algorithm: &'static Algorithm, seeds: u64) -> Row {
     let partition = partition(algorithm, seeds);
     let pause = pause(algorithm, seeds);
     let skew = skew(algorithm, seeds);
-    Row {
+    ComparisonRow {
         algorithm: algorithm.name,
         growth: growth(&messages),
         messages,
@@ -121,9 +121,9 @@ fn patience(algorithm: &Algorithm) -> Duration {
     algorithm.patience.unwrap_or(PATIENCE)
 }
 
-/// Somebody leads; none if nobody ever does.
-fn led(algorithm: &Algorithm, contenders: usize, seed: u64) -> Option<Box<dyn Play>> {
-    let mut play = (algorithm.cast)(&Setup { seed, contenders });
+/// Runs until there is a leader; none if there never is.
+fn led(algorithm: &Algorithm, contenders: usize, seed: u64) -> Option<Box<dyn AlgorithmRun>> {
+    let mut play = (algorithm.build)(&Setup { seed, contenders });
     if !play.run_until_led(patience(algorithm)) {
         return None;
     }
@@ -145,7 +145,7 @@ fn failover(algorithm: &Algorithm, contenders: usize, seed: u64) -> Option<Failo
     play.run(patience(algorithm) / 7 * (seed as u32 % 7) + Duration::from_millis(seed * 37 % 400));
     let died = play.now();
     play.mark();
-    play.strike(&Action::Crash(Who::Leader), None).ok()?;
+    play.inject(&Action::Crash(Target::Leader), None).ok()?;
     if !play.run_until_led(3 * patience(algorithm)) {
         return None;
     }
@@ -160,7 +160,7 @@ fn failover(algorithm: &Algorithm, contenders: usize, seed: u64) -> Option<Failo
     })
 }
 
-/// Messages of one election, on average, and its rounds at the most.
+/// Messages of one election on average, and the most rounds.
 fn election_cost(algorithm: &Algorithm, contenders: usize, seeds: u64) -> Option<(f64, u32)> {
     let all: Vec<Failover> =
         (1..=seeds.min(5)).filter_map(|seed| failover(algorithm, contenders, seed)).collect();
@@ -169,7 +169,7 @@ fn election_cost(algorithm: &Algorithm, contenders: usize, seeds: u64) -> Option
     Some((words as f64 / all.len() as f64, rounds))
 }
 
-/// The slope of a line through the points, both axes logarithmic.
+/// The slope of a line through the points, with both axes logarithmic.
 fn growth(messages: &[(usize, Option<f64>)]) -> Option<f64> {
     let points: Vec<(f64, f64)> = messages
         .iter()
@@ -193,16 +193,16 @@ struct Churn {
     winners: usize,
 }
 
-/// The leader dies again and again, and comes back when somebody else leads.
+/// The leader crashes repeatedly, and restarts when another process leads.
 fn churn(algorithm: &Algorithm, seeds: u64) -> Churn {
-    let (mut wins, mut vacant, mut whole) = (BTreeMap::<NodeId, u64>::new(), 0.0, 0.0);
+    let (mut wins, mut vacant, mut whole) = (BTreeMap::<ProcessId, u64>::new(), 0.0, 0.0);
     for seed in 1..=seeds.min(3) {
         let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
         play.mark();
         let start = play.now();
         for _ in 0..DEATHS {
             let lasts = patience(algorithm);
-            if play.strike(&Action::Crash(Who::Leader), Some(lasts)).is_err() {
+            if play.inject(&Action::Crash(Target::Leader), Some(lasts)).is_err() {
                 break;
             }
             play.run_until_led(2 * patience(algorithm));
@@ -224,13 +224,13 @@ fn churn(algorithm: &Algorithm, seeds: u64) -> Churn {
 }
 
 struct Partition {
-    sides: Sides,
+    sides: PartitionSides,
     double: Duration,
     stale: u64,
 }
 
-/// The leader and as many others as are fewer than half are cut off from everybody else; the storage is
-/// within everybody's reach.
+/// Cuts the leader and other processes, fewer than half in all, off from the rest; the storage stays in reach of all
+/// processes.
 fn partition(algorithm: &Algorithm, seeds: u64) -> Partition {
     let (mut double, mut stale) = (Duration::ZERO, 0);
     let mut seen: BTreeMap<(bool, bool), u64> = BTreeMap::new();
@@ -238,13 +238,13 @@ fn partition(algorithm: &Algorithm, seeds: u64) -> Partition {
         let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
         let names = play.names();
         let leader = play.leaders().first().copied().unwrap_or(0);
-        let contenders = play.contenders() as NodeId;
+        let contenders = play.contenders() as ProcessId;
         let few = (contenders as usize - 1) / 2;
         let mut minority = vec![leader];
         minority.extend((0..contenders).filter(|one| *one != leader).take(few.saturating_sub(1)));
-        let name = |one: &NodeId| names[*one as usize].clone();
-        let majority: Vec<NodeId> =
-            (0..names.len() as NodeId).filter(|one| !minority.contains(one)).collect();
+        let name = |one: &ProcessId| names[*one as usize].clone();
+        let majority: Vec<ProcessId> =
+            (0..names.len() as ProcessId).filter(|one| !minority.contains(one)).collect();
         if majority.is_empty() {
             *seen.entry((true, false)).or_default() += 1;
             continue;
@@ -254,35 +254,35 @@ fn partition(algorithm: &Algorithm, seeds: u64) -> Partition {
             majority.iter().map(name).collect(),
         ]);
         play.mark();
-        if play.strike(&split, None).is_err() {
+        if play.inject(&split, None).is_err() {
             continue;
         }
         play.run(3 * patience(algorithm));
         let leaders = play.leaders();
-        let on = |side: &[NodeId]| leaders.iter().any(|leader| side.contains(leader));
+        let on = |side: &[ProcessId]| leaders.iter().any(|leader| side.contains(leader));
         *seen.entry((on(&minority), on(&majority))).or_default() += 1;
         double += play.ledger().double;
         stale += play.ledger().stale_writes_taken;
     }
     let usual = seen.iter().max_by_key(|(_, count)| **count).map(|(sides, _)| *sides);
     let sides = match usual.unwrap_or((false, false)) {
-        (true, true) => Sides::Both,
-        (true, false) => Sides::OnlyMinority,
-        (false, true) => Sides::OnlyMajority,
-        (false, false) => Sides::Neither,
+        (true, true) => PartitionSides::Both,
+        (true, false) => PartitionSides::OnlyMinority,
+        (false, true) => PartitionSides::OnlyMajority,
+        (false, false) => PartitionSides::Neither,
     };
     let runs = seen.values().sum::<u64>().max(1) as u32;
     Partition { sides, double: double / runs, stale }
 }
 
-/// The leader stands still for longer than the others wait, and goes on.
+/// Pauses the leader for longer than the others wait.
 fn pause(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
     let (mut double, mut stale) = (Duration::ZERO, 0);
     for seed in 1..=seeds.min(5) {
         let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
         play.mark();
         let lasts = 2 * patience(algorithm);
-        if play.strike(&Action::Pause(Who::Leader), Some(lasts)).is_err() {
+        if play.inject(&Action::Pause(Target::Leader), Some(lasts)).is_err() {
             continue;
         }
         play.run(lasts + 2 * patience(algorithm));
@@ -292,7 +292,7 @@ fn pause(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
     (double, stale)
 }
 
-/// The leader's clock is set back and runs slow, everybody else's is ahead and runs fast.
+/// Sets the leader's clock back and makes it run slow; the other clocks are ahead and run fast.
 fn skew(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
     let (mut double, mut stale) = (Duration::ZERO, 0);
     for seed in 1..=seeds.min(5) {
@@ -300,11 +300,11 @@ fn skew(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
         play.mark();
         let (names, leaders) = (play.names(), play.leaders());
         for (at, name) in names.iter().enumerate().take(play.contenders()) {
-            let behind = leaders.contains(&(at as NodeId));
+            let behind = leaders.contains(&(at as ProcessId));
             let by = if behind { -1 } else { 1 } * patience(algorithm).as_micros() as i64;
-            let who = Who::Named(name.clone());
-            let _ = play.strike(&Action::ClockJumps(who.clone(), by), None);
-            let _ = play.strike(&Action::ClockDrifts(who, by.signum() * 200_000), None);
+            let who = Target::Named(name.clone());
+            let _ = play.inject(&Action::ClockJumps(who.clone(), by), None);
+            let _ = play.inject(&Action::ClockDrifts(who, by.signum() * 200_000), None);
         }
         play.run(4 * patience(algorithm));
         double += play.ledger().double;
@@ -313,7 +313,7 @@ fn skew(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
     (double, stale)
 }
 
-/// Messages a second when nothing happens.
+/// Messages per second without faults.
 fn routine(algorithm: &Algorithm) -> f64 {
     let Some(mut play) = led(algorithm, algorithm.contenders, 1) else { return 0.0 };
     play.mark();
@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_power_of_n_is_found() {
+    fn message_growth_estimates_the_power_of_n() {
         let of = |count: fn(f64) -> f64| {
             growth(&SIZES.map(|size| (size, Some(count(size as f64))))).expect("there are points")
         };

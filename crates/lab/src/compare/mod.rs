@@ -1,18 +1,18 @@
-//! Algorithms side by side: the same experiments for all, and nothing that was not measured.
+//! Algorithms side by side: the same experiments for all, and only what was measured.
 //!
 //! | experiment | what is done | what is measured |
 //! |---|---|---|
-//! | growth | the leader dies, among 3, 5, 9 and 17 contenders | messages and rounds until everybody knows the next |
-//! | failover | the leader dies, with several seeds | time until somebody notices, until somebody leads; and what share of the time somebody leads if leaders die once a day |
-//! | churn | the leader dies again and again, and comes back | who wins how often |
-//! | partition | the leader and whoever is with the smaller half are cut off | who leads on which side, and for how long two do |
-//! | pause | the leader stands still for longer than the others wait | writes that are taken though it was replaced |
-//! | skew | the leader's clock is set back and runs slow, everybody else's is ahead and runs fast | the same |
+//! | growth | the leader crashes, among 3, 5, 9 and 17 contenders | messages and rounds until all know the next |
+//! | failover | the leader crashes, with several seeds | time until a process notices, and until one leads; the share of time with a leader if leaders die once a day |
+//! | churn | the leader crashes repeatedly, and restarts | which process wins how often |
+//! | partition | the leader and a minority are cut off | which sides have a leader, and for how long there are two |
+//! | pause | the leader is paused for longer than the others wait | writes that are taken though it was replaced |
+//! | skew | the leader's clock is set back and runs slow, the others are ahead and run fast | the same |
 
 mod claims;
 mod experiments;
 mod table;
 
 pub use claims::{Disagreement, Finding, disagreements};
-pub use experiments::{Row, Sides, measure};
+pub use experiments::{ComparisonRow, PartitionSides, measure};
 pub use table::table;

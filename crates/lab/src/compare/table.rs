@@ -1,11 +1,11 @@
-//! The table that people read.
+//! The table of `tenure lab compare`.
 
 use std::time::Duration;
 
-use super::Row;
+use super::ComparisonRow;
 
-/// One line for each algorithm.
-pub fn table(rows: &[Row]) -> String {
+/// One row for each algorithm.
+pub fn table(rows: &[ComparisonRow]) -> String {
     let heads = [
         "algorithm",
         "messages at n = 3, 5, 9, 17",
@@ -41,7 +41,7 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-fn line(row: &Row) -> Vec<String> {
+fn line(row: &ComparisonRow) -> Vec<String> {
     let messages: Vec<String> = row
         .messages
         .iter()
@@ -71,7 +71,7 @@ fn line(row: &Row) -> Vec<String> {
     ]
 }
 
-/// As long as people want to know it.
+/// A duration, as precise as a reader needs it.
 fn time(time: Option<Duration>) -> String {
     match time {
         None => "–".into(),

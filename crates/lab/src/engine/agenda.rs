@@ -1,10 +1,10 @@
-//! What will happen, and when. Time is the moment of the event that is being looked at.
+//! The events to come, by time. The present is the moment of the event that is being handled.
 
 use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 
 use tenure_replica::Moment;
 
-/// Everything that is to come, in order.
+/// The events to come, in order.
 #[derive(Debug)]
 pub struct Agenda<E> {
     now: Moment,
@@ -12,8 +12,8 @@ pub struct Agenda<E> {
     due: BinaryHeap<Due<E>>,
 }
 
-/// One thing that is to come. Ordered by when, then by which was noted first; the earliest is the
-/// greatest, because that is what a heap gives out.
+/// One event to come. Ordered by moment, then by when it was added; the earliest is the greatest,
+/// because a heap pops the greatest.
 #[derive(Debug)]
 struct Due<E> {
     when: Moment,
@@ -60,13 +60,13 @@ impl<E> Agenda<E> {
         self.at(self.now + delay, what);
     }
 
-    /// What falls on the same moment happens in the order in which it was noted.
+    /// Events at the same moment happen in the order in which they were added.
     pub fn at(&mut self, when: Moment, what: E) {
         self.counter += 1;
         self.due.push(Due { when: when.max(self.now), number: self.counter, what });
     }
 
-    /// Goes to the next event, if it comes not after `until`.
+    /// Takes the next event, if it is not after `until`.
     pub fn next(&mut self, until: Moment) -> Option<E> {
         if self.due.peek()?.when > until {
             return None;
@@ -76,7 +76,7 @@ impl<E> Agenda<E> {
         Some(due.what)
     }
 
-    /// Nothing happens up to this moment any more.
+    /// Moves the present to `until`, when no event is left before it.
     pub fn pass(&mut self, until: Moment) {
         self.now = self.now.max(until);
     }

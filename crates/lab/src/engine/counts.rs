@@ -1,16 +1,16 @@
-//! How often each fault struck and each invariant was judged. A fault that was switched on and never
-//! struck, or an invariant that nothing was held against, proves nothing: such a run fails.
+//! How often each fault was injected and each invariant was checked. A run in which an enabled fault had no
+//! effect, or in which an invariant was never checked, proves nothing and fails.
 
 use std::fmt;
 
 /// Few names, counted very often: a list that is searched from its start is faster than any map.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RunCounts {
     by_name: Vec<(&'static str, u64)>,
-    blows: u64,
+    faults_injected: u64,
 }
 
-impl Counts {
+impl RunCounts {
     pub fn count(&mut self, what: &'static str) {
         self.count_many(what, 1);
     }
@@ -26,18 +26,18 @@ impl Counts {
         }
     }
 
-    /// A blow of a script fell.
-    pub fn blow(&mut self, what: &'static str) {
-        self.blows += 1;
+    /// Counts a fault of a script.
+    pub fn fault(&mut self, what: &'static str) {
+        self.faults_injected += 1;
         self.count(what);
     }
 
-    /// How many blows fell.
-    pub fn blows(&self) -> u64 {
-        self.blows
+    /// How many faults of a script were injected.
+    pub fn faults_injected(&self) -> u64 {
+        self.faults_injected
     }
 
-    /// In the order of their names.
+    /// In the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let mut sorted = self.by_name.clone();
         sorted.sort_unstable();
@@ -48,24 +48,24 @@ impl Counts {
         self.by_name.iter().find(|(name, _)| *name == what).map_or(0, |(_, count)| *count)
     }
 
-    pub fn add(&mut self, other: &Counts) {
+    pub fn add(&mut self, other: &RunCounts) {
         other.by_name.iter().for_each(|(what, count)| self.count_many(what, *count));
-        self.blows += other.blows;
+        self.faults_injected += other.faults_injected;
     }
 
-    /// Those of these that were never counted.
+    /// Those of `expected` that were never counted.
     pub fn missing(&self, expected: impl IntoIterator<Item = &'static str>) -> Vec<&'static str> {
         expected.into_iter().filter(|what| self.of(what) == 0).collect()
     }
 
-    /// Panics if one of these was never counted.
+    /// Panics if one of `expected` was never counted.
     pub fn assert_all(&self, expected: impl IntoIterator<Item = &'static str>) {
         let never = self.missing(expected);
         assert!(never.is_empty(), "never happened in the whole run: {never:?}\n{self:?}");
     }
 }
 
-impl fmt::Debug for Counts {
+impl fmt::Debug for RunCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }

@@ -1,4 +1,4 @@
-//! The only source of chance.
+//! The only source of randomness.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ impl Dice {
         Dice(seed ^ 0x5bf0_3635_dcf8_4e1d)
     }
 
-    pub fn roll(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +21,7 @@ impl Dice {
 
     /// From 0 up to, not including, `end`.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.roll() % end.max(1)
+        self.next_u64() % end.max(1)
     }
 
     /// Both ends included.

@@ -1,10 +1,10 @@
 //! The runtime of one simulated process: its tasks, its timers, its clock.
 //!
-//! Nothing runs by itself. The world sets the process's clock and lets it [`run`](Executor::run): timers
-//! that are due ring, in the order of their moments; tasks run in the order in which they were woken,
-//! each until it waits, until nobody is ready. While the process stands still nobody calls; its clock
-//! goes on, and when it runs again everything that became due meanwhile is due at once. When it is
-//! [killed](Executor::kill) all its tasks are gone, and nothing that they leave behind runs any more.
+//! Nothing runs by itself. The simulation sets the process's clock and calls [`run`](Executor::run). Due
+//! timers fire in the order of their moments; tasks run in the order in which they were woken, each until it
+//! waits, until no task is ready. During a pause of the process there are no calls, but its clock goes on:
+//! when it runs again, everything that became due meanwhile is due at once. A [kill](Executor::kill) drops all
+//! tasks, and nothing that their destructors spawn runs.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -26,10 +26,10 @@ use tenure::{
 
 use super::Dice;
 
-/// More turns at one moment than any honest process takes.
+/// More polls at one moment than a correct process needs.
 const TURNS_MAX: usize = 100_000;
 
-/// One process's runtime. Clones are the same one.
+/// One process's runtime. Clones share it.
 #[derive(Clone)]
 pub struct Executor(Arc<Shared>);
 
@@ -44,7 +44,7 @@ struct Shared {
 struct State {
     now: Moment,
     dice: Dice,
-    /// Absent while it runs.
+    /// `None` while the task runs.
     tasks: BTreeMap<TaskId, Option<Task>>,
     ready: VecDeque<TaskId>,
     timers: BTreeMap<(Moment, u64), Waker>,
@@ -53,7 +53,7 @@ struct State {
 }
 
 impl Executor {
-    /// Its chance comes from this seed.
+    /// An executor whose randomness comes from this seed.
     pub fn new(seed: u64) -> Executor {
         let state = State {
             now: Moment::default(),
@@ -71,25 +71,25 @@ impl Executor {
         Arc::new(self.clone())
     }
 
-    /// The process's clock shows so much from now on.
+    /// Sets the process's clock. It never goes back.
     pub fn set_clock(&self, now: Moment) {
         let mut state = self.0.state();
         state.now = state.now.max(now);
     }
 
-    /// Whether somebody would run now.
+    /// Whether a task is ready or a timer is due.
     pub fn is_ready(&self) -> bool {
         let state = self.0.state();
         !state.ready.is_empty()
             || state.timers.first_key_value().is_some_and(|(due, _)| due.0 <= state.now)
     }
 
-    /// When the next timer rings, by the process's clock.
+    /// When the next timer is due, by the process's clock.
     pub fn next_timer(&self) -> Option<Moment> {
         self.0.state().timers.first_key_value().map(|(due, _)| due.0)
     }
 
-    /// Lets everybody run who can.
+    /// Runs all tasks that are ready.
     pub fn run(&self) {
         for _ in 0..TURNS_MAX {
             let ringing = self.0.state().ring();
@@ -98,7 +98,7 @@ impl Executor {
             let waker = Waker::from(Arc::new(Woken { id, of: Arc::downgrade(&self.0) }));
             let done = task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
             let mut state = self.0.state();
-            // It may have been stopped by itself.
+            // The task may have aborted itself.
             let stopped = match state.tasks.get_mut(&id) {
                 Some(slot) if !done => {
                     *slot = Some(task);
@@ -110,10 +110,10 @@ impl Executor {
             drop(state);
             drop((stopped, task));
         }
-        panic!("a process runs on and on at one moment");
+        panic!("a process does not come to rest at one moment");
     }
 
-    /// The process is gone.
+    /// Ends the process.
     pub fn kill(&self) {
         self.0.dead.store(true, Ordering::Release);
         loop {
@@ -125,7 +125,7 @@ impl Executor {
             if tasks.is_empty() && timers.is_empty() {
                 return;
             }
-            // Outside of the lock: what they leave behind may want something of us.
+            // Outside of the lock: destructors may use the executor.
             drop(tasks);
         }
     }
@@ -158,7 +158,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes out whoever waits for a moment that has come.
+    /// Takes the wakers of all timers that are due.
     fn ring(&mut self) -> Vec<Waker> {
         let later = (Moment::after_start(self.now.since_start() + Duration::from_nanos(1)), 0);
         let rest = self.timers.split_off(&later);
@@ -221,7 +221,7 @@ impl Host for Executor {
     }
 
     fn seed(&self) -> u64 {
-        self.0.state().dice.roll()
+        self.0.state().dice.next_u64()
     }
 }
 
@@ -233,7 +233,7 @@ impl Executor {
 }
 
 struct Sleep {
-    /// Whoever waits keeps no process alive.
+    /// Weak: a pending sleep does not keep the executor alive.
     of: Weak<Shared>,
     until: Moment,
     timer: Option<u64>,
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_run_in_the_order_in_which_they_were_woken() {
+    fn executor_runs_tasks_in_the_order_of_their_wakeups() {
         let (executor, told) = (Executor::new(1), Told::default());
         for (wait, name) in [(20, "second"), (10, "first"), (20, "third")] {
             let (of, told) = (executor.clone(), told.clone());
@@ -300,14 +300,14 @@ mod tests {
         assert_eq!(executor.next_timer(), Some(at(10)));
         executor.set_clock(at(9));
         assert!(!executor.is_ready());
-        // It stood still for longer than both waits.
+        // The process was paused for longer than both waits.
         executor.set_clock(at(500));
         executor.run();
         assert_eq!(*told.lock().unwrap(), ["first", "second", "third"]);
         assert!(executor.is_idle());
     }
 
-    /// Says when it is dropped.
+    /// Records its drop, and tries to spawn a task.
     struct Last(Told, Executor);
 
     impl Drop for Last {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_process_leaves_nothing_behind_that_runs() {
+    fn executor_runs_nothing_after_a_kill() {
         let (executor, told) = (Executor::new(1), Told::default());
         let last = Last(told.clone(), executor.clone());
         executor.spawn(Box::pin(async move {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_on_a_leash_can_be_stopped_by_itself_too() {
+    fn executor_task_can_abort_itself() {
         let (executor, told) = (Executor::new(1), Told::default());
         let leash = Arc::new(Mutex::new(None::<Leash>));
         let (own, last) = (leash.clone(), Last(told.clone(), executor.clone()));

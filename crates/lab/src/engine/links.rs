@@ -1,25 +1,28 @@
 //! The links between processes: one in each direction between any two.
 //!
-//! A link is a TCP connection: what arrives, arrives in order and once. That it can lose, repeat and
-//! reorder all the same are faults, to be switched on. A link that is cut says nothing: neither side
-//! learns of it.
+//! A link is a TCP connection: messages arrive in order and once. Loss, duplication and reordering are
+//! faults, which can be switched on. Neither side is told that a link is cut.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use tenure_replica::Moment;
 
-use super::{Counts, Dice, Weather};
+use super::{Dice, LinkConditions, NetworkConditions, RunCounts};
 
-/// A process, by its number.
-pub type End = u64;
+/// The number of a process.
+pub type ProcessId = u64;
 
 #[derive(Debug, Default)]
 pub struct Links {
-    pub weather: Weather,
-    /// Cut directions, with how many faults cut them.
-    cut: BTreeMap<(End, End), u32>,
-    /// When the last thing sent on a link arrives.
-    last_arrival: BTreeMap<(End, End), Moment>,
+    pub conditions: NetworkConditions,
+    /// What single links add to the conditions.
+    own: BTreeMap<(ProcessId, ProcessId), LinkConditions>,
+    /// The distance between two processes, whatever the conditions.
+    distances: BTreeMap<(ProcessId, ProcessId), (Duration, Duration)>,
+    /// Cut directions, each with the number of faults that cut it.
+    cut: BTreeMap<(ProcessId, ProcessId), u32>,
+    /// When the last message on each link arrives.
+    last_arrival: BTreeMap<(ProcessId, ProcessId), Moment>,
 }
 
 impl Links {
@@ -27,41 +30,45 @@ impl Links {
     pub fn arrivals(
         &mut self,
         now: Moment,
-        from: End,
-        to: End,
+        from: ProcessId,
+        to: ProcessId,
         dice: &mut Dice,
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) -> Vec<Moment> {
         if self.is_cut(from, to) {
             return vec![];
         }
-        if dice.chance(self.weather.loss) {
-            counts.count("loss");
+        let conditions = self.conditions_of(from, to);
+        if dice.chance(conditions.loss) {
+            counts.count(if conditions.loss > self.conditions.loss { "link_loss" } else { "loss" });
             return vec![];
         }
         let mut arrivals = vec![self.arrival(now, from, to, dice, counts)];
-        if dice.chance(self.weather.duplicates) {
-            counts.count("duplicate");
+        if dice.chance(conditions.duplicates) {
+            let of_link = conditions.duplicates > self.conditions.duplicates;
+            counts.count(if of_link { "link_duplicate" } else { "duplicate" });
             arrivals.push(self.arrival(now, from, to, dice, counts));
         }
         arrivals
     }
 
-    /// When something that cannot get lost arrives.
+    /// When something that cannot be lost arrives.
     pub fn arrival(
         &mut self,
         now: Moment,
-        from: End,
-        to: End,
+        from: ProcessId,
+        to: ProcessId,
         dice: &mut Dice,
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) -> Moment {
-        let delay = self.weather.delay(dice);
+        let conditions = self.conditions_of(from, to);
+        let delay = conditions.delay(dice);
         let last = self.last_arrival.entry((from, to)).or_default();
         let mut arrival = now + delay;
         if arrival < *last {
-            if dice.chance(self.weather.reordered) {
-                counts.count("reorder");
+            if dice.chance(conditions.reordered) {
+                let of_link = conditions.reordered > self.conditions.reordered;
+                counts.count(if of_link { "link_reorder" } else { "reorder" });
             } else {
                 arrival = *last;
             }
@@ -70,15 +77,40 @@ impl Links {
         arrival
     }
 
-    pub fn is_cut(&self, from: End, to: End) -> bool {
+    /// The delay of something that keeps no order with other messages.
+    pub fn delay(&self, from: ProcessId, to: ProcessId, dice: &mut Dice) -> Duration {
+        self.conditions_of(from, to).delay(dice)
+    }
+
+    /// The conditions on one link.
+    pub fn conditions_of(&self, from: ProcessId, to: ProcessId) -> NetworkConditions {
+        let mut conditions = self.conditions;
+        if let Some((low, high)) = self.distances.get(&(from, to)) {
+            conditions.delay_min += *low;
+            conditions.delay_max += *high;
+        }
+        self.own.get(&(from, to)).map_or(conditions, |own| conditions.on(own))
+    }
+
+    /// What one link adds to the conditions.
+    pub fn own(&mut self, from: ProcessId, to: ProcessId) -> &mut LinkConditions {
+        self.own.entry((from, to)).or_default()
+    }
+
+    /// Sets the permanent distance from one process to another.
+    pub fn set_distance(&mut self, from: ProcessId, to: ProcessId, takes: (Duration, Duration)) {
+        self.distances.insert((from, to), takes);
+    }
+
+    pub fn is_cut(&self, from: ProcessId, to: ProcessId) -> bool {
         self.cut.contains_key(&(from, to))
     }
 
-    pub fn cut(&mut self, from: End, to: End) {
+    pub fn cut(&mut self, from: ProcessId, to: ProcessId) {
         *self.cut.entry((from, to)).or_default() += 1;
     }
 
-    pub fn mend(&mut self, from: End, to: End) {
+    pub fn mend(&mut self, from: ProcessId, to: ProcessId) {
         if let Some(count) = self.cut.get_mut(&(from, to)) {
             *count -= 1;
             if *count == 0 {
@@ -87,7 +119,18 @@ impl Links {
         }
     }
 
+    /// Ends all faults that cut this link.
+    pub fn mend_link(&mut self, from: ProcessId, to: ProcessId) {
+        self.cut.remove(&(from, to));
+    }
+
     pub fn mend_all(&mut self) {
         self.cut.clear();
+    }
+
+    /// Resets all conditions. Distances stay.
+    pub fn clear_conditions(&mut self) {
+        self.conditions = NetworkConditions::default();
+        self.own.clear();
     }
 }

@@ -1,65 +1,65 @@
-//! What happened: one line for each event, in plain words or as JSON.
+//! The events of a run: one line for each, as text or JSON.
 //!
-//! Lines are built only when somebody wants to read them; a checksum of the bare numbers is always
-//! kept, so that two runs of one seed can be compared for nothing.
+//! Lines are built only if there is a reader. A checksum of the bare numbers is always kept, so that two runs of
+//! one seed can be compared at no cost.
 //!
-//! The JSON form is complete enough to draw from: every message has a number, the moment of its sending
-//! and those of its arrivals (none, if it is lost); every state of every process is given when it
-//! changes. Moments are microseconds since the start of the run. `docs/LAB.md` lists the fields.
+//! The JSON form is complete enough to draw from: every message has a number, the moment of its sending and those
+//! of its arrivals (none if it is lost), and every change of a process's state is there. Moments are microseconds
+//! since the start of the run. `docs/explanation/lab.md` lists the fields.
 
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 use tenure_replica::Moment;
 
-/// How the lines shall look.
+/// The form of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Plain words.
+pub enum TraceFormat {
+    /// Text for people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// One thing that happened.
+/// One event of a run.
 #[derive(Clone, Debug)]
-pub struct Event {
-    /// To whom; none if to the world.
+pub struct TraceEvent {
+    /// The process that it is about; none if it is about the run as a whole.
     pub who: Option<String>,
-    /// What kind of thing, in one word.
+    /// The kind of event, in one word.
     pub kind: &'static str,
-    /// In plain words.
+    /// The event as text.
     pub text: String,
-    /// What else a program wants to know.
+    /// Further fields of the JSON form.
     pub fields: Vec<(&'static str, Value)>,
 }
 
-impl Event {
-    pub fn new(kind: &'static str, text: impl Into<String>) -> Event {
-        Event { who: None, kind, text: text.into(), fields: vec![] }
+impl TraceEvent {
+    pub fn new(kind: &'static str, text: impl Into<String>) -> TraceEvent {
+        TraceEvent { who: None, kind, text: text.into(), fields: vec![] }
     }
 
     #[must_use]
-    pub fn of(mut self, who: impl fmt::Display) -> Event {
+    pub fn of(mut self, who: impl fmt::Display) -> TraceEvent {
         self.who = Some(who.to_string());
         self
     }
 
     #[must_use]
-    pub fn with(mut self, field: &'static str, value: impl Into<Value>) -> Event {
+    pub fn with(mut self, field: &'static str, value: impl Into<Value>) -> TraceEvent {
         self.fields.push((field, value.into()));
         self
     }
 
-    /// Its line, without the end of it.
-    pub fn line(&self, form: Form, now: Moment) -> String {
+    /// Its line, without a line break.
+    pub fn line(&self, form: TraceFormat, now: Moment) -> String {
         let micros = now.since_start().as_micros() as u64;
         match form {
-            Form::Text => {
+            TraceFormat::Text => {
                 let who = self.who.as_deref().map_or(String::new(), |who| format!("{who} "));
                 format!("{:>5}.{:06} {who}{}", micros / 1_000_000, micros % 1_000_000, self.text)
             }
-            Form::Json => {
+            TraceFormat::Json => {
                 let mut object = Map::new();
                 object.insert("at".into(), json!(micros));
                 object.insert("event".into(), json!(self.kind));
@@ -77,13 +77,13 @@ impl Event {
 }
 
 /// Takes lines as they come.
-type Reader = Box<dyn FnMut(&str)>;
+type LineReader = Box<dyn FnMut(&str)>;
 
-/// The story of a run.
+/// The trace of a run.
 #[derive(Default)]
 pub struct Trace {
-    reader: Option<(Form, Reader)>,
-    /// All lines so far, if they are to be kept.
+    reader: Option<(TraceFormat, LineReader)>,
+    /// All lines so far, if they are kept.
     pub text: Option<String>,
     pub checksum: u64,
 }
@@ -95,29 +95,29 @@ impl fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// `TENURE_TRACE` asks for the lines, to be printed if the run fails.
+    /// Keeps the lines if `TENURE_TRACE` is set; they are printed if the run fails.
     pub fn from_environment() -> Trace {
         let text = std::env::var_os("TENURE_TRACE").map(|_| String::new());
         Trace { reader: None, text, checksum: 0 }
     }
 
     /// Hands every line to a reader.
-    pub fn told_to(form: Form, reader: impl FnMut(&str) + 'static) -> Trace {
+    pub fn read_by(form: TraceFormat, reader: impl FnMut(&str) + 'static) -> Trace {
         Trace { reader: Some((form, Box::new(reader))), text: None, checksum: 0 }
     }
 
-    /// Whether anybody reads.
+    /// Whether there is a reader.
     pub fn is_read(&self) -> bool {
         self.reader.is_some() || self.text.is_some()
     }
 
-    /// Whether a program reads, that wants what would tire people.
+    /// Whether the trace is read as JSON, which has events that text leaves out.
     pub fn is_drawn(&self) -> bool {
-        matches!(self.reader, Some((Form::Json, _)))
+        matches!(self.reader, Some((TraceFormat::Json, _)))
     }
 
-    /// Something happened.
-    pub fn event(&mut self, now: Moment, event: impl FnOnce() -> Event) {
+    /// Adds an event.
+    pub fn event(&mut self, now: Moment, event: impl FnOnce() -> TraceEvent) {
         if !self.is_read() {
             return;
         }
@@ -126,7 +126,7 @@ impl Trace {
             reader(&event.line(*form, now));
         }
         if let Some(text) = &mut self.text {
-            text.push_str(&event.line(Form::Text, now));
+            text.push_str(&event.line(TraceFormat::Text, now));
             text.push('\n');
         }
     }
@@ -137,7 +137,7 @@ impl Trace {
 }
 
 impl Drop for Trace {
-    /// A run that fails leaves its story behind, if one was asked for.
+    /// A run that fails prints its trace, if it was kept.
     fn drop(&mut self) {
         if let Some(text) = self.text.as_ref().filter(|_| std::thread::panicking()) {
             eprintln!("{text}");

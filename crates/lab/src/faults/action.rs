@@ -1,142 +1,181 @@
-//! The blows that there are.
+//! The faults of a script.
 
 use std::{fmt, time::Duration};
 
 use super::write_span;
 
-/// All blows as a script says them, and what they do. `leader` and `all` are names, too.
-pub const BLOWS: &[(&str, &str)] = &[
+/// The syntax of each fault and what it does. `leader` and `all` are names, too.
+pub const FAULT_SYNTAX: &[(&str, &str)] = &[
     ("crash NAME", "its process ends; for TIME: it starts again after that"),
     ("restart NAME", "it starts again"),
-    ("pause NAME", "it stands still and does not know it"),
-    ("slow NAME by TIME", "everything takes it so much longer"),
+    ("pause NAME", "it is paused and does not know it"),
+    ("slow NAME by TIME", "everything that it does takes longer by TIME"),
     ("cut NAME NAME", "no message passes between the two"),
-    ("cut NAME -> NAME", "none passes from the first to the second"),
-    ("isolate NAME", "none passes between it and anybody else"),
-    ("split NAME… | NAME…", "none passes between the groups"),
+    ("cut NAME -> NAME", "no message passes from the first to the second"),
+    ("isolate NAME", "no message passes between it and the others"),
+    ("split NAME… | NAME…", "no message passes between the groups"),
     ("flap NAME NAME", "the link between the two comes and goes"),
-    ("reset NAME NAME", "their connection breaks and is made again (replica)"),
-    ("lose SHARE%", "so many messages are lost"),
-    ("duplicate SHARE%", "so many come twice"),
-    ("reorder SHARE%", "so many may overtake others"),
-    ("delay TIME..TIME", "messages take so long"),
+    ("reset NAME NAME", "their connections break and are made again (replica)"),
+    ("reset NAME -> NAME", "only the connection that the first made to the second (replica)"),
+    ("lose SHARE%", "this share of messages is lost"),
+    ("lose NAME -> NAME SHARE%", "the same, from the first to the second only"),
+    ("duplicate SHARE%", "this share of messages comes twice"),
+    ("duplicate NAME -> NAME SHARE%", "the same, from the first to the second only"),
+    ("reorder SHARE%", "this share of messages may overtake others"),
+    ("reorder NAME -> NAME SHARE%", "the same, from the first to the second only"),
+    ("delay TIME..TIME", "messages take this long"),
+    (
+        "delay NAME -> NAME by TIME..TIME",
+        "messages from the first to the second take this much longer",
+    ),
     ("clock NAME jumps ±TIME", "its wall clock is set"),
     ("clock NAME drifts ±SHARE%", "its clocks run fast or slow"),
     ("disk NAME slows", "every flush takes long (replica)"),
+    ("disk NAME slows by TIME..TIME", "every flush takes this much longer (replica)"),
     ("disk NAME stalls", "no flush ends (replica)"),
     ("disk NAME fills", "nothing more can be written (replica)"),
     ("disk NAME fails", "the next flush fails, for good (replica)"),
+    ("disk NAME rots", "its process ends, and some bits on its disk change (replica)"),
+    ("disk NAME misplaces", "its process ends, and a sector lies in another's place (replica)"),
+    ("power NAME fails", "its process ends amid one of its next disk operations (replica)"),
     ("snapshots fail", "snapshots cannot be written (replica)"),
     ("hand over", "the raft leader hands over and stops (replica)"),
-    ("heal", "all is well"),
+    ("heal", "all faults end"),
 ];
 
-/// Whom a blow hits.
+/// What a fault is applied to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// This one.
+pub enum Target {
+    /// The process or member of this name.
     Named(String),
-    /// Whoever leads when it strikes; nobody, if nobody does.
+    /// The leader at the time of the fault, if there is one.
     Leader,
-    /// Everybody.
+    /// All processes or members.
     All,
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Who::Named(name) => f.write_str(name),
-            Who::Leader => f.write_str("leader"),
-            Who::All => f.write_str("all"),
+            Target::Named(name) => f.write_str(name),
+            Target::Leader => f.write_str("leader"),
+            Target::All => f.write_str("all"),
         }
     }
 }
 
-/// One blow. Those that last end after the time that the script says, or never.
+/// A fault. Its duration, if it has one, is in the script; without one it lasts for the rest of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The process ends; what was only in memory, or on the way to the disk, is gone.
-    Crash(Who),
-    /// It starts again.
-    Restart(Who),
-    /// It stands still and does not know it; what reaches it waits.
-    Pause(Who),
-    /// Everything takes it so much longer.
-    Slow(Who, Duration),
+    /// The process ends; memory and unflushed writes are lost.
+    Crash(Target),
+    /// The process starts again.
+    Restart(Target),
+    /// The process is paused and does not know it; messages to it wait.
+    Pause(Target),
+    /// Everything that it does takes this much longer.
+    Slow(Target, Duration),
     /// No message passes between the two, in either direction.
-    Cut(Who, Who),
-    /// None passes from the first to the second.
-    CutOneWay(Who, Who),
-    /// None passes between it and anybody else.
-    Isolate(Who),
-    /// None passes between the groups.
+    Cut(Target, Target),
+    /// No message passes from the first to the second.
+    CutOneWay(Target, Target),
+    /// No message passes between it and the others.
+    Isolate(Target),
+    /// No message passes between the groups.
     Split(Vec<Vec<String>>),
     /// The link between the two comes and goes.
-    Flap(Who, Who),
-    /// The connection of the two breaks and is made again.
-    Reset(Who, Who),
-    /// So many of a thousand messages are lost.
+    Flap(Target, Target),
+    /// The connections of the two break and are made again.
+    Reset(Target, Target),
+    /// The connection that the first made to the second breaks and is made again.
+    ResetOneWay(Target, Target),
+    /// Messages are lost, per mille.
     Lose(u64),
-    /// So many of a thousand come twice.
+    /// Messages come twice, per mille.
     Duplicate(u64),
-    /// So many of a thousand may overtake others.
+    /// Messages may overtake others, per mille.
     Reorder(u64),
-    /// Messages take from so long to so long.
+    /// The least and the most delay of messages.
     Delay(Duration, Duration),
-    /// The wall clock is set ahead by so many microseconds, or back.
-    ClockJumps(Who, i64),
-    /// Its clocks run fast by so many millionths, or slow.
-    ClockDrifts(Who, i64),
+    /// Messages from the first to the second are lost, per mille.
+    LoseOn(Target, Target, u64),
+    /// Messages from the first to the second come twice, per mille.
+    DuplicateOn(Target, Target, u64),
+    /// Messages from the first to the second may overtake others, per mille.
+    ReorderOn(Target, Target, u64),
+    /// The least and the most added delay of messages from the first to the second.
+    DelayOn(Target, Target, (Duration, Duration)),
+    /// The wall clock is set ahead, or back, by microseconds.
+    ClockJumps(Target, i64),
+    /// The clocks run fast, or slow, by millionths.
+    ClockDrifts(Target, i64),
     /// Every flush takes long.
-    DiskSlows(Who),
+    DiskSlows(Target),
+    /// The least and the most added time of every flush.
+    DiskSlowsBy(Target, (Duration, Duration)),
     /// No flush ends.
-    DiskStalls(Who),
+    DiskStalls(Target),
     /// Nothing more can be written.
-    DiskFills(Who),
+    DiskFills(Target),
     /// The next flush fails, for good.
-    DiskFails(Who),
+    DiskFails(Target),
+    /// The process ends, and some bits on its disk change.
+    DiskRots(Target),
+    /// The process ends, and a sector that it wrote lies in another's place.
+    DiskMisplaces(Target),
+    /// The power fails amid one of the next disk operations.
+    PowerFails(Target),
     /// Snapshots cannot be written.
     SnapshotsFail,
-    /// The leader of the log hands over and stops.
+    /// The raft leader hands over and stops.
     HandOver,
-    /// All is well.
+    /// All faults end.
     Heal,
 }
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Action::Crash(who) => write!(f, "crash {who}"),
-            Action::Restart(who) => write!(f, "restart {who}"),
-            Action::Pause(who) => write!(f, "pause {who}"),
-            Action::Slow(who, by) => write!(f, "slow {who} by {}", write_span(*by)),
+            Action::Crash(target) => write!(f, "crash {target}"),
+            Action::Restart(target) => write!(f, "restart {target}"),
+            Action::Pause(target) => write!(f, "pause {target}"),
+            Action::Slow(target, by) => write!(f, "slow {target} by {}", write_span(*by)),
             Action::Cut(a, b) => write!(f, "cut {a} {b}"),
             Action::CutOneWay(a, b) => write!(f, "cut {a} -> {b}"),
-            Action::Isolate(who) => write!(f, "isolate {who}"),
+            Action::Isolate(target) => write!(f, "isolate {target}"),
             Action::Split(groups) => {
                 let groups: Vec<String> = groups.iter().map(|group| group.join(" ")).collect();
                 write!(f, "split {}", groups.join(" | "))
             }
             Action::Flap(a, b) => write!(f, "flap {a} {b}"),
             Action::Reset(a, b) => write!(f, "reset {a} {b}"),
-            Action::Lose(share) => write!(f, "lose {}", percent(*share as i64, 10)),
-            Action::Duplicate(share) => write!(f, "duplicate {}", percent(*share as i64, 10)),
-            Action::Reorder(share) => write!(f, "reorder {}", percent(*share as i64, 10)),
-            Action::Delay(low, high) => {
-                write!(f, "delay {}..{}", write_span(*low), write_span(*high))
+            Action::ResetOneWay(a, b) => write!(f, "reset {a} -> {b}"),
+            Action::Lose(share) => write!(f, "lose {}", share_of(*share)),
+            Action::Duplicate(share) => write!(f, "duplicate {}", share_of(*share)),
+            Action::Reorder(share) => write!(f, "reorder {}", share_of(*share)),
+            Action::Delay(low, high) => write!(f, "delay {}", range(&(*low, *high))),
+            Action::LoseOn(a, b, share) => write!(f, "lose {a} -> {b} {}", share_of(*share)),
+            Action::DuplicateOn(a, b, share) => {
+                write!(f, "duplicate {a} -> {b} {}", share_of(*share))
             }
-            Action::ClockJumps(who, us) => {
+            Action::ReorderOn(a, b, share) => write!(f, "reorder {a} -> {b} {}", share_of(*share)),
+            Action::DelayOn(a, b, by) => write!(f, "delay {a} -> {b} by {}", range(by)),
+            Action::ClockJumps(target, us) => {
                 let sign = if *us < 0 { '-' } else { '+' };
                 let by = Duration::from_micros(us.unsigned_abs());
-                write!(f, "clock {who} jumps {sign}{}", write_span(by))
+                write!(f, "clock {target} jumps {sign}{}", write_span(by))
             }
-            Action::ClockDrifts(who, ppm) => {
-                write!(f, "clock {who} drifts {}", percent(*ppm, 10_000))
+            Action::ClockDrifts(target, ppm) => {
+                write!(f, "clock {target} drifts {}", percent(*ppm, 10_000))
             }
-            Action::DiskSlows(who) => write!(f, "disk {who} slows"),
-            Action::DiskStalls(who) => write!(f, "disk {who} stalls"),
-            Action::DiskFills(who) => write!(f, "disk {who} fills"),
-            Action::DiskFails(who) => write!(f, "disk {who} fails"),
+            Action::DiskSlows(target) => write!(f, "disk {target} slows"),
+            Action::DiskSlowsBy(target, by) => write!(f, "disk {target} slows by {}", range(by)),
+            Action::DiskStalls(target) => write!(f, "disk {target} stalls"),
+            Action::DiskFills(target) => write!(f, "disk {target} fills"),
+            Action::DiskFails(target) => write!(f, "disk {target} fails"),
+            Action::DiskRots(target) => write!(f, "disk {target} rots"),
+            Action::DiskMisplaces(target) => write!(f, "disk {target} misplaces"),
+            Action::PowerFails(target) => write!(f, "power {target} fails"),
             Action::SnapshotsFail => f.write_str("snapshots fail"),
             Action::HandOver => f.write_str("hand over"),
             Action::Heal => f.write_str("heal"),
@@ -145,25 +184,34 @@ impl fmt::Display for Action {
 }
 
 impl Action {
-    /// Those whom it names.
-    pub fn whom(&self) -> Vec<Who> {
+    /// The targets that it names.
+    pub fn targets(&self) -> Vec<Target> {
         match self {
-            Action::Crash(who)
-            | Action::Restart(who)
-            | Action::Pause(who)
-            | Action::Slow(who, _)
-            | Action::Isolate(who)
-            | Action::ClockJumps(who, _)
-            | Action::ClockDrifts(who, _)
-            | Action::DiskSlows(who)
-            | Action::DiskStalls(who)
-            | Action::DiskFills(who)
-            | Action::DiskFails(who) => vec![who.clone()],
+            Action::Crash(target)
+            | Action::Restart(target)
+            | Action::Pause(target)
+            | Action::Slow(target, _)
+            | Action::Isolate(target)
+            | Action::ClockJumps(target, _)
+            | Action::ClockDrifts(target, _)
+            | Action::DiskSlows(target)
+            | Action::DiskSlowsBy(target, _)
+            | Action::DiskStalls(target)
+            | Action::DiskFills(target)
+            | Action::DiskFails(target)
+            | Action::DiskRots(target)
+            | Action::DiskMisplaces(target)
+            | Action::PowerFails(target) => vec![target.clone()],
             Action::Cut(a, b)
             | Action::CutOneWay(a, b)
             | Action::Flap(a, b)
-            | Action::Reset(a, b) => vec![a.clone(), b.clone()],
-            Action::Split(groups) => groups.iter().flatten().cloned().map(Who::Named).collect(),
+            | Action::Reset(a, b)
+            | Action::ResetOneWay(a, b)
+            | Action::LoseOn(a, b, _)
+            | Action::DuplicateOn(a, b, _)
+            | Action::ReorderOn(a, b, _)
+            | Action::DelayOn(a, b, _) => vec![a.clone(), b.clone()],
+            Action::Split(groups) => groups.iter().flatten().cloned().map(Target::Named).collect(),
             Action::Lose(_)
             | Action::Duplicate(_)
             | Action::Reorder(_)
@@ -175,7 +223,16 @@ impl Action {
     }
 }
 
-/// So many of these are one percent.
+/// Per mille, as a percentage.
+fn share_of(per_mille: u64) -> String {
+    percent(per_mille as i64, 10)
+}
+
+fn range((low, high): &(Duration, Duration)) -> String {
+    format!("{}..{}", write_span(*low), write_span(*high))
+}
+
+/// `number` as a percentage, where `of_one` is one percent.
 fn percent(number: i64, of_one: i64) -> String {
     let (whole, part) = (number / of_one, (number % of_one).abs());
     let sign = if number < 0 && whole == 0 { "-" } else { "" };

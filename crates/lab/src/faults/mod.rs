@@ -1,7 +1,6 @@
-//! What goes wrong, and when: fault scripts, which people can write, and the shortest one that still
-//! shows a failure.
+//! Fault scripts, which users can write, and the search for the shortest script that still shows a failure.
 //!
-//! A script has one line for each blow: when, what, whom, and for how long.
+//! A script has one line for each fault: when, what, its target, and for how long.
 //!
 //! ```text
 //! # The holder pauses for longer than its lease.
@@ -10,8 +9,8 @@
 //! at 20s   clock leader jumps -1h
 //! ```
 //!
-//! The same words serve textbook algorithms and clusters of the shipped replica; a world refuses what it
-//! has no means for (a disk that stalls, where there are no disks).
+//! Textbook algorithms and clusters of the shipped replica share the syntax. Stories refuse faults that their
+//! algorithms cannot have, such as a disk that stalls.
 
 mod action;
 mod links;
@@ -19,8 +18,8 @@ mod script;
 mod shrink;
 mod span;
 
-pub use action::{Action, BLOWS, Who};
-pub use links::{Clears, Flapping, across, between, spoil};
-pub use script::{Script, ScriptError, Step};
+pub use action::{Action, FAULT_SYNTAX, Target};
+pub use links::{ClearLink, ClearNetwork, Flapping, across, between, worsen, worsen_links};
+pub use script::{FaultScript, ScriptError, ScriptStep};
 pub use shrink::shrink;
 pub use span::{read_span, write_span};

@@ -1,27 +1,27 @@
-//! A script: its lines, read and written.
+//! Fault scripts: parsing and printing.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use thiserror::Error;
 
-use super::{Action, Who, read_span, write_span};
+use super::{Action, Target, read_span, write_span};
 
-/// So many lines and no more.
+/// The most lines of a script.
 const LINES_MAX: usize = 10_000;
-/// A line is not longer.
+/// The most bytes of a line.
 const LINE_MAX: usize = 2_000;
 
-/// One line.
+/// One line of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ScriptStep {
     /// When, since the start of the run.
     pub at: Duration,
     pub action: Action,
-    /// For how long; for ever, if not said.
+    /// For how long; none for the rest of the run.
     pub lasts: Option<Duration>,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ScriptStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at {} {}", write_span(self.at), self.action)?;
         match self.lasts {
@@ -31,13 +31,13 @@ impl fmt::Display for Step {
     }
 }
 
-/// What goes wrong in a run, in the order of the lines.
+/// The faults of a run, in the order of the lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Script {
-    pub steps: Vec<Step>,
+pub struct FaultScript {
+    pub steps: Vec<ScriptStep>,
 }
 
-impl fmt::Display for Script {
+impl fmt::Display for FaultScript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
     }
@@ -47,17 +47,17 @@ impl fmt::Display for Script {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ScriptError {
     #[error(
-        "line {line}: {why}\n  {text}\nexpected: at TIME BLOW [for TIME], such as `at 5s pause a for 30s`; `tenure lab list` names the blows"
+        "line {line}: {why}\n  {text}\nexpected: at TIME FAULT [for TIME], such as `at 5s pause a for 30s`; `tenure lab list` lists the faults"
     )]
     Line { line: usize, text: String, why: String },
     #[error("a script has at most {LINES_MAX} lines")]
     TooLong,
 }
 
-impl FromStr for Script {
+impl FromStr for FaultScript {
     type Err = ScriptError;
 
-    fn from_str(text: &str) -> Result<Script, ScriptError> {
+    fn from_str(text: &str) -> Result<FaultScript, ScriptError> {
         let mut steps = vec![];
         for (number, line) in text.lines().enumerate() {
             if number >= LINES_MAX {
@@ -67,18 +67,18 @@ impl FromStr for Script {
             if line.is_empty() {
                 continue;
             }
-            let shown = line.chars().take(120).collect();
-            let wrong = |why| ScriptError::Line { line: number + 1, text: shown, why };
+            let traced = line.chars().take(120).collect();
+            let wrong = |why| ScriptError::Line { line: number + 1, text: traced, why };
             if line.len() > LINE_MAX {
                 return Err(wrong(format!("it is longer than {LINE_MAX} bytes")));
             }
             steps.push(step(line).map_err(wrong)?);
         }
-        Ok(Script { steps })
+        Ok(FaultScript { steps })
     }
 }
 
-fn step(line: &str) -> Result<Step, String> {
+fn step(line: &str) -> Result<ScriptStep, String> {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     if words.first() != Some(&"at") || words.len() < 3 {
         return Err("it does not begin with `at TIME`".into());
@@ -89,69 +89,94 @@ fn step(line: &str) -> Result<Step, String> {
         lasts = Some(span(time)?);
         words.truncate(words.len() - 2);
     }
-    Ok(Step { at, action: action(&words[2..])?, lasts })
+    Ok(ScriptStep { at, action: action(&words[2..])?, lasts })
 }
 
 fn action(words: &[&str]) -> Result<Action, String> {
     Ok(match *words {
-        ["crash", who] => Action::Crash(name(who)?),
-        ["restart", who] => Action::Restart(name(who)?),
-        ["pause", who] => Action::Pause(name(who)?),
-        ["slow", who, "by", by] => Action::Slow(name(who)?, span(by)?),
+        ["crash", target] => Action::Crash(name(target)?),
+        ["restart", target] => Action::Restart(name(target)?),
+        ["pause", target] => Action::Pause(name(target)?),
+        ["slow", target, "by", by] => Action::Slow(name(target)?, span(by)?),
         ["cut", from, "->", to] => Action::CutOneWay(name(from)?, name(to)?),
         ["cut", a, b] => Action::Cut(name(a)?, name(b)?),
-        ["isolate", who] => Action::Isolate(name(who)?),
+        ["isolate", target] => Action::Isolate(name(target)?),
         ["split", ref groups @ ..] => Action::Split(split(groups)?),
         ["flap", a, b] => Action::Flap(name(a)?, name(b)?),
+        ["reset", from, "->", to] => Action::ResetOneWay(name(from)?, name(to)?),
         ["reset", a, b] => Action::Reset(name(a)?, name(b)?),
         ["lose", share] => Action::Lose(per_mille(share)?),
         ["duplicate", share] => Action::Duplicate(per_mille(share)?),
         ["reorder", share] => Action::Reorder(per_mille(share)?),
         ["delay", range] => {
-            let (low, high) = range.split_once("..").unwrap_or((range, range));
-            let (low, high) = (span(low)?, span(high)?);
-            if low > high {
-                return Err(format!("{range} ends before it begins"));
-            }
+            let (low, high) = span_range(range)?;
             Action::Delay(low, high)
         }
-        ["clock", who, "jumps", by] => {
+        ["lose", from, "->", to, share] => {
+            Action::LoseOn(name(from)?, name(to)?, per_mille(share)?)
+        }
+        ["duplicate", from, "->", to, share] => {
+            Action::DuplicateOn(name(from)?, name(to)?, per_mille(share)?)
+        }
+        ["reorder", from, "->", to, share] => {
+            Action::ReorderOn(name(from)?, name(to)?, per_mille(share)?)
+        }
+        ["delay", from, "->", to, "by", range] => {
+            Action::DelayOn(name(from)?, name(to)?, span_range(range)?)
+        }
+        ["clock", target, "jumps", by] => {
             let (sign, by) = match by.split_at_checked(1) {
                 Some(("+", by)) => (1, by),
                 Some(("-", by)) => (-1, by),
                 _ => return Err(format!("{by} needs a + or a -")),
             };
-            Action::ClockJumps(name(who)?, sign * span(by)?.as_micros() as i64)
+            Action::ClockJumps(name(target)?, sign * span(by)?.as_micros() as i64)
         }
-        ["clock", who, "drifts", share] => {
+        ["clock", target, "drifts", share] => {
             let ppm = fraction(share, 4)?;
             if !(-900_000..=9_000_000).contains(&ppm) {
-                return Err(format!("{share} is no rate that a clock could have"));
+                return Err(format!("{share} is not a rate that a clock can have"));
             }
-            Action::ClockDrifts(name(who)?, ppm)
+            Action::ClockDrifts(name(target)?, ppm)
         }
-        ["disk", who, "slows"] => Action::DiskSlows(name(who)?),
-        ["disk", who, "stalls"] => Action::DiskStalls(name(who)?),
-        ["disk", who, "fills"] => Action::DiskFills(name(who)?),
-        ["disk", who, "fails"] => Action::DiskFails(name(who)?),
+        ["disk", target, "slows"] => Action::DiskSlows(name(target)?),
+        ["disk", target, "slows", "by", range] => {
+            Action::DiskSlowsBy(name(target)?, span_range(range)?)
+        }
+        ["disk", target, "stalls"] => Action::DiskStalls(name(target)?),
+        ["disk", target, "fills"] => Action::DiskFills(name(target)?),
+        ["disk", target, "fails"] => Action::DiskFails(name(target)?),
+        ["disk", target, "rots"] => Action::DiskRots(name(target)?),
+        ["power", target, "fails"] => Action::PowerFails(name(target)?),
+        ["disk", target, "misplaces"] => Action::DiskMisplaces(name(target)?),
         ["snapshots", "fail"] => Action::SnapshotsFail,
         ["hand", "over"] => Action::HandOver,
         ["heal"] => Action::Heal,
-        _ => return Err(format!("there is no such blow: {}", words.join(" "))),
+        _ => return Err(format!("there is no such fault: {}", words.join(" "))),
     })
 }
 
 fn span(text: &str) -> Result<Duration, String> {
-    read_span(text).ok_or_else(|| format!("{text} is no time, such as 30s, 1.5s or 250ms"))
+    read_span(text).ok_or_else(|| format!("{text} is not a time, such as 30s, 1.5s or 250ms"))
 }
 
-fn name(text: &str) -> Result<Who, String> {
+/// A time, or a range of times.
+fn span_range(range: &str) -> Result<(Duration, Duration), String> {
+    let (low, high) = range.split_once("..").unwrap_or((range, range));
+    let (low, high) = (span(low)?, span(high)?);
+    if low > high {
+        return Err(format!("{range} ends before it begins"));
+    }
+    Ok((low, high))
+}
+
+fn name(text: &str) -> Result<Target, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match text {
-        "leader" => Ok(Who::Leader),
-        "all" => Ok(Who::All),
-        _ if !text.is_empty() && text.chars().all(plain) => Ok(Who::Named(text.into())),
-        _ => Err(format!("{text} is no name")),
+        "leader" => Ok(Target::Leader),
+        "all" => Ok(Target::All),
+        _ if !text.is_empty() && text.chars().all(plain) => Ok(Target::Named(text.into())),
+        _ => Err(format!("{text} is not a name")),
     }
 }
 
@@ -161,8 +186,8 @@ fn split(words: &[&str]) -> Result<Vec<Vec<String>>, String> {
         match *word {
             "|" => groups.push(vec![]),
             word => match name(word)? {
-                Who::Named(name) => groups.last_mut().expect("there is one").push(name),
-                who => return Err(format!("{who} cannot be split: name the members")),
+                Target::Named(name) => groups.last_mut().expect("there is one").push(name),
+                target => return Err(format!("{target} cannot be split: name the members")),
             },
         }
     }
@@ -175,12 +200,13 @@ fn split(words: &[&str]) -> Result<Vec<Vec<String>>, String> {
 /// A share as `20%` or `0.5%`.
 fn per_mille(text: &str) -> Result<u64, String> {
     let share = fraction(text, 1)?;
-    u64::try_from(share).ok().filter(|share| *share <= 1000).ok_or(format!("{text} is no share"))
+    u64::try_from(share).ok().filter(|share| *share <= 1000).ok_or(format!("{text} is not a share"))
 }
 
 /// A percentage, times ten to the power of `digits`.
 fn fraction(text: &str, digits: usize) -> Result<i64, String> {
-    let wrong = || format!("{text} is no percentage with at most {digits} digits after the point");
+    let wrong =
+        || format!("{text} is not a percentage with at most {digits} digits after the point");
     let number = text.strip_suffix('%').ok_or_else(wrong)?;
     let (sign, number) = match number.strip_prefix('-') {
         Some(number) => (-1, number),
@@ -210,50 +236,76 @@ at 3s isolate leader for 4s
 at 4s split a b | c d e for 10s
 at 4s flap a c for 3s
 at 5s reset a b
+at 5s reset a -> leader
 at 6s lose 12.5% for 10s
 at 6s duplicate 10% for 10s
 at 6s reorder 100% for 10s
 at 6s delay 50ms..200ms for 10s
+at 6s lose a -> b 30% for 10s
+at 6s duplicate leader -> all 0.5% for 10s
+at 6s reorder b -> a 100%
+at 6s delay a -> b by 40ms..60ms for 10s
+at 6s delay all -> all by 1ms..1ms
 at 7s clock a jumps +1h
 at 7s clock a jumps -1.5s
 at 7s clock a drifts -0.02%
 at 7s clock a drifts 5%
 at 8s disk a slows for 1s
+at 8s disk a slows by 30ms..80.5ms for 1s
 at 8s disk a stalls for 1s
 at 8s disk a fills for 1s
 at 8s disk a fails
+at 8s disk a rots for 1s
+at 8s disk a misplaces for 1s
+at 8s power a fails for 1s
 at 9s snapshots fail for 2s
 at 9s hand over
 at 10s heal
 ";
 
     #[test]
-    fn what_is_read_is_written_as_it_was() {
-        let script: Script = EVERYTHING.parse().unwrap();
-        assert_eq!(script.steps.len(), 25);
+    fn script_survives_reading_and_writing() {
+        let script: FaultScript = EVERYTHING.parse().unwrap();
+        assert_eq!(script.steps.len(), 35);
         assert_eq!(script.to_string(), EVERYTHING);
     }
 
     #[test]
-    fn comments_and_empty_lines_say_nothing() {
-        let script: Script = "\n# a story\n  at 1s heal # at last\n\n".parse().unwrap();
+    fn script_takes_one_time_for_a_range_of_that_length() {
+        let short: FaultScript =
+            "at 1s delay a -> b by 40ms\nat 1s disk a slows by 30ms".parse().unwrap();
+        let long = "at 1s delay a -> b by 40ms..40ms\nat 1s disk a slows by 30ms..30ms\n";
+        assert_eq!(short.to_string(), long);
+    }
+
+    #[test]
+    fn script_ignores_comments_and_empty_lines() {
+        let script: FaultScript = "\n# a story\n  at 1s heal # at last\n\n".parse().unwrap();
         assert_eq!(script.to_string(), "at 1s heal\n");
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn script_errors_name_their_line() {
         for (text, expected) in [
-            ("at 1s explode a", "no such blow: explode a"),
+            ("at 1s explode a", "no such fault: explode a"),
             ("pause a", "does not begin with `at TIME`"),
-            ("at 5 pause a", "5 is no time"),
-            ("at 5s pause a for ever", "ever is no time"),
-            ("at 5s lose 200%", "200% is no share"),
+            ("at 5 pause a", "5 is not a time"),
+            ("at 5s pause a for ever", "ever is not a time"),
+            ("at 5s lose 200%", "200% is not a share"),
             ("at 5s split a b", "a split has groups"),
             ("at 5s clock a jumps 5s", "needs a + or a -"),
             ("at 5s delay 9s..1s", "ends before it begins"),
-            ("at 5s cut a", "no such blow: cut a"),
+            ("at 5s cut a", "no such fault: cut a"),
+            ("at 5s delay a -> b 5ms..9ms", "no such fault: delay a -> b 5ms..9ms"),
+            ("at 5s delay a -> b by 9ms..5ms", "ends before it begins"),
+            ("at 5s delay a -> b by 5", "5 is not a time"),
+            ("at 5s lose a -> b 101%", "101% is not a share"),
+            ("at 5s lose a -> b/c 10%", "b/c is not a name"),
+            ("at 5s reset a -> b c", "no such fault: reset a -> b c"),
+            ("at 5s disk a slows by 50", "50 is not a time"),
         ] {
-            let error = format!("at 1s heal\n{text}").parse::<Script>().unwrap_err().to_string();
+            let error =
+                format!("at 1s heal\n{text}").parse::<FaultScript>().unwrap_err().to_string();
             assert!(error.starts_with("line 2: ") && error.contains(expected), "{error}");
         }
     }

@@ -1,15 +1,19 @@
-//! From the many blows of a run that failed to the few that matter.
+//! From the faults of a failed run to the few that matter.
 
 use std::time::Duration;
 
-use super::Script;
+use super::FaultScript;
 
-/// Finds a short script that still fails, by leaving out ever smaller parts (delta debugging) and then
-/// letting what is left last half as long. `fails` plays a script; it is asked at most `limit` times.
-pub fn shrink(script: &Script, limit: usize, mut fails: impl FnMut(&Script) -> bool) -> Script {
+/// Finds a short script that still fails: leaves out ever smaller parts (delta debugging), then halves the
+/// durations of the remaining faults. `fails` plays a script; it is called at most `limit` times.
+pub fn shrink(
+    script: &FaultScript,
+    limit: usize,
+    mut fails: impl FnMut(&FaultScript) -> bool,
+) -> FaultScript {
     let mut best = script.clone();
     let mut asked = 0;
-    let mut ask = |script: &Script| {
+    let mut ask = |script: &FaultScript| {
         asked += 1;
         asked <= limit && fails(script)
     };
@@ -45,26 +49,26 @@ pub fn shrink(script: &Script, limit: usize, mut fails: impl FnMut(&Script) -> b
     best
 }
 
-/// It is not worth finding out what lasts shorter than this.
+/// Durations shorter than this are not halved.
 const SHORTEST: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Action, Step};
+    use crate::faults::{Action, ScriptStep};
 
-    fn script(count: u64) -> Script {
-        let step = |n| Step {
+    fn script(count: u64) -> FaultScript {
+        let step = |n| ScriptStep {
             at: Duration::from_secs(n),
             action: Action::Lose(n % 100),
             lasts: Some(Duration::from_secs(8)),
         };
-        Script { steps: (0..count).map(step).collect() }
+        FaultScript { steps: (0..count).map(step).collect() }
     }
 
     #[test]
-    fn only_what_matters_is_left() {
-        let needs = |script: &Script| {
+    fn shrink_keeps_only_the_steps_that_matter() {
+        let needs = |script: &FaultScript| {
             let has = |n| script.steps.iter().any(|step| step.action == Action::Lose(n));
             has(3) && has(41) && has(77)
         };
@@ -75,7 +79,18 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_has_asked_often_enough() {
+    fn shrink_keeps_the_link_that_matters() {
+        let text = "at 1s delay m1 -> m2 by 40ms..60ms for 8s\nat 1s lose m2 -> m1 30% for 8s\n\
+                    at 2s reset m2 -> m1\nat 2s disk m2 slows by 30ms..80ms for 8s\n";
+        let script: FaultScript = text.parse().unwrap();
+        let matters = script.steps[1].action.clone();
+        let needs = |script: &FaultScript| script.steps.iter().any(|step| step.action == matters);
+        let short = shrink(&script, 100, needs).to_string();
+        assert_eq!(short, "at 1s lose m2 -> m1 30% for 15ms\n");
+    }
+
+    #[test]
+    fn shrink_stops_at_its_limit_of_tries() {
         let mut asked = 0;
         let short = shrink(&script(50), 7, |_| {
             asked += 1;
@@ -86,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_needs_no_blow_leaves_none() {
+    fn shrink_of_a_failure_without_faults_leaves_no_step() {
         assert!(shrink(&script(20), 1000, |_| true).steps.is_empty());
     }
 }

@@ -1,13 +1,13 @@
-//! Stretches of time as people write them: `30s`, `1.5s`, `250ms`, `40us`, `2m`, `1h`.
+//! Durations as scripts have them: `30s`, `1.5s`, `250ms`, `40us`, `2m`, `1h`.
 
 use std::time::Duration;
 
 const UNITS: [(&str, u64); 5] =
     [("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000)];
-/// Nobody waits for longer.
+/// The longest duration.
 const SPAN_MAX: Duration = Duration::from_secs(1000 * 24 * 3600);
 
-/// Reads one; none if it is none, or finer than a microsecond, or too long.
+/// Reads a duration; none if it is malformed, finer than a microsecond, or too long.
 pub fn read_span(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| c.is_ascii_alphabetic())?;
     let (number, unit) = text.split_at(digits);
@@ -26,7 +26,7 @@ pub fn read_span(text: &str) -> Option<Duration> {
     Some(Duration::from_micros(total)).filter(|span| *span <= SPAN_MAX)
 }
 
-/// Writes one so that it is read as the same.
+/// Writes a duration so that it reads as the same.
 pub fn write_span(span: Duration) -> String {
     let micros = span.as_micros() as u64;
     let (unit, size): (&str, u64) = match micros {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_as_people_write_them() {
+    fn span_reads_the_usual_notations() {
         for (text, micros) in [
             ("30s", 30_000_000),
             ("1.5s", 1_500_000),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_as_the_same() {
+    fn span_survives_writing_and_reading() {
         for micros in
             [0, 1, 999, 1_000, 1_001, 90_000, 1_500_000, 60_000_000, 61_000_001, 7_200_000_000]
         {

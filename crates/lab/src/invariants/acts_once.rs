@@ -1,15 +1,15 @@
-//! A session's request acts once, however often it comes: a retry changes nothing.
+//! A session's request acts once, however often it arrives: a retry changes nothing.
 
 use std::collections::BTreeSet;
 
 use tenure_api::LeaseId;
 use tenure_replica::{
-    command::{Command, LineCommand},
-    state::Traces,
+    command::{Command, ElectionCommand},
+    state::ApplyEffects,
 };
 
 use super::must;
-use crate::engine::Counts;
+use crate::engine::RunCounts;
 
 pub const NAME: &str = "acts_once";
 
@@ -19,19 +19,23 @@ pub struct ActsOnce {
 }
 
 impl ActsOnce {
-    /// To be asked of every command, with what came of it.
-    pub fn judge(&mut self, command: &Command, traces: &Traces, counts: &mut Counts) {
+    /// Called for every command, with its effects.
+    pub fn check(&mut self, command: &Command, effects: &ApplyEffects, counts: &mut RunCounts) {
         match command {
-            Command::Line(LineCommand::Ask { session, request, ask }) => {
+            Command::Election(ElectionCommand::Request {
+                session,
+                number: request,
+                request: ask,
+            }) => {
                 let again = !self.seen.insert((*session, *request));
                 if again {
                     counts.count(NAME);
-                    let acts = !traces.changes.is_empty();
+                    let acts = !effects.changes.is_empty();
                     must!(!acts, "request {request} of {session} acted again: {ask:?}");
                 }
             }
-            // Its number may be given to another session.
-            Command::Line(LineCommand::Open { id, .. }) => {
+            // The session id may be used again.
+            Command::Election(ElectionCommand::Open { id, .. }) => {
                 self.seen.retain(|(session, _)| session != id);
             }
             _ => {}

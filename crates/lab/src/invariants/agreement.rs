@@ -1,27 +1,32 @@
-//! What was once committed never changes, and equal places in the log mean equal states.
+//! A committed entry never changes, and equal positions in the log mean equal states.
 
 use tenure_replica::Status;
 
 use super::must;
 use crate::{
     cluster::{
-        member::{Number, Process},
+        member::{MemberNumber, MemberProcess},
         truth::{Truth, fingerprint},
     },
-    engine::{Counts, Dice},
+    engine::{Dice, RunCounts},
 };
 
 pub const NAME: &str = "agreement";
 
-/// Comparing whole states is slow; one call in so many does.
+/// Comparing whole states is slow: this share of calls does it.
 const COMPARED_PER_MILLE: u64 = 1;
 
-/// Holds the entries that this member has come to commit against those agreed on.
-pub fn judge_log(member: Number, process: &mut Process, status: &Status, truth: &Truth) {
+/// Compares the entries that this member has committed with those agreed on.
+pub fn check_log(
+    member: MemberNumber,
+    process: &mut MemberProcess,
+    status: &Status,
+    truth: &Truth,
+) {
     let base = process.log.base;
     if process.checked_up_to < base.0 {
         let agreed = truth.term(base.0);
-        must!(agreed == Some(base.1), "member {member} has a snapshot that nobody agreed on");
+        must!(agreed == Some(base.1), "member {member} has a snapshot that was not agreed on");
         process.checked_up_to = base.0;
     }
     while process.checked_up_to < status.committed.min(process.log.last()) {
@@ -32,29 +37,34 @@ pub fn judge_log(member: Number, process: &mut Process, status: &Status, truth: 
     }
 }
 
-/// Holds this member's state against the one that its log must lead to.
-pub fn judge_state(
-    member: Number,
-    process: &Process,
+/// Compares this member's state with the one that its log must lead to.
+pub fn check_state(
+    member: MemberNumber,
+    process: &MemberProcess,
     status: &Status,
     truth: &Truth,
     dice: &mut Dice,
-    counts: &mut Counts,
+    counts: &mut RunCounts,
 ) {
     let Some(expected) = truth.state_at(status.applied) else { return };
     let (found, at) = (process.replica.state(), status.applied);
     let revisions = (found.store.revision(), expected.store.revision());
     must!(revisions.0 == revisions.1, "member {member} at entry {at}: revisions {revisions:?}");
     if dice.chance(COMPARED_PER_MILLE) {
-        judge_whole(member, process, truth, counts);
+        check_whole(member, process, truth, counts);
     }
 }
 
-pub fn judge_whole(member: Number, process: &Process, truth: &Truth, counts: &mut Counts) {
+pub fn check_whole(
+    member: MemberNumber,
+    process: &MemberProcess,
+    truth: &Truth,
+    counts: &mut RunCounts,
+) {
     let at = process.replica.status().applied;
     let Some(expected) = truth.state_at(at) else { return };
     let found = process.replica.state();
-    // It joins and has no snapshot yet: it never had the list that the first members began with.
+    // A member that joins and has no snapshot yet does not have the list of the first members.
     if found.members.is_empty() {
         return;
     }

@@ -1,31 +1,32 @@
-//! Whatever counts as committed would survive if every member crashed right now: it is durable on the
-//! disks of a majority. (raft-rs counts the leader's own entries as soon as it is told that *later*
-//! ones are durable; this is where that trap would show.) While the members change, it must be durable
-//! on a majority of those before and of those after.
+//! A committed entry would survive if every member crashed right now: it is durable on the disks of a majority. While
+//! the members change, it must be durable on a majority of the members before and of those after.
+//!
+//! raft-rs counts the leader's own entries as soon as *later* ones are acknowledged as durable; this invariant would
+//! show that trap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_api::MemberId;
 use tenure_replica::{Entry, State};
 
-use super::{must, one_roll::Voters};
+use super::{must, one_membership::Voters};
 use crate::{
-    cluster::member::{Member, Number},
-    engine::Counts,
+    cluster::member::{MemberNumber, SimMember},
+    engine::RunCounts,
 };
 
 pub const NAME: &str = "durable_commit";
 
-/// To be asked at the moment an entry is first seen committed, with the states that the member which
-/// committed it has gone through meanwhile: any of them may have been the one that it counted by.
-pub fn judge<'a>(
+/// Called when an entry is first seen committed, with the states that its committer has gone through since its last
+/// call: it may have counted by any of them.
+pub fn check<'a>(
     entry: &Entry,
     states: impl Iterator<Item = &'a State>,
-    members: &BTreeMap<Number, Member>,
-    counts: &mut Counts,
+    members: &BTreeMap<MemberNumber, SimMember>,
+    counts: &mut RunCounts,
 ) {
     counts.count(NAME);
-    let has = |member: &Member| member.disk.has_durably(entry.index, entry.term);
+    let has = |member: &SimMember| member.disk.has_durably(entry.index, entry.term);
     let durable: BTreeSet<MemberId> = members
         .iter()
         .filter(|(_, member)| has(member))

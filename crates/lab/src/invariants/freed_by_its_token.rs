@@ -1,32 +1,35 @@
-//! Leaving frees the place that it names by its token, and nothing else: what comes late, or again, cannot
-//! free a newer hold.
+//! A leave ends the candidacy of its token and nothing else: a late or repeated leave cannot end a newer candidacy.
 
 use tenure_replica::{
-    command::{Ask, Command, LineCommand},
-    queue::{Event, TenureEnd},
+    command::{Command, ElectionCommand, SessionRequest},
+    election::{ElectionEvent, EndReason},
 };
 
 use super::must;
-use crate::engine::Counts;
+use crate::engine::RunCounts;
 
 pub const NAME: &str = "freed_by_its_token";
 
-/// To be asked of every command, with what came of it.
-pub fn judge(command: &Command, events: &[Event], counts: &mut Counts) {
-    let Command::Line(LineCommand::Ask { session, ask: Ask::Leave { name, token, .. }, .. }) =
-        command
+/// Called for every command, with its events.
+pub fn check(command: &Command, events: &[ElectionEvent], counts: &mut RunCounts) {
+    let Command::Election(ElectionCommand::Request {
+        session,
+        request: SessionRequest::Leave { name, token, .. },
+        ..
+    }) = command
     else {
         return;
     };
     let Some(token) = token else { return };
     counts.count(NAME);
     for event in events {
-        let Event::Gone { name: of, place, why } = event else { continue };
-        let left = of == name && place.session() == Some(*session) && *why == TenureEnd::Resigned;
+        let ElectionEvent::Gone { name: of, candidate, why } = event else { continue };
+        let left =
+            of == name && candidate.session() == Some(*session) && *why == EndReason::Resigned;
         must!(
-            !left || place.created == *token,
+            !left || candidate.created == *token,
             "{session} left {name:?} with token {token} and lost {}",
-            place.created
+            candidate.created
         );
     }
 }

@@ -1,15 +1,15 @@
-//! Once all is well, the cluster serves within a bound: somebody leads, every member takes writes and
-//! reads, and who was removed has stopped. Liveness, and so the one thing that is asked only then.
+//! After the end of all faults the cluster serves within a bound: there is a raft leader, every member serves reads and
+//! writes, and removed members have stopped. This is liveness, and so checked only then.
 
 use std::{fmt::Display, time::Duration};
 
 use super::must;
-use crate::engine::Counts;
+use crate::engine::RunCounts;
 
 pub const NAME: &str = "heals";
 
-/// Whether what was waited for came in time.
-pub fn judge(came: bool, what: impl Display, limit: Duration, counts: &mut Counts) {
+/// Whether what was waited for happened in time.
+pub fn check(came: bool, what: impl Display, limit: Duration, counts: &mut RunCounts) {
     counts.count(NAME);
-    must!(came, "{what}, though all has been well for {limit:?}");
+    must!(came, "{what}, {limit:?} after all faults ended");
 }

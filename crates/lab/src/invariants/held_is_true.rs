@@ -1,37 +1,43 @@
-//! Nobody is told that it holds a place that never led, or that a place is gone which is there: what a member
-//! says of a place is so in its own state when it says it, or was a moment before.
+//! No listener is told that a candidacy holds which never led, or that one is gone which exists. What a member says of a
+//! candidacy is true in its own state at that moment, or was just before.
 
 use bytes::Bytes;
 use tenure_api::Revision;
-use tenure_replica::queue::listeners::LineNews;
+use tenure_replica::election::listeners::ListenerEvent;
 
 use super::must;
-use crate::cluster::{World, member::Number};
+use crate::cluster::{World, member::MemberNumber};
 
 pub const NAME: &str = "held_is_true";
 
-pub fn judge(
+pub fn check(
     world: &mut World,
-    member: Number,
+    member: MemberNumber,
     (name, key, created): (&Bytes, &Bytes, Revision),
-    news: &LineNews,
+    news: &ListenerEvent,
 ) {
     world.counts.count(NAME);
     let process = world.members[&member].process.as_ref();
     let Some(state) = process.map(|process| process.replica.state()) else { return };
-    let place = state.queues.line(name).and_then(|line| line.place(created, key));
+    let candidate =
+        state.elections.election(name).and_then(|election| election.candidate(created, key));
     match news {
-        LineNews::Held => {
-            // A member that catches up may have come to the end of that tenure in the same breath.
+        ListenerEvent::Held => {
+            // A member that catches up may have applied the end of that tenure in the same call.
             let led = || {
-                let line = state.queues.line(name);
-                line.is_some_and(|line| line.tenures().any(|tenure| tenure.token == created))
+                let election = state.elections.election(name);
+                election.is_some_and(|election| {
+                    election.tenures().any(|tenure| tenure.token == created)
+                })
             };
-            let holds = place.map_or_else(led, |place| place.told && place.holds());
-            must!(holds, "m{member} says that {key:?} of {created} leads, but it is {place:?}");
+            let holds = candidate.map_or_else(led, |candidate| candidate.told && candidate.holds());
+            must!(holds, "m{member} says that {key:?} of {created} leads, but it is {candidate:?}");
         }
-        LineNews::Gone(_) => {
-            must!(place.is_none(), "m{member} says that {key:?} of {created} is gone: {place:?}");
+        ListenerEvent::Gone(_) => {
+            must!(
+                candidate.is_none(),
+                "m{member} says that {key:?} of {created} is gone: {candidate:?}"
+            );
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! Whoever comes to lead has everything that was committed in the terms before its own (Raft §5.4).
+//! A raft leader has every entry that was committed in the terms before its own (Raft §5.4).
 
 use std::collections::BTreeMap;
 
@@ -8,36 +8,35 @@ use tenure_replica::{Role, Status};
 use super::must;
 use crate::{
     cluster::{
-        member::{Number, Process},
+        member::{MemberNumber, MemberProcess},
         truth::Truth,
     },
-    engine::Counts,
+    engine::RunCounts,
 };
 
 pub const NAME: &str = "leader_completeness";
 
 #[derive(Default)]
 pub struct LeaderCompleteness {
-    /// Which terms were looked at.
-    seen: BTreeMap<Number, Term>,
+    /// The last term that was checked, for each member.
+    seen: BTreeMap<MemberNumber, Term>,
 }
 
 impl LeaderCompleteness {
-    pub fn judge(
+    pub fn check(
         &mut self,
-        member: Number,
-        process: &Process,
+        member: MemberNumber,
+        process: &MemberProcess,
         status: &Status,
         truth: &Truth,
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) {
         if status.role != Role::Leader || self.seen.get(&member) == Some(&status.term) {
             return;
         }
         self.seen.insert(member, status.term);
         counts.count(NAME);
-        // What was committed in this very term, it has committed itself; and of later terms it may not have
-        // heard, though it was elected before they began.
+        // It has committed the entries of its own term itself; and it may be older than terms after its own.
         let before = truth.last_before(status.term);
         let log = &process.log;
         must!(

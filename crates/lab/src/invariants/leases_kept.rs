@@ -1,5 +1,5 @@
-//! A lease does not run out while its holder may still believe in it: for its TTL, counted from the
-//! sending of the last renewal that was acknowledged, less the margin for clocks.
+//! A lease does not expire while its holder may still believe in it: for its TTL, counted from the sending of the last
+//! acknowledged renewal, less the margin for clocks.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use tenure_api::LeaseId;
 use tenure_replica::Moment;
 
 use super::must;
-use crate::{cluster::truth::Truth, engine::Counts};
+use crate::{cluster::truth::Truth, engine::RunCounts};
 
 pub const NAME: &str = "leases_kept";
 
@@ -16,7 +16,7 @@ pub struct LeasesKept {
     believed_until: BTreeMap<LeaseId, Moment>,
 }
 
-/// What a holder leaves for clocks that differ: the promise of section 5 of the design.
+/// The margin of a holder for clocks that differ: the promise of section 5 of the design.
 fn margin(ttl: Duration) -> Duration {
     Duration::from_millis(100).max(ttl / 100)
 }
@@ -27,21 +27,21 @@ impl LeasesKept {
         let until = sent + (ttl - margin(ttl));
         let believed = self.believed_until.entry(lease).or_default();
         *believed = until.max(*believed);
-        self.judge_one(lease, truth);
+        self.check_one(lease, truth);
     }
 
     /// An entry was agreed on that may have ended leases.
-    pub fn judge(&self, ended: &[LeaseId], truth: &Truth, counts: &mut Counts) {
+    pub fn check(&self, ended: &[LeaseId], truth: &Truth, counts: &mut RunCounts) {
         for lease in ended {
             counts.count(NAME);
-            self.judge_one(*lease, truth);
+            self.check_one(*lease, truth);
         }
     }
 
-    fn judge_one(&self, lease: LeaseId, truth: &Truth) {
+    fn check_one(&self, lease: LeaseId, truth: &Truth) {
         let Some(until) = self.believed_until.get(&lease) else { return };
-        let story = truth.leases.get(&lease);
-        let Some(end) = story.and_then(|story| story.ended).filter(|end| end.expired) else {
+        let history = truth.leases.get(&lease);
+        let Some(end) = history.and_then(|history| history.ended).filter(|end| end.expired) else {
             return;
         };
         must!(

@@ -1,25 +1,31 @@
-//! Every answer is as if its request had been done at one instant between question and answer.
+//! Every answer is as if its request had been done at one instant between request and answer.
 //!
-//! The revision gives the order, so no search is needed: an answer's revision must not be older than
-//! any that somebody had been told of before the question was asked, a write's must be newer, and what
-//! a read found must be what stood there at that revision.
+//! The revision gives the order, so no search is needed: an answer's revision must not be older than any that a client
+//! had been told before the request was sent, a write's must be newer, and a read must have found what the key held at
+//! that revision.
 
 use tenure_api::{KeyValue, RangeResult, Revision, Span};
 use tenure_replica::{Answer, Consistency, Read, Reply, Request, command::Command};
 
-use super::{must, one_answer::Open};
-use crate::{cluster::truth::Truth, engine::Counts};
+use super::{must, one_answer::OpenRequest};
+use crate::{cluster::truth::Truth, engine::RunCounts};
 
 pub const NAME: &str = "linearizable";
 
 #[derive(Default)]
 pub struct Linearizable {
-    /// The newest revision that anybody was told of.
+    /// The newest revision that any client was told.
     pub horizon: Revision,
 }
 
 impl Linearizable {
-    pub fn judge(&mut self, open: &Open, answer: &Answer, truth: &Truth, counts: &mut Counts) {
+    pub fn check(
+        &mut self,
+        open: &OpenRequest,
+        answer: &Answer,
+        truth: &Truth,
+        counts: &mut RunCounts,
+    ) {
         let Ok(reply) = &answer.result else { return };
         let (floor, at) = (open.floor, answer.revision);
         if let (Request::Read(Read::Range(range), _), Reply::Range(found)) = (&open.request, reply)

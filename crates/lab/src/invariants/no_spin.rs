@@ -1,27 +1,27 @@
-//! The machine asks to be called again when it has something to do. One that asks for "now" over and
-//! over and then does nothing burns a core, and just when the others need it.
+//! A replica asks to be called again only when it has something to do. One that asks for "now" again and again and then
+//! does nothing burns a core.
 
 use tenure_replica::{Effects, Moment};
 
 use super::must;
 use crate::{
-    cluster::member::{Number, Process},
-    engine::Counts,
+    cluster::member::{MemberNumber, MemberProcess},
+    engine::RunCounts,
 };
 
 pub const NAME: &str = "no_spin";
 
-/// So many calls in a row may come to nothing, if they follow each other as closely as this. (Reading
-/// history for a watcher that is behind is work, though nothing may come of it for a while.)
+/// How many calls in a row may have no effect, if they follow each other as closely as this. (To read history for a
+/// watcher that is behind is work, though it may have no effect for a while.)
 const IDLE_CALLS_MAX: u32 = 300;
 const CLOSELY: std::time::Duration = std::time::Duration::from_millis(2);
 
-pub fn judge(
-    member: Number,
-    process: &mut Process,
+pub fn check(
+    member: MemberNumber,
+    process: &mut MemberProcess,
     (now, unasked): (Moment, bool),
     effects: &Effects,
-    counts: &mut Counts,
+    counts: &mut RunCounts,
 ) {
     counts.count(NAME);
     let idle = unasked

@@ -6,36 +6,41 @@ use tenure_api::Revision;
 use tenure_replica::{Moment, Request, RequestId};
 
 use super::must;
-use crate::{cluster::member::Number, engine::Counts};
+use crate::{cluster::member::MemberNumber, engine::RunCounts};
 
 pub const NAME: &str = "one_answer";
 
 /// A request that waits for its answer.
 #[derive(Clone, Debug)]
-pub struct Open {
-    pub member: Number,
+pub struct OpenRequest {
+    pub member: MemberNumber,
     pub client: usize,
     pub request: Request,
     pub sent: Moment,
-    /// The newest revision that anybody had been told of when it was sent.
+    /// The newest revision that any client had been told when it was sent.
     pub floor: Revision,
 }
 
 #[derive(Default)]
 pub struct OneAnswer {
-    open: BTreeMap<RequestId, Open>,
+    open: BTreeMap<RequestId, OpenRequest>,
     last: RequestId,
 }
 
 impl OneAnswer {
-    pub fn ask(&mut self, open: Open) -> RequestId {
+    pub fn open(&mut self, open: OpenRequest) -> RequestId {
         self.last += 1;
         self.open.insert(self.last, open);
         self.last
     }
 
-    /// The request that this answers.
-    pub fn answer(&mut self, member: Number, id: RequestId, counts: &mut Counts) -> Open {
+    /// The request with this answer.
+    pub fn answer(
+        &mut self,
+        member: MemberNumber,
+        id: RequestId,
+        counts: &mut RunCounts,
+    ) -> OpenRequest {
         counts.count(NAME);
         let open = self.open.remove(&id);
         must!(open.is_some(), "request {id} was answered twice, or never asked");
@@ -44,8 +49,8 @@ impl OneAnswer {
         open
     }
 
-    /// A member's process is gone, and with it the answers.
-    pub fn forget(&mut self, member: Number) -> Vec<(RequestId, Open)> {
+    /// A member's process has ended, and with it its answers.
+    pub fn forget(&mut self, member: MemberNumber) -> Vec<(RequestId, OpenRequest)> {
         self.open.extract_if(.., |_, open| open.member == member).collect()
     }
 
@@ -53,14 +58,14 @@ impl OneAnswer {
         self.open.len()
     }
 
-    /// This one was answered now.
-    pub fn judge_wait(&self, open: &Open, now: Moment, patience: Duration) {
+    /// Checks how long an answered request has waited.
+    pub fn check_wait(&self, open: &OpenRequest, now: Moment, patience: Duration) {
         let waited = now.since(open.sent);
         must!(waited <= patience, "a request waited for {waited:?}: {open:?}");
     }
 
-    /// Nobody waits any more.
-    pub fn judge_rest(&self) {
+    /// Checks that no request waits any more.
+    pub fn check_rest(&self) {
         let waiting = self.open.first_key_value();
         must!(waiting.is_none(), "a request was never answered: {waiting:?}");
     }

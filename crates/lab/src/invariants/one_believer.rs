@@ -1,4 +1,4 @@
-//! Of those who want no overlap, at most one believes that it leads.
+//! Of candidates without overlap, at most one believes to lead.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tenure_api::Revision;
 use tenure_replica::Moment;
 
 use super::must;
-use crate::engine::Counts;
+use crate::engine::RunCounts;
 
 pub const NAME: &str = "one_believer";
 
@@ -24,7 +24,7 @@ impl OneBeliever {
         client: usize,
         token: Revision,
         (now, until): (Moment, Moment),
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) {
         counts.count(NAME);
         for ((of, other), (theirs, believed)) in &self.believers {
@@ -43,14 +43,14 @@ impl OneBeliever {
         self.believers.insert((name.clone(), client), (token, until));
     }
 
-    /// It may believe for longer.
+    /// A renewal has moved its deadline.
     pub fn until(&mut self, name: &Bytes, client: usize, until: Moment) {
         if let Some((_, believed)) = self.believers.get_mut(&(name.clone(), client)) {
             *believed = until.max(*believed);
         }
     }
 
-    /// It stops.
+    /// It does not believe any more.
     pub fn stops(&mut self, name: &Bytes, client: usize) {
         self.believers.remove(&(name.clone(), client));
     }

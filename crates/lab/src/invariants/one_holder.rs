@@ -1,10 +1,9 @@
-//! Whoever believes to hold something is right: nobody believes beside it, its lease has not run out,
-//! and it came after those before it.
+//! A program that believes to hold something is right: no other program believes beside it, its lease has not expired,
+//! and its token is higher than all before.
 //!
-//! A program believes from the moment the library says that it holds, until the library says that it
-//! does not, until it gives it up itself, or until its deadline by its own clock; and only while it does not
-//! stand still. What was asked for with fast release is not judged: there one effective holder is promised,
-//! by its token, not one believer.
+//! A program believes from the moment at which the library says that it holds, until the library says that it does not,
+//! until it releases, or until its deadline by its own clock; and only while it is not paused. Sessions with fast release
+//! are not checked: they promise one effective holder, by its token, not one believer.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use tenure::{FencingToken, backend::Mode, clock};
 use tenure_api::LeaseId;
 
 use super::must;
-use crate::{cluster::truth::Truth, engine::Counts};
+use crate::{cluster::truth::Truth, engine::RunCounts};
 
 pub const NAME: &str = "one_holder";
 
@@ -22,13 +21,13 @@ pub struct Belief {
     pub name: String,
     pub mode: Mode,
     pub token: FencingToken,
-    /// Of a semaphore, which permit.
+    /// The permit, of a semaphore.
     pub slot: Option<u32>,
-    /// Absent if the program does not know it.
+    /// `None` if the program does not know it.
     pub session: Option<LeaseId>,
-    /// Whether nobody may believe beside it.
+    /// Whether no other program may believe beside it.
     pub strict: bool,
-    /// Until when, by the program's own clock; none for as long as it is not told.
+    /// The deadline by the program's own clock; none if there is no deadline.
     pub until: Box<dyn Fn() -> Option<clock::Moment> + Send>,
 }
 
@@ -36,12 +35,12 @@ pub struct Belief {
 pub struct OneHolder {
     beliefs: BTreeMap<u64, Belief>,
     last: u64,
-    /// The greatest token that held a name alone, or held this permit of it.
+    /// The greatest token that held a name alone, or this permit of it.
     newest: BTreeMap<(String, Option<u32>), FencingToken>,
 }
 
 impl OneHolder {
-    /// A program was told that it holds. Answers the belief's number.
+    /// A program was told that it holds. Returns the belief's number.
     pub fn believes(&mut self, belief: Belief) -> u64 {
         if belief.strict && belief.mode != Mode::Shared {
             let of = (belief.name.clone(), belief.slot);
@@ -59,22 +58,22 @@ impl OneHolder {
         self.last
     }
 
-    /// It does not believe so any more. Answers what it believed.
+    /// It does not believe any more. Returns what it believed.
     pub fn stops(&mut self, belief: u64) -> Option<Belief> {
         self.beliefs.remove(&belief)
     }
 
-    /// All beliefs and their numbers, those of programs that stand still, too.
+    /// All beliefs and their numbers, with those of paused programs.
     pub fn beliefs(&self) -> impl Iterator<Item = (u64, &Belief)> {
         self.beliefs.iter().map(|(number, belief)| (*number, belief))
     }
 
-    /// Judges all who believe now. `clock_of` a program says what its clock shows; none if it stands still.
-    pub fn judge(
+    /// Checks all present beliefs. `clock_of` is the reading of a program's clock; none if it is paused.
+    pub fn check(
         &self,
         clock_of: impl Fn(usize) -> Option<clock::Moment>,
         truth: &Truth,
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) {
         let believes = |belief: &&Belief| {
             let now = clock_of(belief.program);
@@ -97,11 +96,11 @@ impl OneHolder {
                     other.token
                 );
             }
-            if let Mode::Permit { of } = belief.mode {
+            if let Mode::Permit(of) = belief.mode {
                 must!(others.len() < of as usize, "{} is held by more than {of}", belief.name);
             }
-            let story = belief.session.and_then(|session| truth.leases.get(&session));
-            let ended = story.and_then(|story| story.ended).filter(|end| end.expired);
+            let history = belief.session.and_then(|session| truth.leases.get(&session));
+            let ended = history.and_then(|history| history.ended).filter(|end| end.expired);
             must!(
                 ended.is_none(),
                 "p{} believes to hold {} with token {}, and its lease ran out at {:?}",
@@ -117,7 +116,7 @@ impl OneHolder {
 fn may_share(one: &Belief, other: &Belief) -> bool {
     match (one.mode, other.mode) {
         (Mode::Shared, Mode::Shared) => true,
-        (Mode::Permit { .. }, Mode::Permit { .. }) => one.slot != other.slot,
+        (Mode::Permit(_), Mode::Permit(_)) => one.slot != other.slot,
         _ => false,
     }
 }

@@ -6,17 +6,17 @@ use tenure_api::Term;
 use tenure_replica::{Role, Status};
 
 use super::must;
-use crate::{cluster::member::Number, engine::Counts};
+use crate::{cluster::member::MemberNumber, engine::RunCounts};
 
 pub const NAME: &str = "one_leader";
 
 #[derive(Default)]
 pub struct OneLeader {
-    by_term: BTreeMap<Term, Number>,
+    by_term: BTreeMap<Term, MemberNumber>,
 }
 
 impl OneLeader {
-    pub fn judge(&mut self, member: Number, status: &Status, counts: &mut Counts) {
+    pub fn check(&mut self, member: MemberNumber, status: &Status, counts: &mut RunCounts) {
         if status.role != Role::Leader {
             return;
         }

@@ -1,5 +1,5 @@
-//! At most one writer is effective, always: under each name no guarded write is taken after one with a
-//! higher token, whoever pauses, drifts or comes back from the dead.
+//! At most one writer is effective: under each name no guarded write is taken after one with a higher token, whatever
+//! pauses, clock drift and restarts there are.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use tenure_api::EventKind;
 use tenure_replica::mvcc::Change;
 
 use super::must;
-use crate::engine::Counts;
+use crate::engine::RunCounts;
 
 pub const NAME: &str = "one_writer";
 
-/// Where guarded writes go: what follows is the name that was led. Their value is the writer's token.
+/// The prefix of the keys of guarded writes, before the election's name. Their value is the writer's token.
 pub const GUARDED: &str = "guarded/";
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub struct OneWriter {
 }
 
 impl OneWriter {
-    pub fn judge(&mut self, change: &Change, counts: &mut Counts) {
+    pub fn check(&mut self, change: &Change, counts: &mut RunCounts) {
         for event in change.events.iter().filter(|event| event.kind == EventKind::Put) {
             if !event.kv.key.starts_with(GUARDED.as_bytes()) {
                 continue;

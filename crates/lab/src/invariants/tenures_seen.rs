@@ -1,5 +1,5 @@
-//! Who observes an election sees every tenure once, in order; unless it is told that something may be
-//! missing, and then how things stand.
+//! An observer of an election sees every tenure once, in order; unless it is told that something may be missing, and then
+//! the present state.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tenure::{FencingToken, Sight};
 use tenure_api::Revision;
 
 use super::must;
-use crate::{cluster::truth::Truth, engine::Counts};
+use crate::{cluster::truth::Truth, engine::RunCounts};
 
 pub const NAME: &str = "tenures_seen";
 
@@ -20,13 +20,13 @@ pub struct TenuresSeen {
 
 struct Observer {
     name: &'static str,
-    /// Since when it has seen everything, and up to when.
+    /// The revisions between which it has seen everything.
     since: Option<Revision>,
     upto: Revision,
-    /// Tokens of the tenures that it saw begin, since then.
+    /// Tokens of the tenures that it has seen begin since then.
     seen: Vec<FencingToken>,
     last: Option<FencingToken>,
-    /// It was told that something may be missing, and nothing since.
+    /// It was told of a gap, and nothing since.
     in_the_dark: bool,
 }
 
@@ -72,7 +72,7 @@ impl TenuresSeen {
             }
             Sight::Proclaims(tenure) => must!(
                 observer.last == Some(tenure.token),
-                "an observer of {} hears {} proclaim, and saw {:?} begin",
+                "an observer of {} sees {} proclaim, but saw {:?} begin",
                 observer.name,
                 tenure.token,
                 observer.last
@@ -81,20 +81,22 @@ impl TenuresSeen {
         }
     }
 
-    /// Takes in what the cluster has agreed on.
+    /// Learns the tenures that the cluster has agreed on.
     pub fn learn(&mut self, truth: &Truth) {
         for (name, began) in &mut self.began {
-            let Some(line) = truth.state().queues.line(name.as_bytes()) else { continue };
-            began.extend(line.tenures().map(|tenure| (tenure.token.0, tenure.from)));
+            let Some(election) = truth.state().elections.election(name.as_bytes()) else {
+                continue;
+            };
+            began.extend(election.tenures().map(|tenure| (tenure.token.0, tenure.from)));
         }
     }
 
-    /// Everything that there was to see has had time to arrive.
-    pub fn judge(&self, counts: &mut Counts) {
+    /// Called when everything has had time to arrive.
+    pub fn check(&self, counts: &mut RunCounts) {
         for observer in &self.observers {
             must!(
                 !observer.in_the_dark,
-                "an observer of {} hears of a gap, and not how things stand",
+                "an observer of {} was told of a gap, and not the present state",
                 observer.name
             );
             let Some(since) = observer.since else { continue };
@@ -119,13 +121,13 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "not how things stand")]
-    fn a_gap_that_nothing_follows_is_found() {
+    #[should_panic(expected = "not the present state")]
+    fn tenures_seen_rejects_a_gap_that_no_state_follows() {
         let mut seen = TenuresSeen::default();
         let observer = seen.begins("jobs");
         seen.sees(observer, Revision(3), Sight::NoLeader);
-        seen.judge(&mut Counts::default());
+        seen.check(&mut RunCounts::default());
         seen.sees(observer, Revision(4), Sight::Gap);
-        seen.judge(&mut Counts::default());
+        seen.check(&mut RunCounts::default());
     }
 }

@@ -1,5 +1,4 @@
-//! For one name, every tenure has a higher token than all before it; and nobody is told another token than
-//! the one that its tenure has.
+//! Every tenure of a name has a higher token than all before it, and a client is told the token of its own tenure.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +6,20 @@ use bytes::Bytes;
 use tenure_api::Revision;
 
 use super::must;
-use crate::engine::Counts;
+use crate::engine::RunCounts;
 
 pub const NAME: &str = "tokens_grow";
 
 #[derive(Default)]
 pub struct TokensGrow {
     begun: BTreeMap<Bytes, Revision>,
-    /// The newest token that anybody was told, and who.
+    /// The newest token that a client was told, and that client.
     told: BTreeMap<Bytes, (Revision, usize)>,
 }
 
 impl TokensGrow {
-    /// A tenure began, as the log tells it.
-    pub fn began(&mut self, name: &Bytes, token: Revision, counts: &mut Counts) {
+    /// A tenure began, according to the log.
+    pub fn began(&mut self, name: &Bytes, token: Revision, counts: &mut RunCounts) {
         counts.count(NAME);
         let before = self.begun.insert(name.clone(), token);
         must!(before < Some(token), "{name:?} was led with {before:?}, and now with {token}");

@@ -1,5 +1,4 @@
-//! What was acknowledged is there, once, at the revision that was told. What was refused is not there
-//! and never will be.
+//! An acknowledged write is there, once, at the revision of its answer. A refused write is not there and never will be.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +6,13 @@ use bytes::Bytes;
 use tenure_api::{Failure, Op, Revision};
 use tenure_replica::{Answer, Outcome, Reply, Request, command::Command};
 
-use super::{must, one_answer::Open};
-use crate::{cluster::truth::Truth, engine::Counts};
+use super::{must, one_answer::OpenRequest};
+use crate::{cluster::truth::Truth, engine::RunCounts};
 
 pub const NAME: &str = "written_once";
 
-/// What values begin with that nobody writes twice. Others prove nothing: who moves in a line keeps its
-/// value, and who leads proclaims what it likes.
+/// The prefix of values that are written only once. Others prove nothing: a moved candidate keeps its value, and a leader
+/// proclaims any value.
 pub const ONCE: &str = "once ";
 
 #[derive(Default)]
@@ -23,23 +22,20 @@ pub struct WrittenOnce {
 
 impl WrittenOnce {
     /// Values were written by an entry that has just been agreed on.
-    pub fn judge_entry(&self, values: &[Bytes], truth: &Truth) {
+    pub fn check_entry(&self, values: &[Bytes], truth: &Truth) {
         for value in values.iter().filter(|value| is_unique(value)) {
             let at = truth.written(value);
             must!(at.len() == 1, "{value:?} was written {} times: {at:?}", at.len());
-            must!(
-                !self.refused.contains(value),
-                "{value:?} was refused and is written all the same"
-            );
+            must!(!self.refused.contains(value), "{value:?} was refused but is written");
         }
     }
 
-    pub fn judge_answer(
+    pub fn check_answer(
         &mut self,
-        open: &Open,
+        open: &OpenRequest,
         answer: &Answer,
         truth: &Truth,
-        counts: &mut Counts,
+        counts: &mut RunCounts,
     ) {
         let Request::Write(command) = &open.request else { return };
         match (command, &answer.result) {
@@ -81,7 +77,7 @@ fn unique<'a>(value: impl IntoIterator<Item = &'a Bytes>) -> impl Iterator<Item 
     value.into_iter().filter(|value| is_unique(value))
 }
 
-fn is_written(value: &Bytes, at: Revision, truth: &Truth, counts: &mut Counts) {
+fn is_written(value: &Bytes, at: Revision, truth: &Truth, counts: &mut RunCounts) {
     counts.count(NAME);
     let written = truth.written(value);
     must!(written == [at], "{value:?} was acknowledged at {at} but is written at {written:?}");

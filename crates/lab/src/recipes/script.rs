@@ -1,6 +1,6 @@
-//! What programs do with the recipes, and what they believe while they do it.
+//! What programs do with the recipes, and what they believe meanwhile.
 
-mod parts;
+mod programs;
 
 use std::{
     num::NonZeroU32,
@@ -20,18 +20,18 @@ use tenure::{
 use tenure_api::{
     Compare, CompareResult, CompareTarget, LeaseId, Op, Put, Revision, Span, Txn, op::PutLease,
 };
-use tenure_replica::{command::Command, queue::key_of};
+use tenure_replica::{command::Command, election::key_of};
 use tokio::sync::watch;
 
-pub use self::parts::{Kind, THRONE, candidate, elector, locker, observer};
+pub use self::programs::{LockKind, RANKED, candidate, elector, locker, observer};
 use super::{
-    post::ProgramId,
-    story::{self, Note, Told},
-    wire::Phone,
+    channel::Connector,
+    network::ProgramId,
+    trace_events::{self, RecordedEvent, TracedBelief},
 };
 use crate::{
-    cluster::Canary,
-    engine::{Dice, Event, ms},
+    cluster::LabCanary,
+    engine::{Dice, TraceEvent, ms},
     invariants::{
         one_holder::{Belief, OneHolder},
         one_writer::GUARDED,
@@ -39,62 +39,62 @@ use crate::{
     },
 };
 
-/// What a program does with its life.
-pub type Script = Box<dyn Fn(Stage) -> Boxed<'static, ()>>;
+/// The script of a program.
+pub type ProgramScript = Box<dyn Fn(ScriptContext) -> Boxed<'static, ()>>;
 
-/// What all programs write down for the judges.
+/// What all programs record for the invariants.
 #[derive(Clone, Default)]
-pub struct Notebook(Arc<Mutex<Notes>>);
+pub struct SharedRecord(Arc<Mutex<BeliefRecord>>);
 
 #[derive(Default)]
-pub struct Notes {
+pub struct BeliefRecord {
     pub holders: OneHolder,
     pub seen: TenuresSeen,
     pub counts: Vec<&'static str>,
-    /// Whether anybody reads what is told.
+    /// Whether the trace is read.
     pub is_read: bool,
-    pub told: Vec<Note>,
+    pub told: Vec<RecordedEvent>,
 }
 
-impl Notes {
-    fn tell(&mut self, note: impl FnOnce() -> Note) {
+impl BeliefRecord {
+    fn tell(&mut self, event: impl FnOnce() -> RecordedEvent) {
         if self.is_read {
-            self.told.push(note());
+            self.told.push(event());
         }
     }
 
-    /// A program believes, and is held to it.
+    /// A program believes from now on, and the invariants hold it to that.
     fn believes(&mut self, belief: Belief) -> u64 {
-        let told = self.is_read.then(|| Told::from(&belief));
+        let told = self.is_read.then(|| TracedBelief::from(&belief));
         let number = self.holders.believes(belief);
-        self.told.extend(told.map(|told| Note::Believes(number, told)));
+        self.told.extend(told.map(|told| RecordedEvent::Believes(number, told)));
         number
     }
 
     fn stops(&mut self, number: u64) {
         if let Some(belief) = self.holders.stops(number) {
-            self.tell(|| Note::Stops(number, Told::from(&belief)));
+            self.tell(|| RecordedEvent::Stops(number, TracedBelief::from(&belief)));
         }
     }
 }
 
-impl Notebook {
-    pub fn open(&self) -> MutexGuard<'_, Notes> {
+impl SharedRecord {
+    pub fn open(&self) -> MutexGuard<'_, BeliefRecord> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a script is given.
+/// What a script works with.
 #[derive(Clone)]
-pub struct Stage {
+pub struct ScriptContext {
     pub program: ProgramId,
     pub identity: String,
     pub host: Arc<dyn Host>,
     pub engine: Engine,
-    pub phone: Phone,
-    pub notes: Notebook,
+    pub connector: Connector,
+    pub record: SharedRecord,
     pub rest: watch::Receiver<bool>,
-    pub canary: Option<Canary>,
+    pub canary: Option<LabCanary>,
 }
 
 /// A leadership or a lock.
@@ -151,33 +151,33 @@ impl Guard {
     }
 }
 
-/// While it lives, the program believes.
-struct Believing {
-    notes: Notebook,
+/// The program believes until this is dropped.
+struct BeliefGuard {
+    record: SharedRecord,
     beliefs: Vec<u64>,
 }
 
-impl Drop for Believing {
+impl Drop for BeliefGuard {
     fn drop(&mut self) {
-        let mut notes = self.notes.open();
+        let mut record = self.record.open();
         for belief in &self.beliefs {
-            notes.stops(*belief);
+            record.stops(*belief);
         }
     }
 }
 
-impl Stage {
+impl ScriptContext {
     fn count(&self, what: &'static str) {
-        self.notes.open().counts.push(what);
+        self.record.open().counts.push(what);
     }
 
-    fn tell(&self, event: impl FnOnce() -> Event) {
+    fn tell(&self, event: impl FnOnce() -> TraceEvent) {
         let who = self.program;
-        self.notes.open().tell(|| Note::Said(event().of(format!("p{who}"))));
+        self.record.open().tell(|| RecordedEvent::Said(event().of(format!("p{who}"))));
     }
 
     fn log(&self, line: impl FnOnce() -> String) {
-        self.tell(|| Event::new("say", line()));
+        self.tell(|| TraceEvent::new("say", line()));
     }
 
     fn resting(&self) -> bool {
@@ -192,7 +192,7 @@ impl Stage {
         self.host.pause(dice.duration(ms(low), ms(high))).await;
     }
 
-    /// A session, however long that takes.
+    /// Opens a session, and tries again until it is open.
     async fn session(&self, ttl: Duration, swift: bool) -> Option<Session> {
         while !self.resting() {
             let mut options = SessionOptions::new(ttl);
@@ -203,7 +203,7 @@ impl Stage {
                 Ok(session) => {
                     self.tell(|| {
                         let id = session.id();
-                        Event::new("session", format!("has session {id}"))
+                        TraceEvent::new("session", format!("has session {id}"))
                             .with("session", id.0)
                             .with("ttl", ttl.as_micros() as u64)
                     });
@@ -218,20 +218,26 @@ impl Stage {
         None
     }
 
-    fn believe(&self, guard: &Arc<Guard>, mode: Mode, session: LeaseId, strict: bool) -> Believing {
+    fn believe(
+        &self,
+        guard: &Arc<Guard>,
+        mode: Mode,
+        session: LeaseId,
+        strict: bool,
+    ) -> BeliefGuard {
         let mut beliefs = vec![];
         for (name, token, slot) in guard.tokens() {
             let guard = Arc::downgrade(guard);
-            let stubborn = self.canary == Some(Canary::StubbornHolders);
+            let stubborn = self.canary == Some(LabCanary::StubbornHolders);
             let until = move || guard.upgrade().filter(|_| !stubborn).map(|guard| guard.deadline());
             let (program, session, until) = (self.program, Some(session), Box::new(until));
             let belief = Belief { program, name, mode, token, slot, session, strict, until };
-            beliefs.push(self.notes.open().believes(belief));
+            beliefs.push(self.record.open().believes(belief));
         }
-        Believing { notes: self.notes.clone(), beliefs }
+        BeliefGuard { record: self.record.clone(), beliefs }
     }
 
-    /// A write that counts only while the token's place is there.
+    /// A write that is taken only while the candidacy of its token exists.
     async fn write(&self, name: &str, session: LeaseId, token: FencingToken) {
         let leads = Compare {
             span: Span::One(key_of(name.as_bytes(), session)),
@@ -245,17 +251,17 @@ impl Stage {
             prev_kv: false,
         };
         let compare =
-            if self.canary == Some(Canary::UnguardedWrites) { vec![] } else { vec![leads] };
+            if self.canary == Some(LabCanary::UnguardedWrites) { vec![] } else { vec![leads] };
         let txn = Txn { compare, success: vec![Op::Put(put)], failure: vec![] };
-        let line = self.phone.line(self.phone.members.clone(), ms(300));
-        match line.write(Command::Txn(txn)).await {
+        let channel = self.connector.channel(self.connector.members.clone(), ms(300));
+        match channel.write(Command::Txn(txn)).await {
             Ok(true) => self.count("guarded_write"),
             Ok(false) => self.count("stale_write_refused"),
             Err(_) => self.count("write_unknown"),
         }
     }
 
-    /// Holds on to something for a while, acts under its token, and gives it up; or loses it.
+    /// Holds a lock or leadership for a while, acts under its token, and releases or loses it.
     async fn hold(
         &self,
         guard: Guard,
@@ -266,7 +272,7 @@ impl Stage {
     ) {
         let guard = Arc::new(guard);
         let believing = self.believe(&guard, mode, session.id(), strict);
-        let ruled = guard.tokens()[0].0 == THRONE;
+        let ruled = guard.tokens()[0].0 == RANKED;
         let until = self.host.now() + dice.duration(ms(10), ms(900));
         while self.host.now() < until && !self.resting() {
             let step = dice.duration(ms(5), ms(150));
@@ -275,7 +281,7 @@ impl Stage {
                 loss = guard.lost() => {
                     self.count("lost");
                     self.log(|| format!("loses {:?}: {loss}", guard.tokens()));
-                    if self.canary == Some(Canary::StubbornHolders) {
+                    if self.canary == Some(LabCanary::StubbornHolders) {
                         self.host.pause(ms(1500)).await;
                     }
                     return drop(believing);
@@ -289,7 +295,7 @@ impl Stage {
                     let Ok(token) = guard.may_act() else { continue };
                     match &*guard {
                         Guard::Led(led) if ruled && dice.chance(40) => {
-                            // Who says so has stopped before.
+                            // A program that reports itself unhealthy has stopped before.
                             drop(believing);
                             self.count("unhealthy");
                             let _ = session.report_health(led.name(), false).await;
@@ -307,10 +313,10 @@ impl Stage {
                 }
             }
         }
-        // Who gives up has stopped before.
+        // A program that releases has stopped before.
         drop(believing);
         self.log(|| format!("gives up {:?}", guard.tokens()));
-        let guard = Arc::into_inner(guard).expect("nobody else keeps it");
+        let guard = Arc::into_inner(guard).expect("the guard has one owner");
         if dice.chance(800) {
             self.count("released");
             guard.release().await;
@@ -320,7 +326,7 @@ impl Stage {
         }
     }
 
-    /// Goes away, one way or the other.
+    /// Ends the session, one way or the other.
     async fn leave(&self, session: Session, dice: &mut Dice) {
         if dice.chance(700) {
             session.close().await;
@@ -328,7 +334,7 @@ impl Stage {
         }
     }
 
-    /// What comes of waiting; nothing if this one loses its patience before, and walks away without a word.
+    /// The outcome of waiting; none if the program withdraws before.
     async fn unless_withdrawn<T>(
         &self,
         limit: Duration,
@@ -345,7 +351,7 @@ impl Stage {
         }
     }
 
-    /// What was not won: whether to go on with this session.
+    /// Handles a failed acquire. Returns whether to go on with this session.
     async fn not_won(&self, error: AcquireError, dice: &mut Dice) -> bool {
         self.log(|| format!("does not get it: {error}"));
         match error {
@@ -354,8 +360,8 @@ impl Stage {
                 self.pause(dice, 5, 100).await;
                 true
             }
-            // An operator, or whoever has more right to it, took the place away: the session goes on.
-            AcquireError::PlaceLost { loss, .. } => {
+            // An operator or a candidate of higher priority took the candidacy away: the session goes on.
+            AcquireError::CandidacyLost { loss, .. } => {
                 assert!(loss != Loss::Resigned, "{} gave up nothing", self.identity);
                 self.count("place_lost");
                 self.pause(dice, 5, 100).await;
@@ -370,7 +376,7 @@ impl Stage {
                 self.pause(dice, 20, 200).await;
                 true
             }
-            // A place that was given up a moment ago is still being left.
+            // A candidacy that was given up a moment ago may still be on its way out.
             other => panic!("{} is refused what must be granted: {other}", self.identity),
         }
     }

@@ -1,20 +1,19 @@
-//! Somebody who chooses the order in which messages arrive.
+//! A scheduler that delays messages so that the algorithm makes no progress.
 //!
-//! In an asynchronous network a message may take any time, so a scheduler that hates the algorithm is
-//! as good as any other. It loses nothing, forges nothing and reads the future of no dice: it only lets
-//! some messages wait. It has a process on the stage, and when that is crashed or paused the network is
-//! an ordinary one.
+//! In an asynchronous network a message may take any time, so a hostile schedule is as valid as any other.
+//! The adversary loses nothing, forges nothing and does not know what chance will bring: it only delays
+//! messages. It is a process on the stage; while that is crashed or paused, the network is an ordinary one.
 
 use std::{fmt, time::Duration};
 
-use super::{NodeId, Stage, Word};
+use super::{ProcessId, ProtocolMessage, Stage};
 
-/// Decides how long a message from one process to another has to wait.
-pub type Meddler<M> = Box<dyn FnMut(NodeId, NodeId, &M) -> Duration>;
+/// Chooses the delay of a message from one process to another.
+pub type ChooseDelay<M> = Box<dyn FnMut(ProcessId, ProcessId, &M) -> Duration>;
 
 pub(super) struct Adversary<M> {
-    process: NodeId,
-    meddler: Meddler<M>,
+    process: ProcessId,
+    choose_delay: ChooseDelay<M>,
 }
 
 impl<M> fmt::Debug for Adversary<M> {
@@ -23,17 +22,17 @@ impl<M> fmt::Debug for Adversary<M> {
     }
 }
 
-impl<M: Word> Stage<M> {
-    /// This process meddles with what all others send, for as long as it runs.
-    pub fn set_adversary(&mut self, process: NodeId, meddler: Meddler<M>) {
-        self.adversary = Some(Adversary { process, meddler });
+impl<M: ProtocolMessage> Stage<M> {
+    /// Gives this process control over the delays of all other processes' messages, for as long as it runs.
+    pub fn set_adversary(&mut self, process: ProcessId, choose_delay: ChooseDelay<M>) {
+        self.adversary = Some(Adversary { process, choose_delay });
     }
 
-    /// How much longer than usual this message takes.
-    pub(super) fn hold_up(&mut self, from: NodeId, to: NodeId, word: &M) -> Duration {
+    /// The delay that the adversary adds to this message.
+    pub(super) fn added_delay(&mut self, from: ProcessId, to: ProcessId, message: &M) -> Duration {
         match &mut self.adversary {
-            Some(adversary) if self.nodes[adversary.process as usize].runs() => {
-                (adversary.meddler)(from, to, word)
+            Some(adversary) if self.slots[adversary.process as usize].runs() => {
+                (adversary.choose_delay)(from, to, message)
             }
             _ => Duration::ZERO,
         }

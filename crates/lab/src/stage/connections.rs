@@ -1,43 +1,44 @@
-//! Connections, for those who keep them: a process hears when another comes up, and when it ends.
+//! Connections between processes, for algorithms that use them.
 //!
-//! The kernel of a process that ends closes its connections, and the others hear of that at once; of one
-//! that stands still, or is cut off, they hear nothing.
+//! The kernel of a process that ends closes its connections, and the other processes are told at once. They
+//! are told nothing about a process that is paused or cut off.
 
 use super::{
-    NodeId, Stage, Word,
-    node::{Delivery, Happening},
+    ProcessId, ProtocolMessage, Stage,
+    slot::{Delivery, StageEvent},
 };
 
-impl<M: Word> Stage<M> {
-    /// A process has started: it and all others that run hear of each other.
-    pub(super) fn open_connections(&mut self, node: NodeId) {
-        for other in self.peers_in_reach(node) {
-            self.bring(other, node, Delivery::Opened(other));
-            self.bring(node, other, Delivery::Opened(node));
+impl<M: ProtocolMessage> Stage<M> {
+    /// Tells a process that has started and all others in reach of each other.
+    pub(super) fn open_connections(&mut self, process: ProcessId) {
+        for other in self.peers_in_reach(process) {
+            self.bring(other, process, Delivery::Opened(other));
+            self.bring(process, other, Delivery::Opened(process));
         }
     }
 
-    /// A process has ended: those in reach hear of it.
-    pub(super) fn close_connections(&mut self, node: NodeId) {
-        for other in self.peers_in_reach(node) {
-            self.bring(node, other, Delivery::Closed(node));
+    /// Tells all processes in reach that this one has ended.
+    pub(super) fn close_connections(&mut self, process: ProcessId) {
+        for other in self.peers_in_reach(process) {
+            self.bring(process, other, Delivery::Closed(process));
         }
     }
 
-    fn peers_in_reach(&self, node: NodeId) -> Vec<NodeId> {
+    fn peers_in_reach(&self, process: ProcessId) -> Vec<ProcessId> {
         if !self.connections {
             return vec![];
         }
-        let linked = |other| !self.links.is_cut(node, other) && !self.links.is_cut(other, node);
-        self.everybody()
-            .filter(|other| *other != node && self.nodes[*other as usize].up && linked(*other))
+        let linked =
+            |other| !self.links.is_cut(process, other) && !self.links.is_cut(other, process);
+        self.processes()
+            .filter(|other| *other != process && self.slots[*other as usize].up && linked(*other))
             .collect()
     }
 
-    /// News of a connection cannot get lost.
-    fn bring(&mut self, from: NodeId, to: NodeId, what: Delivery<M>) {
-        let (now, life) = (self.now(), self.nodes[to as usize].life);
+    /// News of a connection cannot be lost.
+    fn bring(&mut self, from: ProcessId, to: ProcessId, what: Delivery<M>) {
+        let (now, life) = (self.now(), self.slots[to as usize].life);
         let at = self.links.arrival(now, from, to, &mut self.dice, &mut self.counts);
-        self.agenda.at(at, Happening::Deliver { to, life, what });
+        self.agenda.at(at, StageEvent::Deliver { to, life, what });
     }
 }

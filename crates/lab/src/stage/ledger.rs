@@ -1,43 +1,43 @@
-//! What a run showed, in numbers.
+//! What a run measured.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use tenure_replica::Moment;
 
-use super::NodeId;
+use super::ProcessId;
 
-/// One leader's time in office, as it believed.
+/// One leader's time, from its own point of view.
 #[derive(Clone, Debug)]
-pub struct Tenure {
-    pub who: NodeId,
+pub struct StageTenure {
+    pub process: ProcessId,
     pub token: Option<u64>,
     pub from: Moment,
     pub until: Option<Moment>,
     /// How many messages in a row led to it, since the last alarm.
     pub rounds: u32,
-    /// Its writes were taken.
+    /// Whether a write of it was taken.
     pub wrote: bool,
 }
 
-/// Everything that was counted since the start, or since it was last marked.
+/// All measurements since the start of the run, or since the last mark.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    /// Since when it counts.
+    /// When counting began.
     pub since: Moment,
-    pub tenures: Vec<Tenure>,
-    /// Time with nobody who acts as a leader, and the longest stretch of it.
+    pub tenures: Vec<StageTenure>,
+    /// Time without a process that acts as a leader, and the longest stretch of it.
     pub vacant: Duration,
     pub vacant_longest: Duration,
-    /// Time with two or more.
+    /// Time with two or more leaders.
     pub double: Duration,
-    /// When somebody first noticed that the leader is gone.
+    /// When a process first noticed that the leader is gone.
     pub detected: Option<Moment>,
     pub writes_taken: u64,
     pub writes_refused: u64,
     /// Writes of an earlier leader, taken after one of a later leader.
     pub stale_writes_taken: u64,
-    /// Messages by kind, those of the routine apart.
-    pub words: BTreeMap<&'static str, u64>,
+    /// Messages by kind; routine messages are counted separately.
+    pub messages: BTreeMap<&'static str, u64>,
     pub routine: BTreeMap<&'static str, u64>,
     /// Messages that never arrived.
     pub lost: u64,
@@ -48,7 +48,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Counts anew from now on. Tenures keep their numbers.
+    /// Starts to count anew. Tenures keep their numbers.
     pub(super) fn mark(&mut self, now: Moment) {
         self.pass(now);
         *self = Ledger {
@@ -62,7 +62,7 @@ impl Ledger {
         };
     }
 
-    /// Time has passed.
+    /// Accounts for the time since the last call.
     pub(super) fn pass(&mut self, now: Moment) {
         let elapsed = now.since(self.looked);
         self.looked = now;
@@ -80,13 +80,13 @@ impl Ledger {
         }
     }
 
-    /// So many act as leaders from now on.
+    /// Sets how many processes act as leaders from now on.
     pub(super) fn believers(&mut self, now: Moment, count: usize) {
         self.pass(now);
         self.believers = count;
     }
 
-    pub(super) fn begin(&mut self, tenure: Tenure) -> u64 {
+    pub(super) fn begin(&mut self, tenure: StageTenure) -> u64 {
         self.tenures.push(tenure);
         self.tenures.len() as u64
     }
@@ -97,14 +97,15 @@ impl Ledger {
         }
     }
 
-    /// A write of that tenure was taken. Answers whether somebody later had written before.
+    /// A write of that tenure was taken. Returns whether one of a later tenure was taken before.
     pub(super) fn take(&mut self, tenure: u64) -> bool {
         self.writes_taken += 1;
         if let Some(tenure) = self.tenures.get_mut((tenure as usize).saturating_sub(1)) {
             tenure.wrote = true;
         }
         let stale = self.newest_writer.is_some_and(|newest| {
-            let who = |tenure: u64| self.tenures.get(tenure as usize - 1).map(|tenure| tenure.who);
+            let who =
+                |tenure: u64| self.tenures.get(tenure as usize - 1).map(|tenure| tenure.process);
             tenure < newest && who(tenure.max(1)) != who(newest)
         });
         self.newest_writer = self.newest_writer.max(Some(tenure));
@@ -112,25 +113,25 @@ impl Ledger {
         stale
     }
 
-    /// Tenures that began since it counts.
-    pub fn recent(&self) -> impl Iterator<Item = &Tenure> {
+    /// Tenures that began since counting began.
+    pub fn recent(&self) -> impl Iterator<Item = &StageTenure> {
         self.tenures.iter().filter(|tenure| tenure.from >= self.since)
     }
 
     /// Messages that were not routine.
     pub fn sent(&self) -> u64 {
-        self.words.values().sum()
+        self.messages.values().sum()
     }
 
     pub fn routine_sent(&self) -> u64 {
         self.routine.values().sum()
     }
 
-    /// How often each led.
-    pub fn wins(&self) -> BTreeMap<NodeId, u64> {
+    /// How often each process led.
+    pub fn wins(&self) -> BTreeMap<ProcessId, u64> {
         let mut wins = BTreeMap::new();
         for tenure in self.recent() {
-            *wins.entry(tenure.who).or_default() += 1;
+            *wins.entry(tenure.process).or_default() += 1;
         }
         wins
     }

@@ -1,43 +1,38 @@
-//! A stage for textbook algorithms: message-passing programs in virtual time.
+//! A stage for textbook algorithms: processes that exchange messages in virtual time.
 //!
-//! A [`Program`] is one process's part: it is told of its start, of messages and of alarms, and answers
-//! through its [`Scene`]: send, set an alarm, lead, step down. The [`Stage`] does the rest, for all
-//! algorithms alike, so that what is measured can be compared:
+//! An [`Actor`] is the program of one process. It handles its start, messages and alarms, and acts through
+//! its [`Context`]: send, set an alarm, lead, step down. The [`Stage`] does the rest in the same way for all
+//! algorithms, so that measurements can be compared:
 //!
-//! - whoever leads *works*: every so often it writes to the storage, with its token if it has one. The
-//!   storage takes everything, or checks tokens ([`Gate`]);
-//! - the [`Ledger`] keeps who believed to lead and when, which writes were taken, what was sent;
-//! - [`Promise`]s are what an algorithm says of itself; a [`Verdict`] says whether it was kept.
+//! - a leader *works*: at a fixed interval it writes to the storage, with its token if it has one. The
+//!   storage takes every write, or checks tokens ([`StorageGate`]);
+//! - the [`Ledger`] records which process believed to lead and when, which writes were taken, and what was sent;
+//! - a [`Promise`] is a property that an algorithm claims; a [`Verdict`] says whether it held.
 //!
-//! A process that is paused does not know it: what reaches it, its own alarms included, waits and is
-//! handled in the order in which it came, one after the other, when it goes on. That is how a leader
-//! that was sure a moment ago comes to write as if nothing had happened.
+//! A paused process does not know that it is paused. Messages and alarms that reach it wait, and are handled
+//! one after the other, in order, when it resumes. That is how a leader whose lease has expired comes to write.
 
+mod actor;
 mod adversary;
-mod apparatus;
+mod algorithm_run;
+mod check;
 mod connections;
-mod judge;
+mod inject;
+mod leading;
 mod ledger;
-mod lives;
-mod node;
-mod office;
-mod play;
-mod program;
+mod lifecycle;
 mod promise;
+mod run;
+mod slot;
 mod storage;
-mod strike;
 mod view;
 
-pub use adversary::Meddler;
-pub use apparatus::Stage;
-pub use ledger::{Ledger, Tenure};
-pub use play::Play;
-pub use program::{Program, Scene, Word};
+pub use crate::engine::ProcessId;
+pub use actor::{Actor, Context, ProtocolMessage};
+pub use adversary::ChooseDelay;
+pub use algorithm_run::AlgorithmRun;
+pub use ledger::{Ledger, StageTenure};
 pub use promise::{Promise, Verdict};
-pub use storage::{Gate, STORAGE};
-pub use view::{Part, View};
-
-use crate::engine::End;
-
-/// A process on the stage, by its number.
-pub type NodeId = End;
+pub use run::Stage;
+pub use storage::{STORAGE, StorageGate};
+pub use view::{ProcessRole, ProcessView};

@@ -1,4 +1,4 @@
-//! What an algorithm says of itself, and whether it was kept.
+//! The properties that an algorithm claims, and whether they held.
 
 use std::{fmt, time::Duration};
 
@@ -6,22 +6,22 @@ use tenure_replica::Moment;
 
 use crate::faults::write_span;
 
-/// Something an algorithm promises. A scenario names those that it breaks; all others must hold.
+/// A property that an algorithm claims. A story lists those that it breaks; all others must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Promise {
-    /// Never two running processes that believe to lead.
+    /// No two running processes believe to lead at the same time.
     OneBeliever,
     /// No write of an earlier leader is taken after one of a later leader.
     OneWriter,
-    /// In each term at most one leads.
+    /// At most one process leads in each term.
     OneLeaderPerTerm,
-    /// Every leader's token is higher than those before.
+    /// Every leader's token is higher than all before.
     TokensGrow,
-    /// When the run ends, somebody leads.
-    SomebodyLeads,
-    /// Nobody was missing a leader for longer than this.
+    /// There is a leader when the run ends.
+    LeaderAtEnd,
+    /// No time without a leader is longer than this.
     VacantAtMost(Duration),
-    /// Something of the algorithm's own.
+    /// A property of the algorithm's own.
     Own(&'static str),
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Promise {
             Promise::OneWriter => f.write_str("no write of an earlier leader after one of a later"),
             Promise::OneLeaderPerTerm => f.write_str("at most one leader in a term"),
             Promise::TokensGrow => f.write_str("tokens grow"),
-            Promise::SomebodyLeads => f.write_str("somebody leads in the end"),
+            Promise::LeaderAtEnd => f.write_str("a leader at the end"),
             Promise::VacantAtMost(limit) => {
                 write!(f, "never without a leader for longer than {}", write_span(*limit))
             }
@@ -41,12 +41,12 @@ impl fmt::Display for Promise {
     }
 }
 
-/// Whether a promise was kept.
+/// Whether a promise held.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     pub promise: Promise,
-    /// How often it was looked at. What was never looked at proves nothing.
-    pub judged: u64,
+    /// How often it was checked. A promise that was never checked proves nothing.
+    pub checked: u64,
     /// When it was first broken, and how.
     pub breach: Option<(Moment, String)>,
 }

@@ -1,44 +1,44 @@
-//! What leaders write to.
+//! The storage that leaders write to.
 
-use super::NodeId;
+use super::ProcessId;
 
-/// What the storage is called in stories and scripts.
+/// The name of the storage in traces and fault scripts.
 pub const STORAGE: &str = "storage";
 
-/// Whom the storage lets in.
+/// Which writes the storage takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
-    /// Everybody.
+pub enum StorageGate {
+    /// All.
     Open,
-    /// Whoever has a token that is not lower than the highest seen.
+    /// Those whose token is not lower than the highest seen.
     Tokens,
 }
 
-/// A write on its way.
+/// A write under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Write {
-    pub(super) writer: NodeId,
+pub(super) struct StorageWrite {
+    pub(super) writer: ProcessId,
     pub(super) tenure: u64,
     pub(super) token: Option<u64>,
 }
 
 #[derive(Debug)]
-pub(super) struct Storage {
-    pub(super) gate: Gate,
+pub(super) struct SharedStorage {
+    pub(super) gate: StorageGate,
     highest: Option<u64>,
 }
 
-impl Storage {
-    pub(super) fn new(gate: Gate) -> Storage {
-        Storage { gate, highest: None }
+impl SharedStorage {
+    pub(super) fn new(gate: StorageGate) -> SharedStorage {
+        SharedStorage { gate, highest: None }
     }
 
     /// Whether a write is taken.
-    pub(super) fn admits(&mut self, write: Write) -> bool {
-        if self.gate == Gate::Open {
+    pub(super) fn admits(&mut self, write: StorageWrite) -> bool {
+        if self.gate == StorageGate::Open {
             return true;
         }
-        // None is less than any token.
+        // `None` is less than any token.
         let admits = write.token.is_some() && write.token >= self.highest;
         if admits {
             self.highest = write.token;

@@ -1,81 +1,81 @@
-//! What a process looks like from outside: enough to draw it.
+//! The state of a process, as traces show it.
 
 use serde_json::{Map, Value, json};
 
-use super::NodeId;
+use super::ProcessId;
 
 /// What a process does at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Part {
+pub enum ProcessRole {
     /// Nothing in particular.
     #[default]
     Idle,
     /// Follows a leader.
     Follower,
-    /// Wants to lead.
+    /// Campaigns.
     Candidate,
     /// Believes to lead.
     Leader,
-    /// Stands in line.
+    /// Waits for its turn.
     Waiting,
-    /// Serves others: a store, a lock server.
+    /// Serves other processes: a store, a lock server.
     Server,
 }
 
-impl Part {
+impl ProcessRole {
     pub fn name(self) -> &'static str {
         match self {
-            Part::Idle => "idle",
-            Part::Follower => "follower",
-            Part::Candidate => "candidate",
-            Part::Leader => "leader",
-            Part::Waiting => "waiting",
-            Part::Server => "server",
+            ProcessRole::Idle => "idle",
+            ProcessRole::Follower => "follower",
+            ProcessRole::Candidate => "candidate",
+            ProcessRole::Leader => "leader",
+            ProcessRole::Waiting => "waiting",
+            ProcessRole::Server => "server",
         }
     }
 }
 
-/// One process's state, as shown.
+/// One process's state, for traces.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct View {
-    pub part: Part,
+pub struct ProcessView {
+    pub role: ProcessRole,
     pub term: Option<u64>,
-    /// Whom it takes for the leader.
-    pub leader: Option<NodeId>,
+    /// The process that it takes for the leader.
+    pub leader: Option<ProcessId>,
     pub token: Option<u64>,
-    /// Whatever else is worth drawing: a ballot, a lease's end, a value.
+    /// Anything else worth showing: a ballot, the end of a lease, a value.
     pub facts: Vec<(&'static str, Value)>,
 }
 
-impl View {
-    pub fn new(part: Part) -> View {
-        View { part, ..View::default() }
+impl ProcessView {
+    pub fn new(role: ProcessRole) -> ProcessView {
+        ProcessView { role, ..ProcessView::default() }
     }
 
     #[must_use]
-    pub fn term(self, term: u64) -> View {
-        View { term: Some(term), ..self }
+    pub fn term(self, term: u64) -> ProcessView {
+        ProcessView { term: Some(term), ..self }
     }
 
     #[must_use]
-    pub fn leader(self, leader: Option<NodeId>) -> View {
-        View { leader, ..self }
+    pub fn leader(self, leader: Option<ProcessId>) -> ProcessView {
+        ProcessView { leader, ..self }
     }
 
     #[must_use]
-    pub fn token(self, token: Option<u64>) -> View {
-        View { token, ..self }
+    pub fn token(self, token: Option<u64>) -> ProcessView {
+        ProcessView { token, ..self }
     }
 
     #[must_use]
-    pub fn fact(mut self, name: &'static str, value: impl Into<Value>) -> View {
+    pub fn fact(mut self, name: &'static str, value: impl Into<Value>) -> ProcessView {
         self.facts.push((name, value.into()));
         self
     }
 
-    /// In plain words.
-    pub(super) fn text(&self, name: impl Fn(NodeId) -> String) -> String {
-        let mut text = format!("is {}", self.part.name());
+    /// As text.
+    pub(super) fn text(&self, name: impl Fn(ProcessId) -> String) -> String {
+        let mut text = format!("is {}", self.role.name());
         if let Some(term) = self.term {
             text += &format!(", term {term}");
         }
@@ -91,9 +91,9 @@ impl View {
         text
     }
 
-    pub(super) fn json(&self, name: impl Fn(NodeId) -> String) -> Value {
+    pub(super) fn json(&self, name: impl Fn(ProcessId) -> String) -> Value {
         let mut object = Map::new();
-        object.insert("role".into(), json!(self.part.name()));
+        object.insert("role".into(), json!(self.role.name()));
         object.insert("term".into(), json!(self.term));
         object.insert("leader".into(), json!(self.leader.map(name)));
         object.insert("token".into(), json!(self.token));

@@ -8,45 +8,45 @@ use crate::seeds;
 use tenure_lab::{
     cluster::{
         World,
-        clients::{Probe, Registers},
-        member::{Number, id},
+        clients::{ProbeClient, RegisterClient},
+        member::{MemberNumber, id},
         scenario::Replay,
     },
     engine::ms,
 };
 
-fn replica(world: &World, number: Number) -> &Replica {
+fn replica(world: &World, number: MemberNumber) -> &Replica {
     &world.members[&number].process.as_ref().expect("it runs").replica
 }
 
-fn serving(seed: u64, members: u64, quota_bytes: u64) -> (World, Number, Replay) {
+fn serving(seed: u64, members: u64, quota_bytes: u64) -> (World, MemberNumber, Replay) {
     let replay = Replay::of_test(seed);
     let mut world = World::with(seed, members, |config| config.quota_bytes = quota_bytes);
     world.start_all();
     world.must_lead_within(ms(1500));
     let version = |world: &mut World| world.truth.state().cluster_version >= 2;
-    world.run_until(ms(3000), version).expect("everybody knows alarms");
-    let leader = world.leader().expect("somebody leads");
+    world.run_until(ms(3000), version).expect("all members know alarms");
+    let leader = world.leader().expect("there is a raft leader");
     (world, leader, replay)
 }
 
 /// Keys written and read while members compare what they hold.
-fn with_load(seed: u64, members: u64) -> (World, Number, Replay) {
+fn with_load(seed: u64, members: u64) -> (World, MemberNumber, Replay) {
     let (mut world, leader, replay) = serving(seed, members, 2 << 30);
     for _ in world.numbers() {
-        world.add_client(Registers::default());
+        world.add_client(RegisterClient::default());
     }
     (world, leader, replay)
 }
 
-fn alarm_of(world: &mut World, number: Number) -> Option<Alarm> {
+fn alarm_of(world: &mut World, number: MemberNumber) -> Option<Alarm> {
     let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
     let raised = |world: &mut World| world.truth.state().alarms.contains(&alarm);
     world.run_until(ms(3000), raised).map(|_| alarm)
 }
 
 #[test]
-fn a_follower_that_differs_is_named_and_serves_nobody() {
+fn audit_names_a_follower_that_differs_and_stops_its_service() {
     for seed in seeds(5) {
         let (mut world, leader, _replay) = with_load(seed, 3);
         let rotten = world.numbers().into_iter().find(|number| *number != leader).unwrap();
@@ -57,7 +57,7 @@ fn a_follower_that_differs_is_named_and_serves_nobody() {
         assert_eq!(world.probe(rotten, put).unwrap_err(), Failure::Corrupt);
         let put = world.plain_put("served");
         world.probe(leader, put).expect("the others go on");
-        assert_eq!(world.truth.state().alarms.len(), 1, "nobody else is named");
+        assert_eq!(world.truth.state().alarms.len(), 1, "no other member is named");
 
         world.rotten.clear();
         world.probe(leader, Request::Write(Command::LowerAlarm(alarm))).expect("a person decides");
@@ -68,7 +68,7 @@ fn a_follower_that_differs_is_named_and_serves_nobody() {
 }
 
 #[test]
-fn a_raft_leader_that_differs_gives_the_leadership_away() {
+fn audit_makes_a_raft_leader_that_differs_hand_over() {
     for seed in seeds(5) {
         let (mut world, leader, _replay) = with_load(seed, 5);
         world.rotten.insert(leader);
@@ -81,11 +81,11 @@ fn a_raft_leader_that_differs_gives_the_leadership_away() {
 
 /// In a cluster of three the followers commit by themselves, and are done before the raft leader has begun.
 #[test]
-fn two_that_are_quicker_than_the_raft_leader_outvote_it() {
+fn audit_by_two_faster_members_outvotes_the_raft_leader() {
     for seed in seeds(20) {
         let (mut world, leader, _replay) = with_load(seed, 3);
         let newest = |world: &mut World| world.truth.state().cluster_version >= 4;
-        world.run_until(ms(3000), newest).expect("everybody knows vouching");
+        world.run_until(ms(3000), newest).expect("all members know vouching");
         world.members.get_mut(&leader).unwrap().disk.flush = (ms(3), ms(6));
         world.rotten.insert(leader);
         alarm_of(&mut world, leader).expect("the next audit finds it");
@@ -95,7 +95,7 @@ fn two_that_are_quicker_than_the_raft_leader_outvote_it() {
 }
 
 #[test]
-fn a_member_that_is_silent_does_not_make_a_raft_leader_right() {
+fn audit_without_a_silent_member_does_not_acquit_the_raft_leader() {
     for seed in seeds(5) {
         let (mut world, leader, _replay) = with_load(seed, 4);
         let silent = world.numbers().into_iter().find(|number| *number != leader).unwrap();
@@ -108,7 +108,7 @@ fn a_member_that_is_silent_does_not_make_a_raft_leader_right() {
 }
 
 #[test]
-fn members_that_all_differ_do_not_pass_the_leadership_around() {
+fn audit_of_members_that_all_differ_moves_no_leadership() {
     for seed in seeds(5) {
         let (mut world, leader, _replay) = serving(seed, 3, 2 << 30);
         for number in world.numbers() {
@@ -116,15 +116,15 @@ fn members_that_all_differ_do_not_pass_the_leadership_around() {
             world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
         }
         world.run(ms(1000));
-        let term = replica(&world, world.leader().expect("somebody leads")).term();
+        let term = replica(&world, world.leader().expect("there is a raft leader")).durable_term();
         world.run(ms(2000));
-        let leader = world.leader().expect("somebody leads");
-        assert_eq!(replica(&world, leader).term(), term, "nobody would be better");
+        let leader = world.leader().expect("there is a raft leader");
+        assert_eq!(replica(&world, leader).durable_term(), term, "no other member would be better");
     }
 }
 
 #[test]
-fn a_raft_leader_that_differs_makes_way_for_one_that_does_not() {
+fn audit_moves_leadership_to_a_member_that_does_not_differ() {
     for seed in seeds(5) {
         let (mut world, leader, _replay) = serving(seed, 5, 2 << 30);
         let sound = world.numbers().into_iter().rfind(|number| *number != leader).unwrap();
@@ -133,17 +133,17 @@ fn a_raft_leader_that_differs_makes_way_for_one_that_does_not() {
             let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
             world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
         }
-        let term = replica(&world, leader).term();
+        let term = replica(&world, leader).durable_term();
         let alarm = Alarm { member: id(leader), kind: AlarmKind::Corrupt };
         world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
         world.run(ms(1000));
         assert_eq!(world.leader(), Some(sound));
-        assert_eq!(replica(&world, sound).term().0, term.0 + 1, "at the first attempt");
+        assert_eq!(replica(&world, sound).durable_term().0, term.0 + 1, "at the first attempt");
     }
 }
 
 #[test]
-fn a_member_that_differs_is_alive() {
+fn audit_leaves_a_member_that_differs_alive() {
     let (mut world, leader, _replay) = serving(1, 3, 2 << 30);
     let alarm = Alarm { member: id(leader), kind: AlarmKind::Corrupt };
     world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
@@ -155,7 +155,7 @@ fn a_member_that_differs_is_alive() {
 }
 
 #[test]
-fn a_quiet_cluster_is_not_audited_again_and_again() {
+fn audit_is_not_repeated_in_an_idle_cluster() {
     let (mut world, ..) = serving(1, 3, 2 << 30);
     world.run(ms(3000));
     let before = world.counts.of("audited");
@@ -178,7 +178,7 @@ fn put(world: &mut World, key: usize, lease: Option<LeaseId>) -> Request {
 
 fn write(
     world: &mut World,
-    member: Number,
+    member: MemberNumber,
     key: usize,
     lease: Option<LeaseId>,
 ) -> Result<tenure_replica::Reply, Failure> {
@@ -187,14 +187,14 @@ fn write(
 }
 
 #[test]
-fn a_full_store_takes_what_sessions_need_and_recovers_by_itself() {
+fn full_store_serves_sessions_and_recovers() {
     for seed in seeds(5) {
         let (mut world, leader, _replay) = serving(seed, 3, 100_000);
         let other = world.numbers().into_iter().find(|number| *number != leader).unwrap();
         let full = (0..).find_map(|key| write(&mut world, other, key, None).err());
         assert_eq!(full, Some(Failure::NoSpace));
         let raised = |world: &mut World| world.truth.state().is_full();
-        world.run_until(ms(1000), raised).expect("everybody is told");
+        world.run_until(ms(1000), raised).expect("all members are told");
         world.run(ms(100));
         let warned = |(_, _, notice): &(_, _, Notice)| matches!(notice, Notice::SpaceLow { .. });
         assert!(world.notices.iter().any(warned), "the log warned before");
@@ -203,7 +203,7 @@ fn a_full_store_takes_what_sessions_need_and_recovers_by_itself() {
         let lease = LeaseId(7);
         let grant = Command::LeaseGrant { id: lease, ttl_secs: 600 };
         world.probe(other, Request::Write(grant)).expect("a session begins");
-        write(&mut world, other, 100_000, Some(lease)).expect("a candidate stands in line");
+        write(&mut world, other, 100_000, Some(lease)).expect("a candidate joins");
         let reserve = (0..1000).find_map(|key| write(&mut world, other, key, Some(lease)).err());
         assert_eq!(reserve, Some(Failure::NoSpace), "the reserve has an end");
 
@@ -220,7 +220,7 @@ fn a_full_store_takes_what_sessions_need_and_recovers_by_itself() {
 
 /// All of them see the room that none of them has taken yet.
 #[test]
-fn many_writers_at_once_leave_sessions_their_reserve() {
+fn full_store_keeps_the_reserve_of_sessions_under_many_writers() {
     const QUOTA_BYTES: u64 = 400_000;
     for seed in seeds(5) {
         let (mut world, _, _replay) = serving(seed, 3, QUOTA_BYTES);
@@ -231,7 +231,7 @@ fn many_writers_at_once_leave_sessions_their_reserve() {
         let verdicts: Vec<_> = (0..1500)
             .map(|key| {
                 let request = put(&mut world, key, None);
-                let (probe, verdict) = Probe::new(numbers[key % numbers.len()], request);
+                let (probe, verdict) = ProbeClient::new(numbers[key % numbers.len()], request);
                 world.add_client_after(std::time::Duration::ZERO, probe);
                 verdict
             })
@@ -249,14 +249,14 @@ fn many_writers_at_once_leave_sessions_their_reserve() {
         assert!(used <= QUOTA_BYTES + QUOTA_BYTES / 50, "the reserve is left alone: {used}");
         for number in numbers {
             write(&mut world, number, 10_000 + number as usize, Some(lease))
-                .expect("a candidate stands in line");
+                .expect("a candidate joins");
         }
     }
 }
 
-/// The quota is a member's own. One that was let in elsewhere shows when it is there.
+/// The quota is a member's own. A write that another member accepted shows when it is applied.
 #[test]
-fn a_store_beyond_its_quota_is_told_to_everybody_though_nobody_asks() {
+fn quota_alarm_reaches_all_members_without_requests() {
     let (mut world, leader, _replay) = serving(1, 3, 100_000);
     let lease = LeaseId(7);
     let grant = Command::LeaseGrant { id: lease, ttl_secs: 600 };
@@ -267,12 +267,12 @@ fn a_store_beyond_its_quota_is_told_to_everybody_though_nobody_asks() {
         key += 1;
     }
     let raised = |world: &mut World| world.truth.state().is_full();
-    world.run_until(ms(1000), raised).expect("everybody is told");
+    world.run_until(ms(1000), raised).expect("all members are told");
 }
 
-/// While quotas are being raised one after the other, the smallest counts, whoever leads.
+/// While quotas are raised one after the other, the smallest counts, whichever member leads.
 #[test]
-fn a_larger_quota_does_not_lower_what_a_smaller_one_raised() {
+fn quota_alarm_of_a_smaller_quota_outlasts_a_larger_one() {
     for seed in seeds(3) {
         let _replay = Replay::of_test(seed);
         let mut world = World::with(seed, 3, |config| {
@@ -294,7 +294,7 @@ fn a_larger_quota_does_not_lower_what_a_smaller_one_raised() {
         let lowered = |world: &mut World| !world.truth.state().is_full();
         assert!(world.run_until(ms(5000), lowered).is_none(), "nothing has become less");
 
-        // Whoever raised it and went away does not keep the others from writing.
+        // A member that raised the alarm and went away does not keep the others from writing.
         world.crash(2);
         world.run_until(ms(5000), lowered).expect("the others have room");
         world.run(ms(100));
@@ -303,7 +303,7 @@ fn a_larger_quota_does_not_lower_what_a_smaller_one_raised() {
 }
 
 #[test]
-fn history_older_than_its_retention_is_compacted() {
+fn retention_compacts_history_by_age() {
     let _replay = Replay::of_test(1);
     let mut world = World::with(1, 3, |config| {
         config.retention = Retention::Period(std::time::Duration::from_secs(10));
@@ -322,7 +322,7 @@ fn history_older_than_its_retention_is_compacted() {
 }
 
 #[test]
-fn no_more_revisions_are_kept_than_asked_for() {
+fn retention_keeps_no_more_revisions_than_configured() {
     const KEPT: i64 = 20;
     let _replay = Replay::of_test(1);
     let mut world = World::with(1, 3, |config| config.retention = Retention::Revisions(KEPT));
@@ -335,7 +335,7 @@ fn no_more_revisions_are_kept_than_asked_for() {
     let written = world.truth.state().store.revision();
     assert_eq!(world.truth.state().store.compacted().0, 0, "they are counted once a minute");
     world.run(ms(61_000));
-    assert_eq!(world.truth.state().store.revision(), written, "nobody wrote meanwhile");
+    assert_eq!(world.truth.state().store.revision(), written, "nothing was written meanwhile");
     for number in world.numbers() {
         let compacted = replica(&world, number).state().store.compacted();
         assert_eq!(compacted.0, written.0 - KEPT, "member {number}");

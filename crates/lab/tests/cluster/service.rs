@@ -1,4 +1,4 @@
-//! Who serves, and what those answer who cannot.
+//! Which members serve, and what the others answer.
 
 use tenure_api::{Failure, MemberId};
 use tenure_replica::{Answer, Consistency, Read, Request};
@@ -7,21 +7,21 @@ use crate::seeds;
 use tenure_lab::{
     cluster::{
         World,
-        clients::{Client, Mover, Registers},
-        member::Number,
+        clients::{MoveLeaderClient, RegisterClient, SimClient},
+        member::MemberNumber,
         scenario::Replay,
     },
     engine::ms,
-    invariants::{no_spin, one_answer::Open},
+    invariants::{heals, no_spin, one_answer::OpenRequest},
 };
 
-pub fn started(seed: u64, members: u64) -> (World, Number, Replay) {
+pub fn started(seed: u64, members: u64) -> (World, MemberNumber, Replay) {
     let replay = Replay::of_test(seed);
     let mut world = World::new(seed, members);
     world.start_all();
     world.must_lead_within(ms(1500));
     world.run(ms(500));
-    let leader = world.leader().expect("somebody leads after half a second");
+    let leader = world.leader().expect("there is a raft leader after half a second");
     (world, leader, replay)
 }
 
@@ -30,13 +30,13 @@ fn fresh_read() -> Request {
 }
 
 #[test]
-fn a_minority_refuses_promptly() {
+fn minority_refuses_promptly() {
     for seed in seeds(6) {
         for with_leader in [true, false] {
             let (mut world, leader, _replay) = started(seed, 3);
             let alone = if with_leader { leader } else { 1 + leader % 3 };
             world.isolate(alone);
-            // Long enough to notice, and then to lose patience.
+            // Long enough to notice, and then to time out.
             world.run(ms(1000) + ms(1300));
             let put = world.plain_put("alone");
             for request in [put, fresh_read()] {
@@ -51,7 +51,7 @@ fn a_minority_refuses_promptly() {
 }
 
 #[test]
-fn requests_in_a_minority_are_answered_soon_after_it_is_cut_off() {
+fn minority_answers_pending_requests_soon() {
     for seed in seeds(6) {
         let (mut world, leader, _replay) = started(seed, 3);
         let alone = 1 + leader % 3;
@@ -63,10 +63,31 @@ fn requests_in_a_minority_are_answered_soon_after_it_is_cut_off() {
     }
 }
 
-/// A heartbeat to each follower and its answer, and nobody is woken in between: not 100 times a second by
-/// raft's tick.
 #[test]
-fn members_at_rest_sleep_between_heartbeats() {
+fn reads_at_followers_are_served_over_slow_links() {
+    for seed in seeds(4) {
+        reads_over_slow_links(seed);
+    }
+}
+
+/// At 60 ms one way a follower's round of reads takes two round trips, longer than four heartbeats.
+pub fn reads_over_slow_links(seed: u64) {
+    for one_way in [ms(30), ms(60), ms(90)] {
+        let (mut world, ..) = started(seed, 3);
+        world.net.links.conditions.delay_min = one_way;
+        world.net.links.conditions.delay_max = one_way + ms(5);
+        world.run(ms(1000));
+        for member in world.numbers() {
+            let (took, read) = world.timed_probe(member, fresh_read());
+            heals::check(read.is_ok(), format!("a read at m{member}"), took, &mut world.counts);
+            assert!(took < 6 * (one_way + ms(5)), "a read at m{member} took {took:?}");
+        }
+    }
+}
+
+/// A heartbeat to each follower and its answer, and no call in between: not 100 times a second by raft's tick.
+#[test]
+fn idle_members_sleep_between_heartbeats() {
     let (mut world, _leader, _replay) = started(1, 3);
     world.run(ms(2000));
     let before = world.counts.of(no_spin::NAME);
@@ -78,14 +99,14 @@ fn members_at_rest_sleep_between_heartbeats() {
 
 /// A and B cannot hear each other, C hears both.
 #[test]
-fn a_partial_partition_keeps_serving() {
+fn partial_partition_keeps_serving() {
     for seed in seeds(6) {
         let (mut world, leader, _replay) = started(seed, 3);
         let (b, c) = (1 + leader % 3, 1 + (leader + 1) % 3);
         for (a, b) in [(leader, b), (b, leader)] {
             world.net.links.cut(a, b);
         }
-        let term = world.members[&leader].process.as_ref().unwrap().replica.term();
+        let term = world.members[&leader].process.as_ref().unwrap().replica.durable_term();
         for _ in 0..20 {
             for member in [leader, c] {
                 let put = world.plain_put("partial");
@@ -95,20 +116,20 @@ fn a_partial_partition_keeps_serving() {
             }
             world.run(ms(300));
         }
-        let now = world.members[&leader].process.as_ref().unwrap().replica.term();
-        assert_eq!(now, term, "whoever is half cut off does not disturb the leader");
+        let now = world.members[&leader].process.as_ref().unwrap().replica.durable_term();
+        assert_eq!(now, term, "a half isolated member does not disturb the leader");
     }
 }
 
 /// Clients whose requests may not fail.
-struct Demanding(Registers);
+struct Demanding(RegisterClient);
 
-impl Client for Demanding {
+impl SimClient for Demanding {
     fn turn(&mut self, me: usize, world: &mut World) {
         self.0.turn(me, world);
     }
 
-    fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
+    fn answered(&mut self, me: usize, world: &mut World, open: &OpenRequest, answer: &Answer) {
         let expected = [Failure::Compacted, Failure::FutureRevision];
         if let Err(failure) = answer.result {
             assert!(expected.contains(&failure), "{:?} failed: {failure}", open.request);
@@ -118,14 +139,14 @@ impl Client for Demanding {
 }
 
 #[test]
-fn no_request_fails_while_the_leadership_moves_about() {
+fn move_leader_fails_no_request() {
     let mut moved = 0;
     for seed in seeds(6) {
         let (mut world, _, _replay) = started(seed, 3);
         for _ in 0..6 {
-            world.add_client(Demanding(Registers::default()));
+            world.add_client(Demanding(RegisterClient::default()));
         }
-        world.add_client(Mover);
+        world.add_client(MoveLeaderClient);
         world.run(ms(4000));
         moved += world.counts.of("leader_moved");
         world.come_to_rest();
@@ -134,12 +155,12 @@ fn no_request_fails_while_the_leadership_moves_about() {
 }
 
 #[test]
-fn no_request_fails_when_a_leader_hands_over_before_it_stops() {
+fn hand_over_before_a_stop_fails_no_request() {
     for members in [3, 5] {
         for seed in seeds(6) {
             let (mut world, leader, _replay) = started(seed, members);
             for _ in 0..6 {
-                world.add_client(Demanding(Registers::default()));
+                world.add_client(Demanding(RegisterClient::default()));
             }
             world.run(ms(300));
             world.hand_over(leader);
@@ -154,7 +175,7 @@ fn no_request_fails_when_a_leader_hands_over_before_it_stops() {
 
 /// The best successor on paper cannot write its vote: it answers heartbeats, and has all entries.
 #[test]
-fn a_leader_hands_over_to_another_if_the_first_choice_cannot_lead() {
+fn hand_over_picks_another_member_if_the_first_cannot_lead() {
     for seed in seeds(6) {
         let (mut world, leader, _replay) = started(seed, 3);
         let first = world.numbers().into_iter().find(|number| *number != leader).unwrap();
@@ -167,7 +188,7 @@ fn a_leader_hands_over_to_another_if_the_first_choice_cannot_lead() {
 }
 
 #[test]
-fn moving_the_leadership_to_strangers_is_refused() {
+fn move_leader_to_a_non_member_is_refused() {
     let (mut world, leader, _replay) = started(1, 3);
     let stranger = world.probe(leader, Request::MoveLeader(MemberId(99)));
     assert_eq!(stranger.err(), Some(Failure::BadLeaderTransferee));

@@ -1,30 +1,30 @@
-//! Members that come back by a snapshot.
+//! Members that catch up by a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_api::{MemberId, Put, Term, op::PutLease};
 use tenure_replica::{
-    Config, Input, LogIndex, Moment, Notice, RaftKind, RaftMessage, Recovered, Replica, Request,
-    SnapshotMark, State, command::Command,
+    Input, LogIndex, Moment, Notice, RaftKind, RaftMessage, Recovered, Replica, ReplicaConfig,
+    Request, SnapshotMark, State, command::Command,
 };
 
 use crate::{seeds, service::started};
 use tenure_lab::{
-    cluster::{World, clients::Registers, happening::Happening, member::id, scenario::Replay},
+    cluster::{World, clients::RegisterClient, event::WorldEvent, member::id, scenario::Replay},
     engine::ms,
 };
 
 #[test]
-fn a_member_that_was_away_for_long_comes_back_by_snapshot() {
+fn snapshot_brings_back_a_member_that_was_away_long() {
     for seed in seeds(6) {
         let (mut world, leader, _replay) = started(seed, 3);
         let away = 1 + leader % 3;
         world.crash(away);
         for _ in 0..4 {
-            world.add_client(Registers::default());
+            world.add_client(RegisterClient::default());
         }
         world.run(ms(3000));
-        world.agenda.after(ms(1), Happening::Start(away));
+        world.agenda.after(ms(1), WorldEvent::Start(away));
         world.run(ms(1000));
         assert!(world.counts.of("snapshot_installed") > 0);
         world.must_serve_within(ms(500));
@@ -32,9 +32,9 @@ fn a_member_that_was_away_for_long_comes_back_by_snapshot() {
     }
 }
 
-/// What a member is sent comes from the raft leader's memory: its disk may be full, or too slow.
+/// A member is sent the state from the raft leader's memory: the leader's disk may be full, or too slow.
 #[test]
-fn a_member_comes_back_though_no_snapshot_can_be_saved() {
+fn restarted_member_catches_up_when_snapshots_cannot_be_saved() {
     let _replay = Replay::of_test(3);
     let mut world = World::with(3, 3, |config| config.snapshot_entries = 50);
     world.start_all();
@@ -59,15 +59,15 @@ fn a_member_comes_back_though_no_snapshot_can_be_saved() {
     assert_eq!(applied, last, "the member that was away is still behind");
 }
 
-/// While one writes its snapshot the others' disks have only the log to write.
+/// While one member writes its snapshot the others' disks have only the log to write.
 #[test]
-fn members_take_turns_with_their_snapshots() {
+fn snapshots_are_taken_by_one_member_at_a_time() {
     const EVERY: u64 = 60;
     let taken = snapshots_taken(4 * EVERY, |config| {
         config.snapshot_entries = EVERY;
         config.snapshot_bytes_min = 1 << 30;
     });
-    // The first are taken while members come up, and whoever has much to catch up with is late.
+    // The first are taken while members start, and a member with much to catch up with is late.
     for pair in taken[3..].windows(2) {
         let [(before, by), (after, next_by)] = pair else { unreachable!() };
         assert!(after - before >= EVERY / 6 && by != next_by, "{taken:?}");
@@ -75,9 +75,9 @@ fn members_take_turns_with_their_snapshots() {
     assert!(taken.len() > 9, "{taken:?}");
 }
 
-/// How much was written is the same for all, so the first ones decide for all that follow.
+/// All have written the same amount, so the first snapshots decide for all that follow.
 #[test]
-fn members_take_turns_when_the_size_of_the_log_decides() {
+fn snapshots_by_log_size_are_taken_by_one_member_at_a_time() {
     let taken = snapshots_taken(150, |config| {
         config.snapshot_entries = 1_000_000;
         config.snapshot_bytes_min = 90_000;
@@ -90,11 +90,11 @@ fn members_take_turns_when_the_size_of_the_log_decides() {
     }
 }
 
-/// Where in the log snapshots were taken and by whom, while so many kilobytes were written one by one.
-fn snapshots_taken(puts: u64, configure: impl Fn(&mut Config)) -> Vec<(LogIndex, u64)> {
+/// Where in the log snapshots were taken and by which member, while this many kilobytes were written one by one.
+fn snapshots_taken(puts: u64, configure: impl Fn(&mut ReplicaConfig)) -> Vec<(LogIndex, u64)> {
     let _replay = Replay::of_test(5);
     let mut world = World::with(5, 3, |config| {
-        // Nobody is sent the state: that, too, would be found on its disk.
+        // No member is sent the state: its snapshot would be found on its disk, too.
         config.tail_bytes_max = 1 << 20;
         configure(config);
     });
@@ -117,9 +117,9 @@ fn snapshots_taken(puts: u64, configure: impl Fn(&mut Config)) -> Vec<(LogIndex,
     taken.into_iter().collect()
 }
 
-/// Much more is written while the state travels than the log is usually kept for.
+/// Much more is written while the state travels than the log usually keeps.
 #[test]
-fn whoever_is_sent_the_state_is_not_sent_it_again_because_others_write() {
+fn snapshot_is_not_resent_because_of_new_writes() {
     for seed in seeds(6) {
         let _replay = Replay::of_test(seed);
         let mut world = World::with(seed, 3, |config| config.tail_bytes_max = 500);
@@ -149,17 +149,17 @@ fn whoever_is_sent_the_state_is_not_sent_it_again_because_others_write() {
     }
 }
 
-/// Its state is the snapshot's, but the disk does not know yet. Whoever campaigns now is asked by raft-rs
-/// for entries that are gone.
+/// Its state is the snapshot's, but that is not on disk yet. raft-rs would ask a campaigning member for entries that are
+/// gone.
 #[test]
-fn a_member_does_not_campaign_before_its_snapshot_is_durable() {
+fn raft_campaign_waits_for_a_durable_snapshot() {
     for seed in seeds(6) {
         for told_to_lead in [false, true] {
             let (mut world, leader, _replay) = started(seed, 3);
             let away = 1 + leader % 3;
             world.crash(away);
             for _ in 0..4 {
-                world.add_client(Registers::default());
+                world.add_client(RegisterClient::default());
             }
             world.run(ms(3000));
             world.member_mut(away).disk.flush = (ms(200), ms(200));
@@ -194,7 +194,7 @@ fn timeout_now(from: u64, to: u64) -> Input {
 
 /// Two snapshots wait when a member is called again; the later one to be handed in is overdue.
 #[test]
-fn an_overdue_snapshot_does_not_hide_the_one_to_take() {
+fn snapshot_that_is_overdue_does_not_hide_the_next() {
     let world = World::new(1, 3);
     let config = world.members[&3].config.clone();
     let mut replica = Replica::new(Moment::ZERO, config.clone(), Recovered::default());

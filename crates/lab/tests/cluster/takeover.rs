@@ -1,4 +1,4 @@
-//! How soon somebody leads again.
+//! How soon there is a raft leader again.
 
 use std::time::Duration;
 
@@ -6,33 +6,39 @@ use tenure_replica::{Consistency, Notice, Read, Request};
 
 use crate::seeds;
 use tenure_lab::{
-    cluster::{World, disk::SLOW, member::Number, scenario::Replay},
+    cluster::{
+        World,
+        catalogue::{FAR_APART, FAR_APART_USUAL},
+        disk::SLOW,
+        member::MemberNumber,
+        scenario::Replay,
+    },
     engine::ms,
 };
 
 /// A cluster that has been serving for a while.
-fn serving(seed: u64, members: u64) -> (World, Number, Replay) {
+fn serving(seed: u64, members: u64) -> (World, MemberNumber, Replay) {
     let replay = Replay::of_test(seed);
     let mut world = World::new(seed, members);
     world.start_all();
     world.must_lead_within(ms(1500));
     world.run(ms(500));
-    let leader = world.leader().expect("somebody leads after half a second");
+    let leader = world.leader().expect("there is a raft leader after half a second");
     world.must_serve_within(ms(100));
     (world, leader, replay)
 }
 
 /// The time from now until a member other than `old` has taken a write.
-fn time_to_write(world: &mut World, old: Number) -> Duration {
+fn time_to_write(world: &mut World, old: MemberNumber) -> Duration {
     let start = world.now();
-    let up = |number: &Number| *number != old && world.members[number].process.is_some();
+    let up = |number: &MemberNumber| *number != old && world.members[number].process.is_some();
     let other = world.numbers().into_iter().find(up).expect("there are others");
     let put = world.plain_put("after");
-    world.probe(other, put).expect("a write is held until somebody leads");
+    world.probe(other, put).expect("a write is held until there is a raft leader");
     world.now().since(start)
 }
 
-/// Every follower's kernel says in the same instant that the leader's process is gone.
+/// Every follower's kernel reports in the same instant that the leader's process is gone.
 fn takeovers(members: u64, slow_disks: bool) -> Vec<Duration> {
     let mut took: Vec<Duration> = seeds(25)
         .map(|seed| {
@@ -56,7 +62,7 @@ fn takeovers(members: u64, slow_disks: bool) -> Vec<Duration> {
 }
 
 #[test]
-fn a_dead_leader_is_replaced_long_before_the_election_timeout() {
+fn takeover_after_a_crash_is_faster_than_the_election_timeout() {
     for members in [3, 5, 7] {
         let took = takeovers(members, false);
         assert!(took[took.len() / 2] < ms(60), "the median takeover took {took:?}");
@@ -64,8 +70,33 @@ fn a_dead_leader_is_replaced_long_before_the_election_timeout() {
     }
 }
 
+/// Votes take longer on their way than a near candidate waits before it asks again. To ask again throws them away.
 #[test]
-fn slow_disks_do_not_make_candidates_fight() {
+fn takeover_among_distant_members_needs_no_election_timeout() {
+    let mut took: Vec<(Duration, Duration)> = seeds(25)
+        .map(|seed| {
+            let _replay = Replay::of_test(seed);
+            let mut world = FAR_APART.world(seed);
+            world.start_all();
+            let first = world.must_lead_within(ms(9000));
+            world.run(ms(2000));
+            let leader = world.leader().expect("its leadership is not disturbed");
+            world.crash(leader);
+            (first, time_to_write(&mut world, leader))
+        })
+        .collect();
+    took.sort_unstable_by_key(|took| took.1);
+    let first = took.iter().map(|took| took.0).max().expect("there are seeds");
+    let (median, worst) = (took[took.len() / 2].1, took[took.len() - 1].1);
+    println!(
+        "far apart: first leader at worst {first:?}, takeover median {median:?}, worst {worst:?}"
+    );
+    let timeout = FAR_APART.world(1).members[&1].config.election_timeout;
+    assert!(first < timeout && worst < timeout, "{took:?}");
+}
+
+#[test]
+fn takeover_with_slow_disks_does_not_split_votes() {
     for members in [3, 5] {
         let took = takeovers(members, true);
         assert!(took[took.len() / 2] < ms(300), "the median takeover took {took:?}");
@@ -74,33 +105,37 @@ fn slow_disks_do_not_make_candidates_fight() {
 }
 
 #[test]
-fn reads_are_served_as_soon_as_somebody_leads_again() {
+fn takeover_serves_reads_at_once() {
     for seed in seeds(15) {
         let (mut world, leader, _replay) = serving(seed, 3);
         world.crash(leader);
         let start = world.now();
         let other = world.numbers().into_iter().find(|number| *number != leader).unwrap();
         let read = Request::Read(Read::Freshness, Consistency::Linearizable);
-        world.probe(other, read).expect("a read is held until somebody leads");
+        world.probe(other, read).expect("a read is held until there is a raft leader");
         let took = world.now().since(start);
         assert!(took < ms(150), "a read took {took:?}");
     }
 }
 
 #[test]
-fn a_leader_that_is_silently_cut_off_is_replaced_and_steps_down() {
+fn takeover_of_an_isolated_leader_makes_it_step_down() {
     for members in [3, 5] {
         for seed in seeds(8) {
             let (mut world, leader, _replay) = serving(seed, members);
-            let term = world.members[&leader].process.as_ref().unwrap().replica.term();
+            let term = world.members[&leader].process.as_ref().unwrap().replica.durable_term();
             world.isolate(leader);
             let took =
                 world.run_until(ms(2500), |world| world.leader().is_some_and(|now| now != leader));
-            assert!(took.is_some(), "nobody replaced the leader that was cut off");
+            assert!(took.is_some(), "no member replaced the isolated leader");
             world.run(ms(1100));
             let old = world.members[&leader].process.as_ref().unwrap().replica.status();
-            assert!(old.leader.is_none(), "cut off, it still believes in {:?}", old.leader);
-            assert_eq!(old.term, term, "pre-vote keeps the term of who is cut off");
+            assert!(
+                old.leader.is_none(),
+                "isolated, it still takes {:?} for the leader",
+                old.leader
+            );
+            assert_eq!(old.term, term, "pre-vote keeps the term of an isolated member");
             world.net.links.mend_all();
             world.must_serve_within(ms(300));
         }
@@ -108,11 +143,11 @@ fn a_leader_that_is_silently_cut_off_is_replaced_and_steps_down() {
 }
 
 #[test]
-fn a_leader_whose_disk_stands_still_hands_over() {
+fn takeover_from_a_leader_with_a_stalled_disk() {
     for seed in seeds(8) {
         let (mut world, leader, _replay) = serving(seed, 3);
         world.stall_disk(leader, ms(10_000));
-        // Something to write: a leader that has nothing to write does not miss its disk.
+        // Something to write: a leader without writes does not notice its disk.
         let put = world.plain_put("stall");
         let other = world.numbers().into_iter().find(|number| *number != leader).unwrap();
         world.probe(other, put).expect("the other disks are a majority");
@@ -127,7 +162,7 @@ fn a_leader_whose_disk_stands_still_hands_over() {
 }
 
 #[test]
-fn all_members_killed_at_once_lead_again_soon_after_they_are_back() {
+fn takeover_after_the_crash_of_all_members_is_fast() {
     for members in [1, 3, 5] {
         for seed in seeds(6) {
             let (mut world, _, _replay) = serving(seed, members);
@@ -145,13 +180,23 @@ fn all_members_killed_at_once_lead_again_soon_after_they_are_back() {
 }
 
 #[test]
-fn a_takeover_survives_the_loss_of_every_minority() {
+fn takeover_survives_the_loss_of_every_minority() {
     for seed in seeds(4) {
         let (mut world, _, _replay) = serving(seed, 5);
         for _ in 0..2 {
-            let leader = world.leader().expect("somebody leads");
+            let leader = world.leader().expect("there is a raft leader");
             world.crash(leader);
             time_to_write(&mut world, leader);
         }
     }
+}
+
+/// Three members whose votes take longer than the stagger asked for votes in every term at the same distance in time.
+#[test]
+fn takeover_is_not_split_by_distance_in_every_term() {
+    let seed = 80_000_016;
+    let _replay = Replay::of_test(seed);
+    let mut world = FAR_APART_USUAL.world(seed);
+    world.start_all();
+    world.must_lead_within(ms(1500));
 }

@@ -1,22 +1,22 @@
-//! Members of different age.
+//! Members of different versions.
 
 use tenure_api::{Alarm, AlarmKind, Failure, LeaseId};
 use tenure_lab::{
     cluster::{
         World,
-        clients::Registers,
-        member::{Number, id},
+        clients::RegisterClient,
+        member::{MemberNumber, id},
         scenario::Replay,
     },
     engine::ms,
 };
 use tenure_replica::{
     Request,
-    command::{Command, LineCommand},
+    command::{Command, ElectionCommand},
 };
 
 /// A cluster of three, of which one announces an older version than the others.
-fn with_an_older_member(older: Number, version: u32, newer: u32) -> World {
+fn with_an_older_member(older: MemberNumber, version: u32, newer: u32) -> World {
     let mut world = World::with(1, 3, |config| {
         config.command_version = if config.me == id(older) { version } else { newer };
     });
@@ -27,18 +27,18 @@ fn with_an_older_member(older: Number, version: u32, newer: u32) -> World {
     world
 }
 
-/// The older member stops and comes back as a newer build.
-fn upgrade(world: &mut World, older: Number, newer: u32) {
+/// The older member stops and restarts as a newer build.
+fn upgrade(world: &mut World, older: MemberNumber, newer: u32) {
     world.crash(older);
     world.member_mut(older).config.command_version = newer;
     world.start(older);
     let known = |world: &mut World| world.truth.state().cluster_version == newer;
-    world.run_until(ms(4000), known).expect("everybody can follow");
+    world.run_until(ms(4000), known).expect("all members can follow");
     world.must_serve_within(ms(1000));
 }
 
 #[test]
-fn the_cluster_version_waits_for_the_last_member() {
+fn cluster_version_waits_for_the_last_member() {
     let _replay = Replay::of_test(1);
     let mut world = World::with(1, 3, |config| {
         config.command_version = if config.me.0 == 2 { 1 } else { 2 };
@@ -57,16 +57,16 @@ fn the_cluster_version_waits_for_the_last_member() {
     world.run(ms(2000));
     assert_eq!(world.truth.state().cluster_version, 2);
     for member in world.members.values() {
-        let status = member.process.as_ref().expect("everybody runs").replica.status();
+        let status = member.process.as_ref().expect("every member runs").replica.status();
         assert_eq!(status.cluster_version, 2);
     }
 }
 
 #[test]
-fn what_the_oldest_member_cannot_apply_is_refused_until_it_can() {
+fn cluster_version_refuses_what_the_oldest_member_cannot_apply() {
     let _replay = Replay::of_test(1);
     let alarm = Command::RaiseAlarm(Alarm { member: id(1), kind: AlarmKind::Corrupt });
-    let session = Command::Line(LineCommand::Open {
+    let session = Command::Election(ElectionCommand::Open {
         id: LeaseId(7),
         ttl_ms: 60_000,
         identity: "somebody".into(),
@@ -86,11 +86,11 @@ fn what_the_oldest_member_cannot_apply_is_refused_until_it_can() {
 }
 
 #[test]
-fn a_raft_leader_vouches_only_when_everybody_knows_what_that_means() {
+fn cluster_version_gates_vouching() {
     let _replay = Replay::of_test(1);
     let mut world = with_an_older_member(2, 3, 4);
     for _ in world.numbers() {
-        world.add_client(Registers::default());
+        world.add_client(RegisterClient::default());
     }
     world.run(ms(2000));
     assert_eq!(world.counts.of("vouched"), 0, "one of them would not wait for it in its reads");

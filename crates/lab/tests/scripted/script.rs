@@ -1,5 +1,5 @@
-//! The language of the scripts. Members are called m1, m2 … Every line is one thing that is done; what
-//! came of it, and what happened meanwhile, is printed below.
+//! The language of the scripts. Members are called m1, m2 … Each line is one command; its outcome, and what happened meanwhile,
+//! is printed below.
 //!
 //! ```text
 //! cluster members=N                  start them and wait until one leads
@@ -12,7 +12,7 @@
 //! move M to=M   hand-over M          run MS     members          wait-leader
 //! add M NEW [learner]                promote M MEMBER           remove M MEMBER    update M MEMBER URL
 //! ```
-//! A SPAN is a key, or a prefix followed by `*`. Times are rounded, because they are nobody's promise.
+//! A SPAN is a key, or a prefix followed by `*`. Times are rounded, because they are not promised.
 
 use std::{cell::RefCell, collections::BTreeMap, error::Error, fmt::Write as _, rc::Rc};
 
@@ -30,8 +30,8 @@ use tenure_replica::{
 use tenure_lab::{
     cluster::{
         World,
-        clients::Client,
-        member::{Number, Standing},
+        clients::SimClient,
+        member::{MemberNumber, MembershipState},
         world::peer_url,
     },
     engine::{ms, us},
@@ -39,36 +39,41 @@ use tenure_lab::{
 
 type Answer<T> = Result<T, Box<dyn Error>>;
 
-pub struct Script {
+pub struct ScriptedCluster {
     world: World,
-    /// What watchers heard since the last line.
+    /// What watchers received since the last line.
     heard: Rc<RefCell<Vec<String>>>,
-    watches: BTreeMap<String, (WatchStream, Number)>,
+    watches: BTreeMap<String, (WatchStream, MemberNumber)>,
     notices_shown: usize,
 }
 
-/// A client that writes down what its stream is told.
+/// A client that records what its stream receives.
 struct Listener {
     name: String,
     heard: Rc<RefCell<Vec<String>>>,
-    /// It says that it has read everything at once.
+    /// Whether it acknowledges everything at once.
     reads: bool,
-    at: Number,
+    at: MemberNumber,
 }
 
-impl Script {
-    pub fn new() -> Script {
+impl ScriptedCluster {
+    pub fn new() -> ScriptedCluster {
         let heard = Rc::new(RefCell::new(vec![]));
-        Script { world: World::new(1, 1), heard, watches: BTreeMap::new(), notices_shown: 0 }
+        ScriptedCluster {
+            world: World::new(1, 1),
+            heard,
+            watches: BTreeMap::new(),
+            notices_shown: 0,
+        }
     }
 
     fn cluster(&mut self, members: u64) -> String {
         let mut world = World::with(1, members, |config| config.watch.stream_bytes_max = 150);
-        world.net.links.weather.delay_min = us(200);
-        world.net.links.weather.delay_max = us(200);
+        world.net.links.conditions.delay_min = us(200);
+        world.net.links.conditions.delay_max = us(200);
         for number in world.numbers() {
             world.member_mut(number).disk.flush = (us(300), us(300));
-            world.member_mut(number).clock = tenure_lab::engine::Clock::default();
+            world.member_mut(number).clock = tenure_lab::engine::SimClock::default();
             world.start(number);
         }
         world.must_lead_within(ms(2000));
@@ -82,7 +87,7 @@ impl Script {
         let mut out = String::new();
         for (number, member) in &self.world.members {
             let Some(process) = &member.process else {
-                let how = if member.standing == Standing::Gone { "gone" } else { "down" };
+                let how = if member.membership == MembershipState::Gone { "gone" } else { "down" };
                 let _ = writeln!(out, "m{number} is {how}");
                 continue;
             };
@@ -99,15 +104,15 @@ impl Script {
         out
     }
 
-    fn ask(&mut self, member: Number, request: Request) -> String {
+    fn send_request(&mut self, member: MemberNumber, request: Request) -> String {
         match self.world.probe(member, request) {
             Ok(reply) => show_reply(&reply),
             Err(failure) => show_failure(failure),
         }
     }
 
-    fn write(&mut self, member: Number, command: Write) -> String {
-        let answer = self.ask(member, Request::Write(command));
+    fn write(&mut self, member: MemberNumber, command: Write) -> String {
+        let answer = self.send_request(member, Request::Write(command));
         let revision = self.world.invariants.linearizable.horizon;
         if answer == "done\n" { format!("done, rev {revision}\n") } else { answer }
     }
@@ -120,7 +125,7 @@ impl Script {
         let listener = Listener { name: name.clone(), heard: self.heard.clone(), reads, at };
         let client = self.world.clients.len();
         self.world.add_client_after(ms(0), listener);
-        let stream = self.world.open_stream(client, at).ok_or("nobody listens there")?;
+        let stream = self.world.open_stream(client, at).ok_or("its process does not run")?;
         let interest = Interest { span, no_put: false, no_delete: false, prev_kv: false };
         let create = WatchCreate { id: Some(0), interest, start, progress_notify: false };
         self.world.watch(at, WatchInput::Create(stream, create));
@@ -129,11 +134,11 @@ impl Script {
         Ok(())
     }
 
-    /// What happened since the last line, beside the answer.
+    /// What happened since the last line, besides the answer.
     fn news(&mut self) -> String {
         let mut out = String::new();
         let new = &self.world.notices[self.notices_shown..];
-        // Everybody notices the end of a change; once is enough to tell.
+        // All members notice the end of a change; once is enough.
         let done = new.iter().find(|(_, _, notice)| matches!(notice, Notice::ChangeDone(_)));
         let first = done.map(|(_, member, _)| *member);
         for (_, member, notice) in new {
@@ -189,7 +194,7 @@ impl Script {
     }
 }
 
-impl Runner for Script {
+impl Runner for ScriptedCluster {
     fn run(&mut self, command: &Command) -> Answer<String> {
         let args = &command.args[..];
         let mut out = String::new();
@@ -226,7 +231,10 @@ impl Runner for Script {
                 let consistency =
                     if stale { Consistency::Serializable } else { Consistency::Linearizable };
                 let range = Range::all(span(&args[1].value));
-                out = self.ask(member(&args[0])?, Request::Read(Read::Range(range), consistency));
+                out = self.send_request(
+                    member(&args[0])?,
+                    Request::Read(Read::Range(range), consistency),
+                );
             }
             "del" => {
                 let delete = DeleteRange { span: span(&args[1].value), prev_kv: false };
@@ -239,11 +247,11 @@ impl Runner for Script {
             "grant" => {
                 let ttl_secs = argument(args, "ttl").ok_or("for how long?")?.parse()?;
                 let grant = Write::LeaseGrant { id: lease(&args[1])?, ttl_secs };
-                out = self.ask(member(&args[0])?, Request::Write(grant));
+                out = self.send_request(member(&args[0])?, Request::Write(grant));
             }
             "renew" => {
                 let renew = Write::LeaseRenew(lease(&args[1])?);
-                out = self.ask(member(&args[0])?, Request::Write(renew));
+                out = self.send_request(member(&args[0])?, Request::Write(renew));
             }
             "revoke" => {
                 let revoke = Write::LeaseRevoke(lease(&args[1])?);
@@ -252,7 +260,7 @@ impl Runner for Script {
             "left" => {
                 let read = Read::Lease(lease(&args[1])?, true);
                 let request = Request::Read(read, Consistency::Linearizable);
-                out = self.ask(member(&args[0])?, request);
+                out = self.send_request(member(&args[0])?, request);
             }
             "watch" => self.watch(args)?,
             "cancel" | "progress" | "drain" => {
@@ -297,9 +305,9 @@ impl Runner for Script {
             }
             "stall" => self.world.stall_disk(member(&args[0])?, ms(args[1].value.parse()?)),
             "move" => {
-                let to = argument(args, "to").ok_or("to whom?")?;
+                let to = argument(args, "to").ok_or("to which member?")?;
                 let to = to.trim_start_matches('m').parse().map(MemberId)?;
-                out = self.ask(member(&args[0])?, Request::MoveLeader(to));
+                out = self.send_request(member(&args[0])?, Request::MoveLeader(to));
             }
             "add" | "promote" | "remove" | "update" => {
                 let (at, about) = (member(&args[0])?, member(&args[1])?);
@@ -307,7 +315,7 @@ impl Runner for Script {
                 let change = match command.name.as_str() {
                     "add" => {
                         while !self.world.members.contains_key(&about) {
-                            self.world.candidate();
+                            self.world.new_member();
                         }
                         let is_learner = args.iter().any(|arg| arg.value == "learner");
                         MemberChange::Add { id, peer_urls: vec![peer_url(about)], is_learner }
@@ -316,7 +324,7 @@ impl Runner for Script {
                     "remove" => MemberChange::Remove(id),
                     _ => MemberChange::Update { id, peer_urls: vec![args[2].value.clone()] },
                 };
-                out = self.ask(at, Request::Write(Write::Members(change)));
+                out = self.send_request(at, Request::Write(Write::Members(change)));
             }
             "hand-over" => {
                 self.world.hand_over(member(&args[0])?);
@@ -330,16 +338,16 @@ impl Runner for Script {
             "members" => out = self.members(),
             other => return Err(format!("there is no command {other}").into()),
         }
-        // What it set off may take a moment to show.
+        // Its consequences may take a moment to show.
         self.world.run(ms(2));
         Ok(out + &self.news())
     }
 }
 
-impl Client for Listener {
+impl SimClient for Listener {
     fn turn(&mut self, _me: usize, _world: &mut World) {}
 
-    fn told(&mut self, _me: usize, world: &mut World, stream: WatchStream, news: &WatchNews) {
+    fn watch_news(&mut self, _me: usize, world: &mut World, stream: WatchStream, news: &WatchNews) {
         let line = match news {
             WatchNews::Created { revision, .. } => format!("stands at rev {revision}"),
             WatchNews::Refused { why, .. } => format!("refused: {why}"),
@@ -354,8 +362,8 @@ impl Client for Listener {
                 if self.reads {
                     world.watch(self.at, WatchInput::Drained(stream, *cost));
                 }
-                let shown: Vec<String> = events.iter().map(show_event).collect();
-                format!("hears {}", shown.join(", "))
+                let traced: Vec<String> = events.iter().map(show_event).collect();
+                format!("hears {}", traced.join(", "))
             }
         };
         self.heard.borrow_mut().push(format!("{} {line}", self.name));
@@ -420,7 +428,7 @@ fn key(argument: &Argument) -> Bytes {
     argument.value.clone().into()
 }
 
-fn member(argument: &Argument) -> Answer<Number> {
+fn member(argument: &Argument) -> Answer<MemberNumber> {
     Ok(argument.value.trim_start_matches('m').parse()?)
 }
 

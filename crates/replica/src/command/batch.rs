@@ -8,7 +8,7 @@ use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_u64};
 
 /// The most commands of a batch that is read. Members make batches of half as many at most; but the
 /// shortest command is one byte long and in memory as large as any, so that a peer's frame of such could
-/// become a hundred times its size before anybody looks at it.
+/// become a hundred times its size before it is checked.
 pub(crate) const COMMANDS_MAX: usize = 4096;
 
 /// A batch of commands from one member, applied at most once.
@@ -89,16 +89,30 @@ pub(crate) fn encode_batch_head(
     put_u64(out, commands as u64);
 }
 
+/// The clock of the raft leader that proposed an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EntryClock {
+    /// Milliseconds since 1970, for people to read; 0 if the entry does not say.
+    pub(crate) ms: u64,
+    /// For how long nothing could be renewed so far, as far as that raft leader knew. It never decreases within a term.
+    pub(crate) lost_ms: Option<u64>,
+}
+
 /// The content of one log entry: batches of any members, in the order the raft leader chose, and its
-/// clock in milliseconds since 1970, if every member can read that.
-pub(crate) fn encode_entry(clock_ms: Option<u64>, batches: &[Bytes]) -> Vec<u8> {
+/// clock, if every member can read that.
+pub(crate) fn encode_entry(clock: EntryClock, batches: &[Bytes]) -> Vec<u8> {
     let size: usize = batches.iter().map(|batch| batch.len() + 5).sum();
-    let mut out = Vec::with_capacity(size + 12);
-    match clock_ms {
-        None => out.push(ENTRY_FORMAT),
-        Some(ms) => {
+    let mut out = Vec::with_capacity(size + 17);
+    match clock {
+        EntryClock { ms: 0, lost_ms: None } => out.push(ENTRY_FORMAT),
+        EntryClock { ms, lost_ms: None } => {
             out.push(ENTRY_FORMAT_WITH_CLOCK);
             put_u64(&mut out, ms);
+        }
+        EntryClock { ms, lost_ms: Some(lost_ms) } => {
+            out.push(ENTRY_FORMAT_WITH_LOST_TIME);
+            put_u64(&mut out, ms);
+            put_u64(&mut out, lost_ms);
         }
     }
     put_u64(&mut out, batches.len() as u64);
@@ -108,24 +122,27 @@ pub(crate) fn encode_entry(clock_ms: Option<u64>, batches: &[Bytes]) -> Vec<u8> 
     out
 }
 
-/// Reads what [`encode_entry`] wrote. Without a clock it is 1970.
-pub(crate) fn decode_entry(data: &[u8]) -> Result<(u64, Vec<Batch>), DecodeError> {
+/// Reads what [`encode_entry`] wrote.
+pub(crate) fn decode_entry(data: &[u8]) -> Result<(EntryClock, Vec<Batch>), DecodeError> {
     let mut input = Reader::new(data);
-    let clock_ms = match input.u8()? {
-        ENTRY_FORMAT => 0,
-        ENTRY_FORMAT_WITH_CLOCK => input.u64()?,
+    let clock = match input.u8()? {
+        ENTRY_FORMAT => EntryClock::default(),
+        ENTRY_FORMAT_WITH_CLOCK => EntryClock { ms: input.u64()?, lost_ms: None },
+        ENTRY_FORMAT_WITH_LOST_TIME => EntryClock { ms: input.u64()?, lost_ms: Some(input.u64()?) },
         tag => return Err(DecodeError::UnknownTag { what: "entry format", tag }),
     };
     let batches =
         (0..input.count()?).map(|_| Batch::from_bytes(input.slice()?)).collect::<Result<_, _>>()?;
     input.finish()?;
-    Ok((clock_ms, batches))
+    Ok((clock, batches))
 }
 
 /// The first byte of every entry that carries commands.
 const ENTRY_FORMAT: u8 = 1;
 /// The first byte of those that carry a clock, from cluster version 3 on.
 const ENTRY_FORMAT_WITH_CLOCK: u8 = 2;
+/// The first byte of those that also carry the time that was lost, from cluster version 6 on.
+const ENTRY_FORMAT_WITH_LOST_TIME: u8 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -143,8 +160,11 @@ mod tests {
                 Batch { origin: MemberId(origin), boot, sequence, commands }.to_bytes().into()
             },
         );
-        (any::<Option<u64>>(), prop::collection::vec(batch, 0..4))
-            .prop_map(|(clock_ms, batches): (_, Vec<Bytes>)| encode_entry(clock_ms, &batches))
+        (any::<(u64, Option<u64>)>(), prop::collection::vec(batch, 0..4)).prop_map(
+            |((ms, lost_ms), batches): (_, Vec<Bytes>)| {
+                encode_entry(EntryClock { ms, lost_ms }, &batches)
+            },
+        )
     }
 
     #[test]
@@ -152,7 +172,7 @@ mod tests {
         hold(500, damaged(entry()), |bytes| {
             let Ok(read) = frugally(bytes.len(), || decode_entry(&bytes)) else { return Ok(()) };
             let batches: Vec<Bytes> = read.1.iter().map(|batch| batch.to_bytes().into()).collect();
-            prop_assert_eq!(decode_entry(&encode_entry(Some(read.0), &batches)), Ok(read));
+            prop_assert_eq!(decode_entry(&encode_entry(read.0, &batches)), Ok(read));
             Ok(())
         });
     }

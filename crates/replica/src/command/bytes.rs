@@ -2,7 +2,7 @@
 
 use tenure_api::{Alarm, AlarmKind, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
-use super::{ChangeRefusal, Command, Expiry, LineCommand, MemberChange};
+use super::{ChangeRefusal, Command, ElectionCommand, Expiry, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_i64, put_u64};
 
 impl Codec for Command {
@@ -78,7 +78,7 @@ impl Codec for Command {
                 alarm.encode(out);
             }
             Command::Audit => out.push(32),
-            Command::Line(command) => {
+            Command::Election(command) => {
                 out.push(40);
                 command.encode(out);
             }
@@ -112,7 +112,7 @@ impl Codec for Command {
             30 => Command::RaiseAlarm(Alarm::decode(input)?),
             31 => Command::LowerAlarm(Alarm::decode(input)?),
             32 => Command::Audit,
-            40 => Command::Line(LineCommand::decode(input)?),
+            40 => Command::Election(ElectionCommand::decode(input)?),
             tag => return Err(DecodeError::UnknownTag { what: "command", tag }),
         })
     }

@@ -9,12 +9,12 @@ use tenure_api::{
 use tenure_damage::Golden;
 
 use super::{
-    Ask, Batch, ChangeRefusal, Command, Ended, Expiry, Join, LineCommand, MemberChange, Overdue,
-    Rule, Successor, decode_entry, encode_entry,
+    AdminCommand, Batch, ChangeRefusal, Command, ElectionCommand, EntryClock, Expiry, Join,
+    MemberChange, Overdue, SessionEnding, SessionRequest, Successor, decode_entry, encode_entry,
 };
 use crate::{
     codec::{Codec, DecodeError},
-    queue::Mode,
+    election::Mode,
 };
 
 const FILE: &str = include_str!("../../tests/golden/commands.txt");
@@ -118,8 +118,8 @@ fn members() -> Vec<(String, Command)> {
     samples
 }
 
-fn join(mode: Mode) -> Ask {
-    Ask::Join(Join {
+fn join(mode: Mode) -> SessionRequest {
+    SessionRequest::Join(Join {
         names: vec![text("a"), text("b")],
         value: text("value"),
         mode,
@@ -132,55 +132,62 @@ fn join(mode: Mode) -> Ask {
     })
 }
 
-fn asks() -> Vec<(&'static str, Ask)> {
+fn asks() -> Vec<(&'static str, SessionRequest)> {
     let (name, token) = (text("a"), Revision(300));
     vec![
         ("40 4 1 join", join(Mode::Exclusive)),
         ("40 4 1 mode 0 exclusive", join(Mode::Exclusive)),
         ("40 4 1 mode 1 shared", join(Mode::Shared)),
         ("40 4 1 mode 2 permit", join(Mode::Permit(3))),
-        ("40 4 2 leave", Ask::Leave { name: name.clone(), token: Some(token), stopped: true }),
-        ("40 4 3 proclaim", Ask::Proclaim { name: name.clone(), token, value: text("value") }),
-        ("40 4 4 health", Ask::Health { name: name.clone(), unhealthy: true }),
-        ("40 4 5 yield", Ask::Yield { name, token, stay: true }),
+        (
+            "40 4 2 leave",
+            SessionRequest::Leave { name: name.clone(), token: Some(token), stopped: true },
+        ),
+        (
+            "40 4 3 proclaim",
+            SessionRequest::Proclaim { name: name.clone(), token, value: text("value") },
+        ),
+        ("40 4 4 health", SessionRequest::Health { name: name.clone(), unhealthy: true }),
+        ("40 4 5 yield", SessionRequest::Yield { name, token, stay: true }),
     ]
 }
 
-fn rules() -> Vec<(&'static str, Rule)> {
+fn rules() -> Vec<(&'static str, AdminCommand)> {
     let name = text("a");
-    let transfer = |to| Rule::Transfer { name: text("a"), to, within_ms: 5000 };
+    let transfer = |to| AdminCommand::Transfer { name: text("a"), to, within_ms: 5000 };
     vec![
         ("40 5 1 1 transfer to a session", transfer(Successor::Session(LeaseId(7)))),
         ("40 5 1 2 transfer to an identity", transfer(Successor::Identity("me".to_owned()))),
-        ("40 5 2 evict", Rule::Evict { name: name.clone(), token: Some(Revision(300)) }),
-        ("40 5 3 freeze", Rule::Freeze(name.clone())),
-        ("40 5 4 resume", Rule::Resume(name)),
+        ("40 5 2 evict", AdminCommand::Evict { name: name.clone(), token: Some(Revision(300)) }),
+        ("40 5 3 freeze", AdminCommand::Freeze(name.clone())),
+        ("40 5 4 resume", AdminCommand::Resume(name)),
     ]
 }
 
-fn lines() -> Vec<(&'static str, LineCommand)> {
+fn elections() -> Vec<(&'static str, ElectionCommand)> {
     let id = LeaseId(0x7000_0000_0000_0001);
-    let open = LineCommand::Open {
+    let open = ElectionCommand::Open {
         id,
         ttl_ms: 2500,
         identity: "me".to_owned(),
         fast_release: true,
         by: 99,
     };
-    let end = |how| LineCommand::End { id, how };
-    let overdue = |overdue| LineCommand::Overdue(Term(3), vec![overdue]);
+    let end = |how| ElectionCommand::End { id, how };
+    let overdue = |overdue| ElectionCommand::Overdue(Term(3), vec![overdue]);
     let mut samples = vec![
         ("40 1 open a session", open),
-        ("40 2 attach", LineCommand::Attach { id, by: 99 }),
-        ("40 3 1 closed", end(Ended::Closed { stopped: true })),
-        ("40 3 2 connection lost", end(Ended::ConnectionLost { attachment: 2 })),
-        ("40 3 3 revoked", end(Ended::Revoked { stopped: true })),
+        ("40 2 attach", ElectionCommand::Attach { id, by: 99 }),
+        ("40 3 1 closed", end(SessionEnding::Closed { stopped: true })),
+        ("40 3 2 connection lost", end(SessionEnding::ConnectionLost { attachment: 2 })),
+        ("40 3 3 revoked", end(SessionEnding::Revoked { stopped: true })),
         ("40 6 1 a delay is over", overdue(Overdue::Delay(id, Revision(300)))),
         ("40 6 2 a drain is over", overdue(Overdue::Drain(text("a"), Revision(300)))),
     ];
-    let asked = |(name, ask)| (name, LineCommand::Ask { session: id, request: 12, ask });
+    let asked =
+        |(name, ask)| (name, ElectionCommand::Request { session: id, number: 12, request: ask });
     samples.extend(asks().into_iter().map(asked));
-    samples.extend(rules().into_iter().map(|(name, rule)| (name, LineCommand::Rule(rule))));
+    samples.extend(rules().into_iter().map(|(name, rule)| (name, ElectionCommand::Admin(rule))));
     samples
 }
 
@@ -219,8 +226,8 @@ fn commands() -> Vec<(String, Command)> {
     .map(|(name, command)| (name.to_owned(), command))
     .collect();
     samples.extend(members());
-    let lines = lines().into_iter();
-    samples.extend(lines.map(|(name, command)| (name.to_owned(), Command::Line(command))));
+    let elections = elections().into_iter();
+    samples.extend(elections.map(|(name, command)| (name.to_owned(), Command::Election(command))));
     samples
 }
 
@@ -229,11 +236,19 @@ fn batch() -> Batch {
     Batch { origin: MemberId(1), boot: 2, sequence: 300, commands }
 }
 
+fn clock(lost_ms: Option<u64>) -> EntryClock {
+    EntryClock { ms: 1_700_000_000_000, lost_ms }
+}
+
 fn entries() -> Vec<(String, Vec<u8>)> {
     let batches = [Bytes::from(batch().to_bytes())];
     vec![
-        ("entry 1".to_owned(), encode_entry(None, &batches)),
-        ("entry 2 with a clock".to_owned(), encode_entry(Some(1_700_000_000_000), &batches)),
+        ("entry 1".to_owned(), encode_entry(EntryClock::default(), &batches)),
+        ("entry 2 with a clock".to_owned(), encode_entry(clock(None), &batches)),
+        (
+            "entry 3 with the time that was lost".to_owned(),
+            encode_entry(clock(Some(700)), &batches),
+        ),
     ]
 }
 
@@ -248,8 +263,11 @@ fn commands_are_the_bytes_that_they_always_were() {
         assert_eq!(Command::from_bytes(golden.bytes(&name)), Ok(command), "{name}");
     }
     let entry = decode_entry(golden.bytes("entry 2 with a clock"));
-    assert_eq!(entry, Ok((1_700_000_000_000, vec![batch()])));
-    assert_eq!(decode_entry(golden.bytes("entry 1")), Ok((0, vec![batch()])));
+    assert_eq!(entry, Ok((clock(None), vec![batch()])));
+    let entry = decode_entry(golden.bytes("entry 3 with the time that was lost"));
+    assert_eq!(entry, Ok((clock(Some(700)), vec![batch()])));
+    let entry = decode_entry(golden.bytes("entry 1"));
+    assert_eq!(entry, Ok((EntryClock::default(), vec![batch()])));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Changes of who belongs to the cluster, and the raft leader's refusals of them.
+//! Changes of the cluster's members, and the raft leader's refusals of them.
 
 use tenure_api::{Failure, MemberId};
 
@@ -7,7 +7,7 @@ use crate::codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_u64};
 /// A change of the list of members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberChange {
-    /// Somebody new.
+    /// A new voter or learner.
     Add {
         /// Its id, chosen before proposing so that apply stays a pure function.
         id: MemberId,
@@ -16,7 +16,7 @@ pub enum MemberChange {
         /// It follows the log without a vote.
         is_learner: bool,
     },
-    /// Somebody new that follows the log, and gets a vote by itself when it has caught up. What becomes of a voter that
+    /// A new member that follows the log, and gets a vote by itself when it has caught up. What becomes of a voter that
     /// is added to a single one: with a vote from the beginning it would be needed before it is there.
     Invite {
         /// Its id.
@@ -48,7 +48,7 @@ impl MemberChange {
         }
     }
 
-    /// Whether raft must know: who follows the log, or who votes, becomes another. A new address
+    /// Whether raft must know: the set of members that follow the log, or of voters, changes. A new address
     /// does not concern it.
     pub fn concerns_raft(&self) -> bool {
         !matches!(self, MemberChange::Update { .. })
@@ -122,8 +122,8 @@ fn put_urls(out: &mut Vec<u8>, urls: &[String]) {
 
 macro_rules! refusals {
     ($($name:ident = $tag:literal),* $(,)?) => {
-        /// Why the raft leader did not take a change up. Some reasons only it can know, such as who
-        /// is connected; so it logs its verdict in the change's place, and the member that waits for
+        /// Why the raft leader did not take a change up. Some reasons only it can know, such as which members
+        /// are connected; so it logs its verdict in place of the change, and the member that waits for
         /// the outcome finds it there.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]

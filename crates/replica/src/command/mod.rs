@@ -7,9 +7,9 @@
 
 mod batch;
 mod bytes;
+mod election;
 #[cfg(test)]
 mod golden;
-mod lines;
 mod members;
 mod ops;
 mod space;
@@ -19,25 +19,29 @@ use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn
 
 pub use self::{
     batch::Batch,
-    lines::{Ask, Ended, Join, LineCommand, Overdue, Rule, Successor},
+    election::{
+        AdminCommand, ElectionCommand, Join, Overdue, SessionEnding, SessionRequest, Successor,
+    },
     members::{ChangeRefusal, MemberChange},
     space::Lane,
 };
 pub(crate) use self::{
-    batch::{BatchNumber, COMMANDS_MAX, decode_entry, encode_batch_head, encode_entry},
-    lines::{pairs, put_pairs},
+    batch::{BatchNumber, COMMANDS_MAX, EntryClock, decode_entry, encode_batch_head, encode_entry},
+    election::{pairs, put_pairs},
 };
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 5;
+pub const COMMAND_VERSION: u32 = 6;
 /// The version that brought elections and locks. Lines are kept from it on.
-pub const LINES_SINCE: u32 = 3;
+pub const ELECTIONS_SINCE: u32 = 3;
 /// The version from which on the raft leader vouches for its own disk. It brings no command: every member must know that a
 /// read may have to wait for more than what the raft leader knows to be committed.
 pub(crate) const VOUCHES_SINCE: u32 = 4;
 /// The version from which on members can be invited.
 pub(crate) const INVITES_SINCE: u32 = 5;
+/// The version from which on entries tell how much time was lost.
+pub(crate) const LOST_TIME_SINCE: u32 = 6;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +66,9 @@ pub enum Command {
     /// A sign of life from a lease's owner. Takes no revision.
     LeaseRenew(LeaseId),
     /// End leases that ran out on the clock of this term's raft leader. In another term the verdict is
-    /// void: the next raft leader gives back the time in which nobody could renew.
+    /// void: the next raft leader gives back the time in which no lease could be renewed.
     LeaseExpire(Term, Vec<Expiry>),
-    /// A member says who it is and what it can do.
+    /// A member publishes its name, addresses and abilities.
     Publish {
         /// Which member.
         member: MemberId,
@@ -75,7 +79,7 @@ pub enum Command {
         /// The newest command version it can apply.
         command_version: u32,
         /// The number of its data directory. A member that comes back with another one has forgotten
-        /// its votes, and nobody may talk to it.
+        /// its votes, and no member may talk to it.
         directory: u64,
     },
     /// Every member can apply commands of this version.
@@ -83,10 +87,10 @@ pub enum Command {
     /// The list of members becomes another. What concerns raft stands alone in its batch, and the
     /// batch alone in an entry of the kind [`Membership`](crate::log::EntryKind::Membership).
     Members(MemberChange),
-    /// A change of members that the raft leader did not take up, in that change's place.
+    /// A change of members that the raft leader did not take up, in place of that change.
     MembersRefused(ChangeRefusal),
-    /// A member that was removed is not needed any more. Proposed when the removal is committed: who
-    /// has this entry on its disk has there, too, that the removal is.
+    /// A member that was removed is not needed any more. Proposed when the removal is committed: a member that
+    /// has this entry on its disk also has there that the removal is committed.
     LetGo(MemberId),
     /// An alarm goes off.
     RaiseAlarm(Alarm),
@@ -96,7 +100,7 @@ pub enum Command {
     /// [`audit`](crate::replica).
     Audit,
     /// Something about sessions, elections and locks.
-    Line(LineCommand),
+    Election(ElectionCommand),
 }
 
 /// A lease found dead, and what its judge knew.
@@ -132,7 +136,7 @@ impl Command {
             | Command::RaiseAlarm(_)
             | Command::LowerAlarm(_)
             | Command::Audit => 2,
-            Command::Line(_) => LINES_SINCE,
+            Command::Election(_) => ELECTIONS_SINCE,
         }
     }
 

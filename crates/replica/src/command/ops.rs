@@ -8,7 +8,7 @@ use tenure_api::{
 
 use crate::codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_i64, put_option, put_u64};
 
-/// How deep transactions may be nested in a command; the doors refuse deeper ones long before.
+/// How deep transactions may be nested in a command; the services refuse deeper ones long before.
 const TXN_DEPTH_MAX: usize = 64;
 
 impl Codec for Put {

@@ -1,7 +1,7 @@
 //! Which commands need room in the store, and which go first when there is too much to do.
 //!
 //! When the store is full, what frees room must pass, and so must what keeps sessions and elections
-//! going: a cluster that cannot change its leader because somebody filled it with data would be a
+//! going: a cluster that cannot change a leader because it was filled with data would be a
 //! poor coordinator. So leases always pass, and so do small writes that live on one: they go when
 //! their session goes.
 
@@ -19,8 +19,8 @@ pub enum Lane {
     /// What keeps sessions, elections and the cluster itself alive: renewals, ends of leases, all of
     /// `tenure.v1`, the members' own announcements. Goes first, is refused last.
     Session,
-    /// Small writes on leases, and transactions that write nothing else: how clients of etcd's take a place in line and give it
-    /// up. Anybody can ask for any number of them, so they stand behind the sessions.
+    /// Small writes on leases, and transactions that write nothing else: how stock clients become candidates and
+    /// resign. Any client can ask for any number of them, so they come after the sessions.
     Leased,
     /// All other writes.
     Ordinary,
@@ -39,7 +39,7 @@ impl Command {
         }
     }
 
-    /// Whether its member does not let it wait: somebody's turn may depend on it. A renewal waits: there are
+    /// Whether its member does not let it wait: an election may depend on it. A renewal waits: there are
     /// many of them, and none is in a hurry.
     pub(crate) fn is_urgent(&self) -> bool {
         self.lane() != Lane::Ordinary && !matches!(self, Command::LeaseRenew(_))
@@ -65,7 +65,7 @@ impl Command {
                     false
                 });
             }
-            Command::Line(command) => bytes = command.room_wanted(),
+            Command::Election(command) => bytes = command.room_wanted(),
             _ => {}
         }
         bytes as u64

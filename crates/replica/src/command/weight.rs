@@ -21,7 +21,7 @@ impl Command {
     }
 }
 
-/// Both branches: nobody knows yet which one it will be.
+/// Both branches: it is not known yet which one it will be.
 fn of_txn(txn: &Txn) -> usize {
     let compares = txn.compare.iter().map(|compare| of_span(&compare.span));
     let steps = txn.success.iter().chain(&txn.failure).map(|op| match op {

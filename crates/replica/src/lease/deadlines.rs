@@ -1,37 +1,78 @@
 //! One member's own reckoning of when each lease runs out.
 //!
-//! Deadlines are kept on a *lease clock* that stands still while nobody could renew: it is the
-//! house's clock minus all the time that was lost to a missing raft leader or to this process not
+//! Deadlines are kept on a *lease clock* that stands still while no lease could be renewed: it is the
+//! host's clock minus all the time that was lost to a missing raft leader or to this process not
 //! running. Holding the clock back prolongs every lease at once, in constant time, and never cuts one
 //! short.
+//!
+//! A member that applies old entries late, after a restart, gives every lease its whole TTL from then on. That is safe, but
+//! if it leads next, a dead lease would live for up to twice its TTL. The entries tell more: each carries the lease clock
+//! of the raft leader that proposed it. Within one term that is one clock, so a lease is at least as old as the time between
+//! the entry that renewed it and the last one that was applied ([`Deadlines::account_for_age`]).
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
-use tenure_api::LeaseId;
+use tenure_api::{LeaseId, Term};
 
-use crate::moment::Moment;
+use crate::{Moment, command::EntryClock};
+
+/// Where the lease clock starts. It may be held back by more than has passed, and leases may be older than this process.
+const CLOCK_START: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// So many times by how much the lease clock was held back are remembered.
+const HOLDS_MAX: usize = 64;
+
+/// When an entry was proposed, on its raft leader's lease clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenewalStamp {
+    /// Which raft leader.
+    pub term: Term,
+    /// What its clock said.
+    pub ms: u64,
+}
+
+impl RenewalStamp {
+    /// None if the entry does not tell how much time was lost.
+    pub(crate) fn of(term: Term, clock: EntryClock) -> Option<RenewalStamp> {
+        let lost_ms = clock.lost_ms?;
+        Some(RenewalStamp { term, ms: clock.ms.saturating_sub(lost_ms) })
+    }
+}
+
+/// The stamps of the newest term of which entries were applied.
+#[derive(Clone, Copy, Debug)]
+struct Stamps {
+    first: RenewalStamp,
+    last: RenewalStamp,
+    /// When the last one was applied.
+    applied: Moment,
+}
 
 /// When each lease runs out, as this member sees it.
 ///
 /// Or anything else that runs out on the raft leader's clock.
 #[derive(Clone, Debug)]
 pub struct Deadlines<K = LeaseId> {
-    /// By how much the lease clock lags behind the house's.
+    /// By how much the lease clock lags behind the host's.
     held_back: Duration,
     by_lease: BTreeMap<K, Deadline>,
     /// When to look at a lease next. A renewal leaves the old entry standing; when it comes up the
     /// truth is consulted and, if the lease lives on, the entry is filed again. Renewing so costs one
     /// map update, however many leases there are.
     to_check: BTreeSet<(Moment, K)>,
+    stamps: Option<Stamps>,
+    /// When the lease clock was held back, and by how much until then.
+    holds: VecDeque<(Moment, Duration)>,
 }
 
 impl<K> Default for Deadlines<K> {
     fn default() -> Deadlines<K> {
         let (by_lease, to_check) = (BTreeMap::new(), BTreeSet::new());
-        Deadlines { held_back: Duration::ZERO, by_lease, to_check }
+        let (stamps, holds) = (None, VecDeque::new());
+        Deadlines { held_back: Duration::ZERO, by_lease, to_check, stamps, holds }
     }
 }
 
@@ -41,28 +82,80 @@ struct Deadline {
     at: Moment,
     /// Where it stands in `to_check`; nowhere while it is handed out as due.
     filed: Option<Moment>,
+    /// Of the entry that gave it its whole TTL; none if that is not known.
+    stamp: Option<RenewalStamp>,
 }
 
 impl<K: Clone + Ord> Deadlines<K> {
-    /// A lease gave a sign of life: it has its whole TTL from now.
-    pub fn restart(&mut self, lease: K, ttl: Duration, now: Moment) {
+    /// A lease gave a sign of life, in an entry with this stamp: it has its whole TTL from now.
+    pub fn restart(&mut self, lease: K, ttl: Duration, now: Moment, stamp: Option<RenewalStamp>) {
         let at = self.lease_clock(now) + ttl;
         match self.by_lease.get_mut(&lease) {
             Some(deadline) => {
                 deadline.at = at;
+                deadline.stamp = stamp;
                 // The lease clock may have been held back since by more than has passed: it would be looked
                 // at too late.
-                if let Some(filed) = deadline.filed.filter(|filed| *filed > at) {
-                    deadline.filed = Some(at);
-                    self.to_check.remove(&(filed, lease.clone()));
-                    self.to_check.insert((at, lease));
-                }
+                self.file_no_later(lease, at);
             }
             None => {
-                self.by_lease.insert(lease.clone(), Deadline { at, filed: Some(at) });
+                self.by_lease.insert(lease.clone(), Deadline { at, filed: Some(at), stamp });
                 self.to_check.insert((at, lease));
             }
         }
+    }
+
+    fn file_no_later(&mut self, lease: K, at: Moment) {
+        let Some(deadline) = self.by_lease.get_mut(&lease) else { return };
+        if let Some(filed) = deadline.filed.filter(|filed| *filed > at) {
+            deadline.filed = Some(at);
+            self.to_check.remove(&(filed, lease.clone()));
+            self.to_check.insert((at, lease));
+        }
+    }
+
+    /// An entry with this stamp was applied. Without a stamp nothing that came before can be told apart.
+    pub fn applied(&mut self, now: Moment, stamp: Option<RenewalStamp>) {
+        self.stamps = stamp.map(|last| {
+            let same_term = self.stamps.filter(|known| known.last.term == last.term);
+            let first = same_term.map_or(last, |known| known.first);
+            Stamps { first, last, applied: now }
+        });
+    }
+
+    /// Leases that are known to be older than this member saw them run out when they are due.
+    pub fn account_for_age(&mut self, ttl_of: impl Fn(&K) -> Option<Duration>) {
+        let Some(stamps) = self.stamps else { return };
+        let mut older = vec![];
+        for (lease, deadline) in &self.by_lease {
+            let Some(ttl) = ttl_of(lease) else { continue };
+            // One of an earlier term was renewed before the first entry of this one.
+            let same_term = deadline.stamp.filter(|stamp| stamp.term == stamps.last.term);
+            let renewed = same_term.unwrap_or(stamps.first);
+            let age = Duration::from_millis(stamps.last.ms.saturating_sub(renewed.ms));
+            let held_back = self.held_back_at(stamps.applied - age);
+            let at = stamps.applied + CLOCK_START + ttl - age - held_back;
+            if at < deadline.at {
+                older.push((lease.clone(), at));
+            }
+        }
+        for (lease, at) in older {
+            if let Some(deadline) = self.by_lease.get_mut(&lease) {
+                deadline.at = at;
+            }
+            self.file_no_later(lease, at);
+        }
+    }
+
+    /// By how much the lease clock has been held back so far.
+    pub fn held_back(&self) -> Duration {
+        self.held_back
+    }
+
+    /// By how much the lease clock lagged behind then; by less if that is too long ago.
+    fn held_back_at(&self, then: Moment) -> Duration {
+        let later = self.holds.iter().find(|(at, _)| *at > then);
+        later.map_or(self.held_back, |(_, before)| *before)
     }
 
     /// A lease is gone. Nothing of it stays behind: members that do not lead never look at what is
@@ -73,9 +166,33 @@ impl<K: Clone + Ord> Deadlines<K> {
         }
     }
 
-    /// Nobody could renew for so long: every lease lives that much longer.
-    pub fn hold_back(&mut self, lost: Duration) {
+    /// No lease could be renewed for so long: every lease lives that much longer.
+    pub fn hold_back(&mut self, now: Moment, lost: Duration) {
+        self.holds.push_back((now, self.held_back));
+        if self.holds.len() > HOLDS_MAX {
+            self.holds.pop_front();
+        }
         self.held_back += lost;
+    }
+
+    /// Whether a lease has run out.
+    pub fn has_due(&mut self, now: Moment) -> bool {
+        let clock = self.lease_clock(now);
+        self.file_renewed(clock);
+        self.to_check.first().is_some_and(|(at, _)| *at <= clock)
+    }
+
+    /// Files leases again whose old deadline has come though they were renewed, until the first is one that is due.
+    fn file_renewed(&mut self, clock: Moment) {
+        while let Some((at, lease)) = self.to_check.pop_first() {
+            let Some(deadline) = self.by_lease.get_mut(&lease) else { continue };
+            if at > clock || deadline.at <= at {
+                self.to_check.insert((at, lease));
+                return;
+            }
+            deadline.filed = Some(deadline.at);
+            self.to_check.insert((deadline.at, lease));
+        }
     }
 
     /// Takes up to `limit` leases that have run out. They stay out of sight until [`Self::put_back`].
@@ -118,13 +235,13 @@ impl<K: Clone + Ord> Deadlines<K> {
         self.by_lease.get(lease).map(|deadline| deadline.at.since(clock))
     }
 
-    /// When, on the house's clock, [`Self::take_due`] should be asked next.
+    /// When, on the host's clock, [`Self::take_due`] should be asked next.
     pub fn next_check(&self) -> Option<Moment> {
-        self.to_check.first().map(|(at, _)| *at + self.held_back)
+        self.to_check.first().map(|(at, _)| *at + self.held_back - CLOCK_START)
     }
 
     fn lease_clock(&self, now: Moment) -> Moment {
-        now - self.held_back
+        now + CLOCK_START - self.held_back
     }
 }
 
@@ -142,8 +259,8 @@ mod tests {
     #[test]
     fn a_renewed_lease_is_not_due_at_its_old_deadline() {
         let mut deadlines: Deadlines = Deadlines::default();
-        deadlines.restart(A, Duration::from_secs(5), at(0));
-        deadlines.restart(A, Duration::from_secs(5), at(3000));
+        deadlines.restart(A, Duration::from_secs(5), at(0), None);
+        deadlines.restart(A, Duration::from_secs(5), at(3000), None);
         assert_eq!(deadlines.take_due(at(5000), 10), []);
         assert_eq!(deadlines.take_due(at(8000), 10), [A]);
     }
@@ -151,9 +268,9 @@ mod tests {
     #[test]
     fn lost_time_prolongs_every_lease_by_exactly_that_time() {
         let mut deadlines: Deadlines = Deadlines::default();
-        deadlines.restart(A, Duration::from_secs(5), at(1000));
-        deadlines.restart(B, Duration::from_secs(5), at(2000));
-        deadlines.hold_back(Duration::from_millis(700));
+        deadlines.restart(A, Duration::from_secs(5), at(1000), None);
+        deadlines.restart(B, Duration::from_secs(5), at(2000), None);
+        deadlines.hold_back(at(6000), Duration::from_millis(700));
         assert_eq!(deadlines.take_due(at(6699), 10), []);
         assert_eq!(deadlines.take_due(at(6700), 10), [A]);
         assert_eq!(deadlines.next_check(), Some(at(7700)));
@@ -164,9 +281,9 @@ mod tests {
     #[test]
     fn a_lease_renewed_after_much_time_was_lost_still_ends_on_time() {
         let mut deadlines: Deadlines = Deadlines::default();
-        deadlines.restart(A, Duration::from_secs(5), at(20_000));
-        deadlines.hold_back(Duration::from_secs(10));
-        deadlines.restart(A, Duration::from_secs(5), at(21_000));
+        deadlines.restart(A, Duration::from_secs(5), at(20_000), None);
+        deadlines.hold_back(at(6000), Duration::from_secs(10));
+        deadlines.restart(A, Duration::from_secs(5), at(21_000), None);
         assert_eq!(deadlines.take_due(at(25_999), 10), []);
         assert_eq!(deadlines.take_due(at(26_000), 10), [A]);
     }
@@ -174,7 +291,7 @@ mod tests {
     #[test]
     fn a_due_lease_is_handed_out_once_and_again_when_put_back() {
         let mut deadlines: Deadlines = Deadlines::default();
-        deadlines.restart(A, Duration::from_secs(1), at(0));
+        deadlines.restart(A, Duration::from_secs(1), at(0), None);
         assert_eq!(deadlines.take_due(at(1000), 10), [A]);
         assert_eq!(deadlines.take_due(at(1000), 10), []);
         deadlines.put_back(A, at(1500));
@@ -185,9 +302,9 @@ mod tests {
     #[test]
     fn a_lease_renewed_while_taken_must_be_put_back_to_be_seen() {
         let mut deadlines: Deadlines = Deadlines::default();
-        deadlines.restart(A, Duration::from_secs(1), at(0));
+        deadlines.restart(A, Duration::from_secs(1), at(0), None);
         assert_eq!(deadlines.take_due(at(1000), 10), [A]);
-        deadlines.restart(A, Duration::from_secs(1), at(1010));
+        deadlines.restart(A, Duration::from_secs(1), at(1010), None);
         deadlines.put_back(A, at(1010));
         assert_eq!(deadlines.take_due(at(2010), 10), [A]);
     }
@@ -196,7 +313,7 @@ mod tests {
     fn the_limit_bounds_one_round_and_the_rest_follows() {
         let mut deadlines: Deadlines = Deadlines::default();
         for id in 1..=10 {
-            deadlines.restart(LeaseId(id), Duration::from_secs(1), at(0));
+            deadlines.restart(LeaseId(id), Duration::from_secs(1), at(0), None);
         }
         assert_eq!(deadlines.take_due(at(1000), 7).len(), 7);
         assert_eq!(deadlines.take_due(at(1000), 7).len(), 3);
@@ -206,10 +323,66 @@ mod tests {
     fn a_lease_that_is_gone_leaves_nothing_behind() {
         let mut deadlines: Deadlines = Deadlines::default();
         for id in 1..=1000 {
-            deadlines.restart(LeaseId(id), Duration::from_secs(60), at(0));
-            deadlines.restart(LeaseId(id), Duration::from_secs(60), at(10));
+            deadlines.restart(LeaseId(id), Duration::from_secs(60), at(0), None);
+            deadlines.restart(LeaseId(id), Duration::from_secs(60), at(10), None);
             deadlines.forget(&LeaseId(id));
         }
         assert!(deadlines.by_lease.is_empty() && deadlines.to_check.is_empty());
+    }
+
+    fn stamp(term: u64, ms: u64) -> Option<RenewalStamp> {
+        Some(RenewalStamp { term: Term(term), ms })
+    }
+
+    const TTL: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn a_lease_is_as_old_as_the_entries_behind_its_renewal_say() {
+        let mut deadlines: Deadlines = Deadlines::default();
+        // Replayed in one go.
+        deadlines.restart(A, TTL, at(100), stamp(2, 70_000));
+        deadlines.applied(at(100), stamp(2, 70_000));
+        deadlines.applied(at(100), stamp(2, 73_000));
+        assert_eq!(deadlines.remaining(&A, at(100)), Some(TTL));
+        deadlines.account_for_age(|_| Some(TTL));
+        assert_eq!(deadlines.remaining(&A, at(100)), Some(Duration::from_secs(2)));
+        assert_eq!(deadlines.take_due(at(2099), 10), []);
+        assert_eq!(deadlines.take_due(at(2100), 10), [A]);
+    }
+
+    #[test]
+    fn a_lease_of_an_earlier_term_is_as_old_as_the_newest_term() {
+        let mut deadlines: Deadlines = Deadlines::default();
+        deadlines.restart(A, TTL, at(100), stamp(2, 999_000));
+        deadlines.restart(B, TTL, at(100), None);
+        deadlines.applied(at(100), stamp(2, 999_000));
+        deadlines.applied(at(100), stamp(3, 50_000));
+        deadlines.applied(at(100), stamp(3, 51_500));
+        deadlines.account_for_age(|_| Some(TTL));
+        for lease in [A, B] {
+            assert_eq!(deadlines.remaining(&lease, at(100)), Some(Duration::from_millis(3500)));
+        }
+    }
+
+    #[test]
+    fn an_entry_without_a_stamp_hides_all_ages() {
+        let mut deadlines: Deadlines = Deadlines::default();
+        deadlines.applied(at(100), stamp(2, 1000));
+        deadlines.restart(A, TTL, at(100), None);
+        deadlines.applied(at(100), None);
+        deadlines.applied(at(100), stamp(2, 9000));
+        deadlines.account_for_age(|_| Some(TTL));
+        assert_eq!(deadlines.remaining(&A, at(100)), Some(TTL));
+    }
+
+    #[test]
+    fn age_does_not_take_back_what_was_given_back() {
+        let mut deadlines: Deadlines = Deadlines::default();
+        deadlines.restart(A, TTL, at(1000), stamp(2, 1000));
+        deadlines.applied(at(1000), stamp(2, 1000));
+        deadlines.hold_back(at(2000), Duration::from_millis(700));
+        deadlines.applied(at(3000), stamp(2, 3000));
+        deadlines.account_for_age(|_| Some(TTL));
+        assert_eq!(deadlines.remaining(&A, at(3000)), Some(Duration::from_millis(3700)));
     }
 }

@@ -9,4 +9,4 @@ mod book;
 mod deadlines;
 
 pub use book::{Lease, Leases};
-pub use deadlines::Deadlines;
+pub use deadlines::{Deadlines, RenewalStamp};

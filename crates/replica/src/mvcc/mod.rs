@@ -10,7 +10,7 @@
 //!   deletion being a version too (a *tombstone*);
 //! - by revision: the list of [`Change`]s, from which watchers that start in the past are served.
 //!
-//! **Compaction** is a promise that nobody asks for anything before a revision. It takes effect at
+//! **Compaction** is a promise that no request needs anything before a revision. It takes effect at
 //! once as a number; the memory is given back by [`Store::sweep`] in steps as small as the caller
 //! likes, so a store of a million keys never stops the loop.
 //!
@@ -24,8 +24,8 @@ mod compaction;
 mod hash;
 mod history;
 mod key;
+mod new_cluster;
 mod range;
-mod refound;
 mod restore;
 mod retell;
 mod rules;

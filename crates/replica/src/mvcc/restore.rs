@@ -17,7 +17,7 @@ use crate::codec::{DecodeError, Reader};
 
 /// Takes the chunks of [`Store::chunks`] in order. Bytes that cannot have come from there are an
 /// error, never a panic; bytes that were changed into other valid ones are for the checksums of
-/// those who store and send them.
+/// the file or stream that carries them.
 #[derive(Debug, Default)]
 pub struct Restore {
     header: Option<(Revision, Revision)>,
@@ -54,7 +54,7 @@ impl Restore {
             VERSIONS => each(&mut input, |input| self.version(input))?,
             ORDER => each(&mut input, |input| self.order(input))?,
             END => {
-                // A chunk that got lost on the way would otherwise be keys that nobody misses.
+                // The keys of a chunk that got lost on the way would otherwise go missing unnoticed.
                 if input.u64()? != self.chunks {
                     return Err(DecodeError::Truncated);
                 }

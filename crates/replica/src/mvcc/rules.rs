@@ -1,4 +1,4 @@
-//! What a transaction must obey before anybody looks at the store.
+//! What a transaction must obey before it reaches the store.
 
 use std::collections::BTreeSet;
 

@@ -239,7 +239,7 @@ impl Store {
         write.events.push(Event { kind: EventKind::Delete, kv, prev: Some(prev) });
     }
 
-    /// The place in the list of the first change at or after a revision. Revisions may have gaps
+    /// The index in the list of the first change at or after a revision. Revisions may have gaps
     /// (a restore jumps), so it is searched and not computed.
     pub(super) fn change_at_or_after(&self, revision: Revision) -> usize {
         match self.changes.binary_search_by(|change| change.revision.cmp(&revision)) {

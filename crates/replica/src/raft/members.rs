@@ -1,4 +1,4 @@
-//! Who follows the log and who votes, as raft counts them.
+//! The members that follow the log and those that vote, as raft counts them.
 
 use tenure_api::MemberId;
 
@@ -6,7 +6,7 @@ use super::{
     Consensus, Role,
     translate::{end_of_change, joint_change},
 };
-use crate::{command::MemberChange, log::LogIndex};
+use crate::{Moment, command::MemberChange, log::LogIndex};
 
 impl Consensus {
     /// Whose vote counts now, in order of their ids. While a change is under way these are the voters
@@ -18,6 +18,18 @@ impl Consensus {
         voters.sort_unstable();
         voters.dedup();
         voters
+    }
+
+    /// The last moment at which a quorum had answered, if each member had at the given one; this member always has.
+    pub(crate) fn quorum_moment(&self, now: Moment, at: impl Fn(MemberId) -> Moment) -> Moment {
+        let conf = self.node.store().conf_state();
+        let of = |voters: &[u64]| {
+            let moment = |id: &u64| if *id == self.setup.me.0 { now } else { at(MemberId(*id)) };
+            let mut moments: Vec<Moment> = voters.iter().map(moment).collect();
+            moments.sort_unstable_by(|one, other| other.cmp(one));
+            moments.get(moments.len() / 2).copied().unwrap_or(now)
+        };
+        of(&conf.voters).min(of(&conf.voters_outgoing))
     }
 
     /// How many of them have smaller ids than this member.
@@ -39,7 +51,7 @@ impl Consensus {
         self.node.store().conf_state().voters.contains(&member.0)
     }
 
-    /// Who only follows the log.
+    /// Whether a member only follows the log.
     pub(crate) fn is_learner(&self, member: MemberId) -> bool {
         self.node.store().conf_state().learners.contains(&member.0)
     }

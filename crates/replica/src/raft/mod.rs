@@ -3,25 +3,28 @@
 //! The drive loop of one round: hand in ticks, messages and proposals; then take a [`Progress`] again
 //! and again until there is none. What it says to persist goes to the disk; when the disk has it,
 //! [`Consensus::persisted`] releases the messages that had to wait for it. Two rules of raft-rs are
-//! kept here so that nobody else needs to know them:
+//! kept here so that no other module needs to know them:
 //!
 //! - Telling it that write *n* is durable tells it the same of all writes before. So writes are
 //!   acknowledged strictly in order, and a round without a write joins the one before it.
 //! - It lets all messages of a follower wait for the disk. Heartbeat answers must not, or a member
 //!   with a slow disk looks dead; they may leave unless a term or vote is being written.
+//! - It lets no message of a raft leader wait. Those of one whose term or vote is being written must
+//!   ([`pending`]).
 //!
 //! Its election timeout is random. To make a run repeatable it is set after every step as a function of
 //! (seed, member, term, number of campaigns).
 
 mod members;
 mod notices;
+mod pending;
 #[cfg(test)]
 mod table;
 mod tail;
 mod translate;
 mod vouch;
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use raft::{Config as RaftConfig, ReadOnlyOption, StateRole};
@@ -81,26 +84,10 @@ pub(crate) struct Consensus {
     campaigns: u64,
     /// Term and vote as last handed to the disk.
     promised: (Term, Option<MemberId>),
-    waiting: VecDeque<Waiting>,
-    /// How many of those write something, and how many a term or vote. Counted, because a slow disk
-    /// leaves many waiting.
-    writing: usize,
-    writing_votes: usize,
-    /// And how many install a snapshot.
-    installing: usize,
+    pending: pending::Pending,
     notices: notices::Notices,
     vouches: vouch::Vouches,
     floors: vouch::Floors,
-}
-
-/// A round whose write, or an earlier one's, is not durable yet.
-#[derive(Debug)]
-struct Waiting {
-    number: u64,
-    needs_disk: bool,
-    changes_vote: bool,
-    installed: Option<LogIndex>,
-    messages: Vec<RaftMessage>,
 }
 
 /// The raft leader's share of the log that may be sent in one message.
@@ -136,7 +123,7 @@ impl Consensus {
             read_only_option: ReadOnlyOption::Safe,
             max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
             max_committed_size_per_ready: COMMITTED_BYTES_MAX,
-            // Whoever waits for it is told by a notice, which nobody answers.
+            // Waiting followers are told by a notice, which is not answered.
             skip_bcast_commit: true,
             ..RaftConfig::default()
         };
@@ -149,10 +136,7 @@ impl Consensus {
             setup,
             campaigns: 0,
             promised,
-            waiting: VecDeque::new(),
-            writing: 0,
-            writing_votes: 0,
-            installing: 0,
+            pending: pending::Pending::new(hard_state.term),
             notices: notices::Notices::default(),
             vouches: vouch::Vouches::default(),
             floors: vouch::Floors::default(),
@@ -256,7 +240,7 @@ impl Consensus {
         if Canary::NeverCampaigns.sings() && self.node.raft.term > 0 {
             return false;
         }
-        self.installing == 0
+        !self.pending.has_snapshots()
     }
 
     /// A learner, and a member that does not know the others yet, would find that it has all the
@@ -271,7 +255,7 @@ impl Consensus {
     }
 
     /// Stops believing in the raft leader without waiting for the timeout. With check-quorum a member
-    /// that still believes in one ignores whoever asks for its vote.
+    /// that still believes in one ignores requests for its vote.
     pub(crate) fn forget_leader(&mut self) {
         let term = self.node.raft.term;
         self.node.raft.become_follower(term, raft::INVALID_ID);
@@ -327,10 +311,14 @@ impl Consensus {
             progress.reads.push((read.request_ctx.into(), read.index.max(floor)));
         }
         progress.committed = ready.take_committed_entries().iter().map(entry_out).collect();
-        progress.messages.extend(outgoing(ready.take_messages()));
-        self.notices.add(&self.node, &self.vouches, &mut progress.messages);
-        self.add_floors(&mut progress.messages);
+        let mut messages = outgoing(ready.take_messages());
+        self.notices.add(&self.node, &self.vouches, &mut messages);
+        self.add_floors(&mut messages);
         let mut after = outgoing(ready.take_persisted_messages());
+        // A raft leader that confirmed a round of reads and stepped down in the same call answers it here.
+        if !Canary::FloorForgotten.sings() {
+            self.add_floors(&mut after);
+        }
         let needs_disk = ready.must_sync();
         self.node.advance_append_async(ready);
 
@@ -338,17 +326,21 @@ impl Consensus {
         if Canary::SkippedFlush.sings() {
             progress.messages.append(&mut after);
         }
-        if !vote_waits {
+        if vote_waits && !Canary::SpeaksBeforeVote.sings() {
+            self.pending.hold(messages);
+        } else {
             let (urgent, rest) = after.into_iter().partition(|message| needs_no_disk(message.kind));
+            progress.messages.append(&mut messages);
             progress.messages.extend::<Vec<_>>(urgent);
             after = rest;
         }
-        let installed = progress.installed.as_ref().map(|mark| mark.index);
-        let messages = after;
-        self.writing += usize::from(needs_disk);
-        self.writing_votes += usize::from(changes_vote);
-        self.installing += usize::from(installed.is_some());
-        self.waiting.push_back(Waiting { number, needs_disk, changes_vote, installed, messages });
+        self.pending.push(pending::Round {
+            number,
+            needs_disk,
+            term: changes_vote.then_some(hard_state.term),
+            installed: progress.installed.as_ref().map(|mark| mark.index),
+            messages: after,
+        });
         if needs_disk {
             progress.persist = Some(persist);
         }
@@ -373,7 +365,7 @@ impl Consensus {
         messages
     }
 
-    /// What the raft leader can say of its own disk to those who are a majority together with it. All members must
+    /// What the raft leader can say of its own disk to the followers that are a majority together with it. All members must
     /// know what to make of it.
     pub(crate) fn vouch(&mut self) -> Vec<RaftMessage> {
         self.vouches.give(&self.node)
@@ -386,31 +378,15 @@ impl Consensus {
         }
     }
 
-    /// Ends the rounds whose writes are durable and, behind them, those that wrote nothing.
     fn settle(&mut self, durable: u64) -> Vec<RaftMessage> {
-        let mut messages = Vec::new();
-        let mut settled = None;
-        let mut installed = None;
-        while let Some(first) = self.waiting.front() {
-            if first.needs_disk && first.number > durable {
-                break;
-            }
-            if let Some(waiting) = self.waiting.pop_front() {
-                self.writing -= usize::from(waiting.needs_disk);
-                self.writing_votes -= usize::from(waiting.changes_vote);
-                self.installing -= usize::from(waiting.installed.is_some());
-                settled = Some(waiting.number);
-                installed = waiting.installed.or(installed);
-                messages.extend(waiting.messages);
-            }
-        }
-        if let Some(number) = settled {
+        let settled = self.pending.settle(durable);
+        if let Some(number) = settled.number {
             self.node.on_persist_ready(number);
         }
-        if let Some(index) = installed {
+        if let Some(index) = settled.installed {
             self.node.advance_apply_to(index);
         }
-        messages
+        settled.messages
     }
 
     pub(crate) fn role(&self) -> Role {
@@ -423,6 +399,11 @@ impl Consensus {
 
     pub(crate) fn term(&self) -> Term {
         Term(self.node.raft.term)
+    }
+
+    /// The term as the disk has it: the highest in which this member may speak.
+    pub(crate) fn durable_term(&self) -> Term {
+        self.pending.durable_term()
     }
 
     pub(crate) fn leader(&self) -> Option<MemberId> {
@@ -503,12 +484,22 @@ impl Consensus {
 
     /// Whether some write has not been confirmed by the disk yet.
     pub(crate) fn awaits_disk(&self) -> bool {
-        self.writing > 0
+        self.pending.has_writes()
     }
 
     /// Whether a term or vote has not been confirmed by the disk yet.
     pub(crate) fn writes_vote(&self) -> bool {
-        self.writing_votes > 0
+        self.pending.has_votes()
+    }
+
+    /// Whether this member has asked for votes in its term, and can still win with those of the voters that are there.
+    pub(crate) fn may_win(&self, there: &BTreeSet<MemberId>) -> bool {
+        let raft = &self.node.raft;
+        let voters = self.voters();
+        let is_there = |voter: &&MemberId| **voter == self.setup.me || there.contains(voter);
+        let refused = raft.prs().tally_votes().1;
+        let votes = voters.iter().filter(is_there).count().saturating_sub(refused);
+        raft.state == StateRole::Candidate && 2 * votes > voters.len()
     }
 
     /// Raft-rs throws its dice at every reset; ours lie the same way in every run.

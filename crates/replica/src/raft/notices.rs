@@ -1,7 +1,7 @@
 //! Telling followers how far the log is committed.
 //!
-//! raft-rs sends everybody an empty append for it, and everybody answers: four messages and as many wake-ups for each
-//! round of a small cluster, none of which moves anything. Here it is a notice that nobody answers, and none at all
+//! raft-rs sends every follower an empty append for it, and every follower answers: four messages and as many wake-ups for
+//! each round of a small cluster, none of which moves anything. Here it is a notice that is not answered, and none at all
 //! where an append says the same. A notice that is lost is made up for by the next append or heartbeat.
 
 use raft::{ProgressState, RawNode, StateRole, Storage};
@@ -15,7 +15,7 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Notices {
-    /// Up to where everybody was told.
+    /// Up to where all followers were told.
     told: LogIndex,
 }
 

@@ -78,7 +78,7 @@ impl Table {
         }
     }
 
-    /// Carries everything to and fro, and to the disks, until nobody has anything to say.
+    /// Carries all messages to and fro, and all writes to the disks, until there are none left.
     pub(super) fn settle(&mut self) {
         loop {
             let mut messages = Vec::new();
@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Proposes something, and takes it to the followers. Answers its place, and the numbers of everybody's
+    /// Proposes something, and takes it to the followers. Answers its index, and the numbers of all members'
     /// writes, which are not done yet.
     pub(super) fn propose(&mut self) -> (LogIndex, BTreeMap<MemberId, u64>) {
         assert!(self.first().propose(b"x".to_vec()));

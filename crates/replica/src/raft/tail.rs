@@ -2,7 +2,7 @@
 //!
 //! Everything here is also in the WAL or on its way there. The front is cut off as entries become
 //! useless: applied here and known to every follower, or too many bytes for a follower that lags,
-//! who then gets a snapshot instead.
+//! which then gets a snapshot instead.
 
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl LogTail {
         }
     }
 
-    /// Appends entries; those at or after the first one's place are replaced.
+    /// Appends entries; those at or after the first one's index are replaced.
     pub(super) fn append(&mut self, entries: Vec<Entry>) {
         let Some(first) = entries.first().map(|entry| entry.index) else { return };
         assert!(first > self.before.0 && first <= self.last() + 1, "the log has no gaps");
@@ -123,7 +123,7 @@ impl LogTail {
 pub(crate) struct Trim {
     /// Up to here every member has it.
     pub(crate) useless: LogIndex,
-    /// Up to here all have it who were sent the state, or will when it has arrived.
+    /// Up to here all members that were sent the state have it, or will when it has arrived.
     pub(crate) unwanted: LogIndex,
     /// No more bytes than this for the others.
     pub(crate) bytes_max: usize,

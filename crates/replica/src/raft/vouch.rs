@@ -5,9 +5,10 @@
 //! answer its clients. It would hear the same from the raft leader, a whole round trip later: when its own
 //! acknowledgement has arrived there and a notice has come back.
 //!
-//! Why that is safe: an entry of the term that is on a majority of disks is committed, whoever does the sum (§5.4.2 of the paper needs
-//! only that the entry is of the current term). The raft leader vouches only while no change of members is in its log
-//! that is not applied, so that no other majority can count; and a follower believes it only while both are in the same term.
+//! Why that is safe: an entry of the term that is on a majority of disks is committed, whichever member counts them (§5.4.2
+//! of the paper needs only that the entry is of the current term). The raft leader vouches only while no change of members
+//! is in its log that is not applied, so that no other majority can count; and a follower believes it only while both are in
+//! the same term.
 //!
 //! What it costs: a follower may have answered a client before the raft leader knows that the entry is committed. A linearizable
 //! read that the raft leader confirms then must not miss it. So a round of reads waits for all that the raft leader has
@@ -75,7 +76,7 @@ impl Vouches {
         self.given.get(&member).filter(|_| self.term == term).copied().unwrap_or(0)
     }
 
-    /// Up to where somebody may have counted.
+    /// Up to where any follower may have counted.
     pub(super) fn given_to_any(&self, term: Term) -> LogIndex {
         self.given.values().filter(|_| self.term == term).copied().max().unwrap_or(0)
     }
@@ -200,7 +201,7 @@ mod tests {
         let (index, writes) = table.propose();
         let words = leader_has_written(&mut table, writes[&ONE]);
         table.hand(words);
-        // Somebody else stands for election before the disk is done.
+        // Another member stands for election before the disk is done.
         let vote = RaftMessage {
             kind: RaftKind::RequestVote,
             log_term: Term(u64::MAX),

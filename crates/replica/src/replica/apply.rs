@@ -1,28 +1,36 @@
-//! Committed entries become state, answers and news.
+//! Committed entries become state, answers and events.
 
-use super::{Replica, effort::Effort};
+use super::{Replica, budget::Budget};
 use crate::{
+    Moment,
     canary::Canary,
-    command::{Batch, Command, MemberChange, decode_entry},
+    command::{Batch, Command, EntryClock, MemberChange, decode_entry},
     input::{Fatal, Notice, Reply},
+    lease::RenewalStamp,
     log::{Entry, EntryKind, SnapshotMark},
-    moment::Moment,
-    state::{At, Outcome, Traces},
+    state::{ApplyEffects, EntryContext, Outcome},
 };
 
 impl Replica {
     /// Applies entries in order.
-    pub(super) fn apply(&mut self, now: Moment, entries: Vec<Entry>, effort: &mut Effort) {
+    pub(super) fn apply(&mut self, now: Moment, entries: Vec<Entry>, budget: &mut Budget) {
         let Some(last) = entries.last().map(|entry| (entry.index, entry.term)) else { return };
-        let mut traces = Traces::default();
+        let mut apply_effects = ApplyEffects::default();
+        // Which entry gave each lease in `apply_effects.restarted` its sign of life.
+        let mut stamps = vec![];
         for entry in &entries {
             if entry.term == self.raft.term() {
                 self.leases_are_renewable(now);
             }
             self.upkeep.applied(entry);
-            let applied = self.apply_entry(now, entry, &mut traces, effort);
+            let applied = self.apply_entry(now, entry, &mut apply_effects, budget);
+            if let Ok(Some(clock)) = applied {
+                let stamp = RenewalStamp::of(entry.term, clock);
+                self.deadlines.applied(now, stamp);
+                stamps.resize(apply_effects.restarted.len(), stamp);
+            }
             self.applied = (entry.index, entry.term);
-            if let Some(index) = traces.audited_at.take() {
+            if let Some(index) = apply_effects.audited_at.take() {
                 self.begin_audit(index);
             }
             if let Err(fatal) = applied {
@@ -33,30 +41,32 @@ impl Replica {
         self.effects.applied += entries.len();
         self.raft.applied(last.0);
         self.proposals.applied(now, last.0);
-        self.follow(now, traces);
+        self.follow(now, apply_effects, &stamps);
+        self.look_at_ages();
         self.raise_if_full(now);
     }
 
+    /// Answers the clock of the entry's raft leader; none if the entry is empty.
     fn apply_entry(
         &mut self,
         now: Moment,
         entry: &Entry,
-        traces: &mut Traces,
-        effort: &mut Effort,
-    ) -> Result<(), Fatal> {
+        apply_effects: &mut ApplyEffects,
+        budget: &mut Budget,
+    ) -> Result<Option<EntryClock>, Fatal> {
         if entry.data.is_empty() {
             // A new raft leader's first entry, or the end of a change of the members.
             if entry.kind == EntryKind::Membership {
                 self.finish_change();
             }
-            return Ok(());
+            return Ok(None);
         }
         let unreadable = |cause| Fatal::UnreadableEntry { index: entry.index, cause };
-        let (ms, batches) = decode_entry(&entry.data).map_err(unreadable)?;
+        let (clock, batches) = decode_entry(&entry.data).map_err(unreadable)?;
         for batch in batches {
-            self.apply_batch((now, ms), entry, batch, traces, effort);
+            self.apply_batch((now, clock.ms), entry, batch, apply_effects, budget);
         }
-        Ok(())
+        Ok(Some(clock))
     }
 
     fn apply_batch(
@@ -64,11 +74,11 @@ impl Replica {
         (now, ms): (Moment, u64),
         entry: &Entry,
         batch: Batch,
-        traces: &mut Traces,
-        effort: &mut Effort,
+        apply_effects: &mut ApplyEffects,
+        budget: &mut Budget,
     ) {
         let ms = if Canary::OwnClock.sings() { self.clock_ms(now).unwrap_or(ms) } else { ms };
-        let at = At { index: entry.index, term: entry.term, ms };
+        let at = EntryContext { index: entry.index, term: entry.term, ms };
         self.state.leap(ms);
         self.proposals.settled(batch.number());
         if !self.state.admits(&batch) {
@@ -85,13 +95,13 @@ impl Replica {
                 (EntryKind::Membership, Command::Members(change)) if change.concerns_raft() => {
                     self.begin_change(change)
                 }
-                _ => self.state.apply(at, command, traces),
+                _ => self.state.apply(at, command, apply_effects),
             };
             if let Command::LetGo(member) = command {
                 self.change_done(&MemberChange::Remove(*member));
             }
             self.count_applied(command, &outcome);
-            effort.applied(command, &outcome, self.state.store.history_len());
+            budget.applied(command, &outcome, self.state.store.history_len());
             if let Some(id) = waiters.next().flatten() {
                 if self.upkeep.wait_for_sweep(id, outcome.is_ok())
                     || self.wait_for_change(since, id, command, outcome.is_ok())
@@ -99,10 +109,10 @@ impl Replica {
                     continue;
                 }
                 let revision = match &outcome {
-                    // etcd's recipes take it for the revision at which their key was made. Settling the lines may have
+                    // etcd's recipes take it for the revision at which their key was made. Settling the elections may have
                     // made more of them: they would wait for themselves.
                     Ok(Outcome::Put(_) | Outcome::DeleteRange(_) | Outcome::Txn(_)) => {
-                        traces.done_at
+                        apply_effects.done_at
                     }
                     _ => self.state.store.revision(),
                 };
@@ -112,26 +122,31 @@ impl Replica {
     }
 
     /// This member's own bookkeeping after a change.
-    fn follow(&mut self, now: Moment, traces: Traces) {
-        self.follow_lines(now, &traces.lines, &traces.restarted);
-        self.counts.leases_ended += traces.ended.len() as u64;
-        for lease in &traces.ended {
+    fn follow(
+        &mut self,
+        now: Moment,
+        apply_effects: ApplyEffects,
+        stamps: &[Option<RenewalStamp>],
+    ) {
+        self.follow_elections(now, &apply_effects.elections, &apply_effects.restarted);
+        self.counts.leases_ended += apply_effects.ended.len() as u64;
+        for lease in &apply_effects.ended {
             self.deadlines.forget(lease);
             self.upkeep.expiry_settled(*lease);
         }
         // One that was granted again after it ended lives; one that ended after it was renewed does
         // not. The state knows which came last.
-        for lease in &traces.restarted {
-            if let Some(ttl) = self.time_to_live(*lease) {
-                self.deadlines.restart(*lease, ttl, now);
+        for (lease, stamp) in apply_effects.restarted.iter().zip(stamps) {
+            if let Some(ttl) = self.state.time_to_live(*lease) {
+                self.deadlines.restart(*lease, ttl, now, *stamp);
             }
         }
-        for lease in &traces.refused_expiries {
+        for lease in &apply_effects.refused_expiries {
             if self.upkeep.expiry_settled(*lease) {
                 self.deadlines.put_back(*lease, now);
             }
         }
-        self.watchers.observe(now, &traces.changes, &self.state.store);
+        self.watchers.observe(now, &apply_effects.changes, &self.state.store);
     }
 
     /// A member that has just come up cannot know how old its leases are: each gets its whole TTL.
@@ -140,11 +155,11 @@ impl Replica {
         // Whatever was lost before is made up for by that.
         self.leadership.leases_restart(now);
         for (id, _) in self.state.leases.iter() {
-            if let Some(ttl) = self.time_to_live(id) {
-                self.deadlines.restart(id, ttl, now);
+            if let Some(ttl) = self.state.time_to_live(id) {
+                self.deadlines.restart(id, ttl, now, None);
             }
         }
-        self.restart_lines(now);
+        self.restart_elections(now);
     }
 
     /// Takes over the state that came with a snapshot.

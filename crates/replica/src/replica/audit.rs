@@ -1,25 +1,25 @@
 //! The members compare what they hold.
 //!
-//! From time to time the raft leader puts an *audit* into the log. Every member freezes its state as
-//! it is at that place, reckons its checksum beside the loop and reports it to whoever leads. Equal
-//! logs must give equal states; who differs has a broken disk, memory or build. It gets the CORRUPT
-//! alarm, serves nobody any more and gives the leadership away, while the others go on.
+//! From time to time the raft leader puts an *audit* into the log. Every member takes a snapshot of its state as
+//! it is at that entry, computes its checksum beside the loop and reports it to the raft leader. Equal
+//! logs must give equal states; a member that differs has a broken disk, memory or build. It gets the CORRUPT
+//! alarm, serves no client any more and gives the leadership away, while the others go on.
 
 use std::collections::BTreeMap;
 
 use tenure_api::{Alarm, AlarmKind, MemberId};
 
 use super::Replica;
-use crate::{command::Command, input::Notice, log::LogIndex, message::Message, moment::Moment};
+use crate::{Moment, command::Command, input::Notice, log::LogIndex, message::Message};
 
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     /// When the last one was proposed here, and how far the log was then.
     proposed: Option<(Moment, LogIndex)>,
-    /// The place of the last one that was applied.
+    /// The log index of the last one that was applied.
     index: Option<LogIndex>,
     /// What members found, and where. Followers that commit by themselves may be done before this member has come to
-    /// that place of the log, so these can be ahead of `index`.
+    /// that entry of the log, so these can be ahead of `index`.
     findings: BTreeMap<MemberId, (LogIndex, u64)>,
     /// A checksum is being reckoned here.
     under_way: bool,
@@ -93,9 +93,9 @@ impl Replica {
         }
     }
 
-    /// Whoever differs from the majority of those that reported is wrong: members that are silent, or
+    /// A member that differs from the majority of those that reported is wrong: members that are silent, or
     /// were never started, must not keep two that agree from outvoting a raft leader that is wrong.
-    /// Without a majority nobody can say who is; then those are named that differ from the raft leader,
+    /// Without a majority it cannot be known which is; then those are named that differ from the raft leader,
     /// whose state has decided so far.
     fn judge_findings(&mut self) {
         let Some(index) = self.audit.index else { return };

@@ -7,13 +7,37 @@ use tenure_api::{Member, MemberId, Term};
 use super::retention::Retention;
 use crate::{log::SnapshotMark, watch::WatchLimits};
 
+/// How much is under way at once. The usual values are right for any cluster; tests draw others to reach every edge.
+#[derive(Clone, Copy, Debug)]
+pub struct PipelineLimits {
+    /// A batch or entry under way for so long lets the next one follow.
+    pub follow_after: Duration,
+    /// Entries of the raft leader that are not applied yet.
+    pub entries_max: usize,
+    /// An entry takes no more batches once their commands weigh so much: it is applied in one go.
+    pub entry_weight_max: usize,
+    /// After so many heartbeats without an answer, another round of reads begins beside the first.
+    pub read_round_heartbeats: u32,
+}
+
+impl Default for PipelineLimits {
+    fn default() -> PipelineLimits {
+        PipelineLimits {
+            follow_after: Duration::from_millis(2),
+            entries_max: 64,
+            entry_weight_max: 2048,
+            read_round_heartbeats: 4,
+        }
+    }
+}
+
 /// A member's settings.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ReplicaConfig {
     /// This member.
     pub me: MemberId,
     /// The members the cluster starts with; the same on all of them. Empty for a member that joins
-    /// a running cluster: it learns who they are from its first snapshot.
+    /// a running cluster: it learns the list from its first snapshot.
     pub members: Vec<Member>,
     /// Its human name, to be published.
     pub name: String,
@@ -47,6 +71,8 @@ pub struct Config {
     pub tail_bytes_max: usize,
     /// Bounds on watching.
     pub watch: WatchLimits,
+    /// Bounds on what is under way.
+    pub pipeline: PipelineLimits,
     /// The newest command version this member says it can apply.
     pub command_version: u32,
     /// Bytes that the store may hold.
@@ -57,11 +83,11 @@ pub struct Config {
     pub audit_interval: Duration,
 }
 
-impl Config {
+impl ReplicaConfig {
     /// The usual settings for a member of a cluster.
-    pub fn new(me: MemberId, members: Vec<Member>) -> Config {
+    pub fn new(me: MemberId, members: Vec<Member>) -> ReplicaConfig {
         let election_timeout = Duration::from_millis(500);
-        Config {
+        ReplicaConfig {
             me,
             members,
             name: String::new(),
@@ -79,6 +105,7 @@ impl Config {
             snapshot_bytes_min: 32 << 20,
             tail_bytes_max: 64 << 20,
             watch: WatchLimits::default(),
+            pipeline: PipelineLimits::default(),
             command_version: crate::command::COMMAND_VERSION,
             quota_bytes: 2 << 30,
             retention: Retention::Period(Duration::from_secs(3600)),
@@ -94,7 +121,7 @@ impl Config {
         ticks(self.election_timeout, self.tick).max(self.heartbeat_ticks() + 1)
     }
 
-    /// How long requests are held while nobody leads; longer than an election should take.
+    /// How long requests are held while there is no raft leader; longer than an election should take.
     pub(super) fn leaderless_patience(&self) -> Duration {
         2 * self.election_timeout + Duration::from_millis(300)
     }

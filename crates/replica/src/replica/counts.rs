@@ -1,6 +1,6 @@
 //! What a member has done since it came up, in numbers.
 //!
-//! Plain counters beside the work; the house publishes them. They are this member's own and play no
+//! Plain counters beside the work; the host publishes them. They are this member's own and play no
 //! part in any decision.
 
 use tenure_api::{Failure, OpResult};

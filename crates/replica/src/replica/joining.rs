@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Replica;
-use crate::{input::Notice, log::LogIndex, moment::Moment};
+use crate::{Moment, input::Notice, log::LogIndex};
 
 /// How often a member says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);

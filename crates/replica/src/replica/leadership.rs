@@ -1,9 +1,9 @@
-//! Who leads the log, since when nobody does, and what this member does about it.
+//! The raft leader, since when there is none, and what this member does about it.
 //!
 //! A dead leader is noticed by its closed connection, long before its silence lasts an election
-//! timeout. A member that notices first stops believing in it (else it would ignore whoever asks for
+//! timeout. A member that notices first stops believing in it (else it would ignore requests for
 //! its vote), then campaigns after a stagger by rank, and again a bounded number of times until
-//! somebody leads. Pre-vote keeps all this from disturbing a leader that is alive after all.
+//! there is a raft leader. Pre-vote keeps all this from disturbing a leader that is alive after all.
 
 use std::time::Duration;
 
@@ -11,14 +11,16 @@ use tenure_api::{Failure, MemberId};
 
 use super::Replica;
 use crate::{
+    Moment,
     canary::Canary,
     input::{Notice, Reply, RequestId},
-    moment::Moment,
 };
 
-/// Members campaign so far apart, and repeat when everybody else has had a turn: two that repeat in
+/// Members campaign at least so far apart, and repeat when all others have had a turn: two that repeat in
 /// the same instant split the vote again and again.
-const CAMPAIGN_STAGGER: Duration = Duration::from_millis(30);
+const CAMPAIGN_STAGGER_MIN: Duration = Duration::from_millis(30);
+/// How often a campaign that could still be won puts off the next one.
+const VOTE_WAITS_MAX: u32 = 3;
 /// How often an early campaign is repeated before raft's own timeout is left to do it.
 const CAMPAIGN_TRIES_MAX: u32 = 10;
 
@@ -31,16 +33,18 @@ pub(super) struct Leadership {
     known: (Option<MemberId>, tenure_api::Term),
     /// Whether this life of the member has seen a raft leader.
     ever_known: bool,
-    /// When the raft leader last showed itself.
+    /// When the raft leader was last heard, and was not alone.
     heard: Moment,
     /// Since when there has been no raft leader.
     vacant_since: Option<Moment>,
-    /// Since when nobody could renew a lease, as far as this member knows: until there is a raft leader
+    /// Since when no lease could be renewed, as far as this member knows: until there is a raft leader
     /// and an entry of its term is applied.
     unrenewable_since: Option<Moment>,
+    /// This member has just begun to lead, and has not looked how old its leases are.
+    ages_unknown: bool,
     campaign: Option<Campaign>,
     handing_over: bool,
-    /// Whom the leadership was last offered.
+    /// The member that the leadership was last offered to.
     offered: Option<MemberId>,
     moving: Option<Moving>,
 }
@@ -48,7 +52,10 @@ pub(super) struct Leadership {
 #[derive(Clone, Copy, Debug)]
 struct Campaign {
     at: Moment,
-    tries_left: u32,
+    /// How many campaigns have been begun since there was a raft leader.
+    round: u32,
+    /// How often the votes under way may still put it off.
+    waits_left: u32,
 }
 
 /// A client's request to move the leadership.
@@ -67,6 +74,7 @@ impl Leadership {
             heard: now,
             vacant_since: Some(now),
             unrenewable_since: Some(now),
+            ages_unknown: false,
             campaign: None,
             handing_over: false,
             offered: None,
@@ -74,8 +82,9 @@ impl Leadership {
         }
     }
 
-    pub(super) fn heard(&mut self, now: Moment) {
-        self.heard = now;
+    /// Whether leases can be renewed, as far as this member knows.
+    pub(super) fn is_renewable(&self) -> bool {
+        self.unrenewable_since.is_none()
     }
 
     pub(super) fn hand_over(&mut self) {
@@ -103,7 +112,7 @@ impl Leadership {
     }
 
     fn campaign_at(&mut self, at: Moment) {
-        self.campaign = Some(Campaign { at, tries_left: CAMPAIGN_TRIES_MAX });
+        self.campaign = Some(Campaign { at, round: 0, waits_left: VOTE_WAITS_MAX });
     }
 }
 
@@ -116,10 +125,10 @@ impl Replica {
         self.notice(Notice::LeaderLost(member));
         self.raft.forget_leader();
         let rank = self.rank_without(Some(member));
-        self.leadership.campaign_at(now + CAMPAIGN_STAGGER * rank);
+        self.leadership.campaign_at(now + self.campaign_stagger() * rank);
     }
 
-    /// While the cluster comes up: as soon as a majority is there, somebody campaigns, the lowest id
+    /// While the cluster comes up: as soon as a majority is there, a member campaigns, the lowest id
     /// first.
     pub(super) fn peer_connected(&mut self, now: Moment, member: MemberId) {
         if self.raft.leader() == Some(member) {
@@ -128,7 +137,21 @@ impl Replica {
         let voters = self.raft.voters().len();
         if !self.leadership.ever_known && 2 * (self.connected.len() + 1) > voters {
             let rank = self.rank_without(None);
-            self.leadership.campaign_at(now + CAMPAIGN_STAGGER * rank);
+            self.leadership.campaign_at(now + self.campaign_stagger() * rank);
+        }
+    }
+
+    /// The raft leader shows itself, and tells for how long no quorum has answered it. If it was silent, or alone, for
+    /// longer than is usual, nothing could be renewed meanwhile.
+    pub(super) fn heard_leader(&mut self, now: Moment, alone: Duration) {
+        let at = now - alone;
+        let silence = at.since(self.leadership.heard);
+        self.leadership.heard = at;
+        if silence > self.silence_max()
+            && self.leadership.is_renewable()
+            && !Canary::CutOffTimeCounts.sings()
+        {
+            self.hold_back(now, silence);
         }
     }
 
@@ -154,17 +177,39 @@ impl Replica {
         // A vote, for itself or another, is on its way to the disk. To ask for the next term now would
         // throw away the answers.
         if self.raft.writes_vote() {
-            self.leadership.campaign = Some(Campaign { at: now + CAMPAIGN_STAGGER, ..campaign });
+            let at = now + self.campaign_stagger();
+            self.leadership.campaign = Some(Campaign { at, ..campaign });
+            return;
+        }
+        // So would it the votes of members that are far away: the answers take longer than a turn.
+        if self.raft.may_win(&self.connected) && campaign.waits_left > 0 {
+            let waits_left = campaign.waits_left - 1;
+            let at = self.campaign_again_at(now, campaign.round);
+            self.leadership.campaign = Some(Campaign { at, waits_left, ..campaign });
             return;
         }
         self.raft.campaign();
-        let at = self.campaign_again_at(now);
-        self.leadership.campaign =
-            (campaign.tries_left > 0).then(|| Campaign { at, tries_left: campaign.tries_left - 1 });
+        let round = campaign.round + 1;
+        let at = self.campaign_again_at(now, round);
+        self.leadership.campaign = (round <= CAMPAIGN_TRIES_MAX).then_some(Campaign {
+            at,
+            round,
+            waits_left: VOTE_WAITS_MAX,
+        });
     }
 
-    fn campaign_again_at(&self, now: Moment) -> Moment {
-        now + CAMPAIGN_STAGGER * (self.raft.voters().len() as u32 + 1)
+    /// When this member's turn comes again. Members that split a vote at some distance in time would split the next one, too, if
+    /// all of them waited for the same time. So the distance grows with every round, by more each time, until it is longer than
+    /// a vote takes; the lower id goes ahead.
+    fn campaign_again_at(&self, now: Moment, round: u32) -> Moment {
+        let turns = self.raft.voters().len() as u32 + 1 + self.rank_without(None) * round;
+        now + self.campaign_stagger() * turns
+    }
+
+    /// A heartbeat interval is about a round trip where it matters, and a member that asks for votes half a round trip
+    /// after another one finds that one's votes given.
+    fn campaign_stagger(&self) -> Duration {
+        CAMPAIGN_STAGGER_MIN.max(self.config.heartbeat * 3 / 5)
     }
 
     /// Notices another raft leader, or none, and does what follows from it.
@@ -179,8 +224,9 @@ impl Replica {
         }
         self.leadership.known = current;
         if before.0 == Some(self.config.me) {
-            // Whoever is deposed may have been cut off for as long as check-quorum allows.
-            self.leadership.heard = self.leadership.heard - self.config.election_timeout;
+            // A deposed raft leader may have been cut off for as long as check-quorum allows.
+            self.leadership.heard =
+                if Canary::CutOffTimeCounts.sings() { now } else { self.contact.last() };
             self.proposals.clear();
             self.take_back_expiries(now);
         }
@@ -189,12 +235,12 @@ impl Replica {
         match current.0 {
             None => {
                 self.leadership.vacant_since.get_or_insert(now);
-                // Somebody asks for votes in a new term: leave it the time to win.
-                let turn_over = self.campaign_again_at(now);
-                if let Some(campaign) = &mut self.leadership.campaign
+                // Another member asks for votes in a new term: leave it the time to win.
+                if let Some(campaign) = self.leadership.campaign
                     && current.1 > before.1
                 {
-                    campaign.at = campaign.at.max(turn_over);
+                    let at = campaign.at.max(self.campaign_again_at(now, campaign.round));
+                    self.leadership.campaign = Some(Campaign { at, ..campaign });
                 }
             }
             Some(_) => {
@@ -204,6 +250,9 @@ impl Replica {
                 self.leadership.heard = now;
                 self.reads.abandon_all();
                 self.resend_batches(now);
+                if current.0 == Some(self.config.me) {
+                    self.contact_begins(now);
+                }
                 if self.applied.1 == current.1 {
                     self.leases_are_renewable(now);
                 }
@@ -226,10 +275,18 @@ impl Replica {
                 return;
             }
             if Canary::TtlReset.sings() {
-                self.deadlines.hold_back(now.since(Moment::ZERO).min(TTL_RESET));
+                self.deadlines.hold_back(now, now.since(Moment::ZERO).min(TTL_RESET));
             }
-            self.deadlines.hold_back(now.since(since));
-            self.lines.hold_back(now.since(since));
+            self.leadership.ages_unknown = self.is_leader() && !Canary::AgeUnknown.sings();
+            self.hold_back(now, now.since(since));
+        }
+    }
+
+    /// A member that begins to lead may have replayed its log late: leases can be older than it saw.
+    pub(super) fn look_at_ages(&mut self) {
+        if std::mem::take(&mut self.leadership.ages_unknown) {
+            let state = &self.state;
+            self.deadlines.account_for_age(|lease| state.time_to_live(*lease));
         }
     }
 
@@ -264,7 +321,7 @@ impl Replica {
         }
     }
 
-    /// Gives the leadership to somebody who will still vote when the change under way is done.
+    /// Gives the leadership to a member that will still vote when the change under way is done.
     pub(super) fn hand_over_before_removal(&mut self) {
         if self.raft.is_transferring() {
             return;
@@ -277,7 +334,7 @@ impl Replica {
 
     /// It finds itself leading and off the list: it was elected while its vote still counted, with the
     /// end of the change already in its log. raft-rs does not expect a leader that does not follow
-    /// itself, so this ends at once; whoever has everything is told to take over.
+    /// itself, so this ends at once; a member that has everything is told to take over.
     pub(super) fn step_down_removed(&mut self) {
         if let Some(successor) = self.raft.best_successor(None, |_| false) {
             self.raft.transfer(successor);

@@ -1,7 +1,7 @@
 //! Changes of the members: the raft leader's judgement, the way through both halves, and the answer.
 //!
 //! A change travels like any write, in a numbered batch of its own. The raft leader either proposes it
-//! as an entry of its own kind or logs its refusal in its place, so that whoever waits gets the one or
+//! as an entry of its own kind or logs its refusal in its place, so that the waiting request gets the one or
 //! the other, once, whatever happens to the raft leader meanwhile. When the first half is applied the
 //! raft leader proposes the second; if it is itself the one to go, it hands over first and its
 //! successor does. `membership.rs` says why a removal has a third.
@@ -11,8 +11,8 @@
 //! A second voter beside a first one would be needed from the first half on: a wrong address, and nothing could be
 //! written any more, not even its removal. So the raft leader makes an *invitation* of it: the new member follows the log
 //! without a vote, and when it is there and has caught up, the raft leader promotes it. While the cluster version does not know
-//! invitations it gets its vote at once, and the client is answered after the first half: the second needs a member that
-//! nobody would start who was not told that it may be.
+//! invitations it gets its vote at once, and the client is answered after the first half: the second needs the new
+//! member to run, and an operator would not start it before being told that it was added.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,10 +20,10 @@ use tenure_api::{Failure, MemberId};
 
 use super::Replica;
 use crate::{
+    Moment,
     codec::Codec,
     command::{Batch, ChangeRefusal, Command, INVITES_SINCE, MemberChange, encode_entry},
     input::{Fatal, Notice, Reply, RequestId},
-    moment::Moment,
     state::Outcome,
 };
 
@@ -38,7 +38,7 @@ const WELCOME_INTERVAL: Duration = Duration::from_secs(1);
 /// Changes on their way, as far as this member has a part in them.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Who waits for which, and since when.
+    /// The requests that wait for a change, and since when.
     waiting: BTreeMap<RequestId, (MemberChange, Moment)>,
     /// When this member, as the raft leader, last said that a member can go.
     let_go_at: Option<Moment>,
@@ -47,7 +47,7 @@ pub(super) struct Changes {
 }
 
 impl Replica {
-    /// The raft leader proposes the change that is next in line, or refuses it.
+    /// Proposes the next change in the queue, or refuses it. For the raft leader.
     pub(super) fn propose_change(&mut self, now: Moment) {
         let Some(bytes) = self.proposals.next_change(now) else { return };
         let Some((batch, change)) = read_change(&bytes) else {
@@ -67,7 +67,8 @@ impl Replica {
         }
         match self.judge_change(&change) {
             Ok(()) => {
-                let taken = self.raft.propose_change(&change, encode_entry(None, &[bytes]));
+                let entry = encode_entry(self.entry_clock(now), &[bytes]);
+                let taken = self.raft.propose_change(&change, entry);
                 let place = taken.then(|| self.raft.last_index());
                 self.proposals.change_proposed(now, place);
             }
@@ -148,7 +149,8 @@ impl Replica {
         if unhealthy { Err(Failure::UnhealthyCluster) } else { Ok(()) }
     }
 
-    pub(super) fn is_there(&self, member: MemberId) -> bool {
+    /// Whether a member is this one, or connected as far as this one was told.
+    pub fn is_there(&self, member: MemberId) -> bool {
         member == self.config.me || self.connected.contains(&member)
     }
 
@@ -157,7 +159,7 @@ impl Replica {
         self.state.begin_change(change)?;
         self.raft.begin_change(change);
         self.notice(Notice::ChangeBegun(change.clone()));
-        Ok(Outcome::Members(self.state.roll()))
+        Ok(Outcome::Members(self.state.members()))
     }
 
     /// True if the answer must wait until the change is done.
@@ -208,7 +210,7 @@ impl Replica {
         }
     }
 
-    /// Gives whoever was invited its vote, when it can use it.
+    /// Gives an invited member its vote, when it can use it.
     fn welcome(&mut self, now: Moment) {
         let due = |at: Moment| now.since(at) >= WELCOME_INTERVAL;
         if self.state.change.is_some() || !self.changes.welcomed_at.is_none_or(due) {
@@ -238,11 +240,11 @@ impl Replica {
         }
     }
 
-    /// Nothing can undo the change any more, and whoever was removed is not needed.
+    /// Nothing can undo the change any more, and a removed member is not needed.
     pub(super) fn change_done(&mut self, change: &MemberChange) {
         let done = self.changes.waiting.extract_if(.., |_, (waiting, _)| waiting == change);
         for id in done.map(|(id, _)| id).collect::<Vec<_>>() {
-            self.answer(id, Ok(Reply::Wrote(Outcome::Members(self.state.roll()))));
+            self.answer(id, Ok(Reply::Wrote(Outcome::Members(self.state.members()))));
         }
         if let MemberChange::Remove(gone) = change {
             self.changes.let_go_at = None;
@@ -251,12 +253,12 @@ impl Replica {
         self.notice(Notice::ChangeDone(change.clone()));
     }
 
-    /// Others go on without us. Whoever asked us for that is told that it is done.
+    /// The others go on without this member. A request for that is answered as done.
     pub(super) fn removed(&mut self) {
         let own = MemberChange::Remove(self.config.me);
         let asked: Vec<_> =
             self.changes.waiting.extract_if(.., |_, (change, _)| *change == own).collect();
-        let others = || self.state.roll().into_iter().filter(|other| other.id != self.config.me);
+        let others = || self.state.members().into_iter().filter(|other| other.id != self.config.me);
         let members: Vec<_> = others().collect();
         for (id, _) in asked {
             self.answer(id, Ok(Reply::Wrote(Outcome::Members(members.clone()))));
@@ -264,7 +266,7 @@ impl Replica {
         self.effects.fatal = Some(Fatal::Removed);
     }
 
-    /// A snapshot took the place of the entries that would have told.
+    /// A snapshot replaced the entries that would have told.
     pub(super) fn change_lost_sight_of(&mut self) {
         for id in std::mem::take(&mut self.changes.waiting).into_keys() {
             self.answer(id, Err(Failure::TimedOut));

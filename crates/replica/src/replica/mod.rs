@@ -8,13 +8,14 @@
 
 mod apply;
 mod audit;
+mod budget;
 mod config;
 mod counts;
-mod effort;
+mod elections;
 mod joining;
 mod leadership;
-mod lines;
 mod members;
+mod renewable;
 mod requests;
 mod retention;
 mod space;
@@ -26,22 +27,22 @@ use std::{collections::BTreeSet, time::Duration};
 
 use tenure_api::{MemberId, Revision, Term};
 
-use self::effort::Effort;
+use self::budget::Budget;
 pub use self::{
-    config::Config,
+    config::{PipelineLimits, ReplicaConfig},
     counts::Counts,
     retention::Retention,
     status::{RaftTimer, Status},
-    views::{LineSummary, LineView, Seat, SessionView, SessionsView},
+    views::{CandidateView, ElectionSummary, ElectionView, SessionView, SessionsView},
 };
 use crate::{
+    Moment,
     canary::Canary,
     command::VOUCHES_SINCE,
     input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
     log::{Entry, HardState, LogIndex, SnapshotMark},
     message::{Message, RaftKind, RaftMessage},
-    moment::Moment,
     proposals::Proposals,
     raft::{Consensus, Role, Setup},
     reads::Reads,
@@ -65,13 +66,13 @@ pub struct Recovered {
 
 /// One member of the cluster.
 pub struct Replica {
-    config: Config,
+    config: ReplicaConfig,
     raft: Consensus,
     state: State,
     applied: (LogIndex, Term),
     deadlines: Deadlines,
     watchers: Watchers,
-    lines: lines::Lines,
+    elections: elections::Elections,
     writes: Writes,
     proposals: Proposals,
     reads: Reads,
@@ -80,12 +81,13 @@ pub struct Replica {
     arrived: Vec<(SnapshotMark, Box<State>)>,
     upkeep: upkeep::Upkeep,
     leadership: leadership::Leadership,
+    contact: renewable::Contact,
     audit: audit::Audit,
     retention: retention::Samples,
     space: space::Space,
     /// The raft leader tells us to take over. Raft hears of it when everything that is committed is
-    /// applied: it would ignore that, without a word, while a change of the members is not, and nobody
-    /// would lead until the raft leader gives up on us.
+    /// applied: it would ignore that, without a word, while a change of the members is not, and there
+    /// would be no raft leader until the current one gives up on us.
     told_to_lead: Option<RaftMessage>,
     changes: members::Changes,
     joining: joining::Joining,
@@ -103,7 +105,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 
 impl Replica {
     /// A member as it comes up.
-    pub fn new(now: Moment, config: Config, recovered: Recovered) -> Replica {
+    pub fn new(now: Moment, config: ReplicaConfig, recovered: Recovered) -> Replica {
         let (start, state) = match recovered.snapshot {
             Some((mark, state)) => (mark, state),
             None => (config.first_mark(), State::new(config.members.clone())),
@@ -122,13 +124,14 @@ impl Replica {
             applied: (start.index, start.term),
             deadlines: Deadlines::default(),
             watchers: Watchers::new(config.watch),
-            lines: lines::Lines::default(),
-            writes: Writes::new(config.me, recovered.boot),
-            proposals: Proposals::default(),
+            elections: elections::Elections::default(),
+            writes: Writes::new(config.me, recovered.boot, config.pipeline),
+            proposals: Proposals::new(config.pipeline),
             reads: Reads::new(config.me.0, recovered.boot),
             arrived: vec![],
             upkeep: upkeep::Upkeep::new(start.index),
             leadership: leadership::Leadership::new(now),
+            contact: renewable::Contact::new(now),
             audit: audit::Audit::default(),
             retention: retention::Samples::default(),
             space: space::Space::default(),
@@ -162,12 +165,13 @@ impl Replica {
             more = self.pump(now);
         }
         more |= self.answer_reads(now);
+        more |= self.has_verdicts(now);
         more |= self.watchers.catch_up(now, &self.state.store);
         self.watchers.progress(now, &self.state.store);
-        more |= self.keep_house(now);
+        more |= self.do_upkeep(now);
         self.follow_catching_up(now);
         self.effects.watch = self.watchers.take_news();
-        self.effects.lines = self.lines.listeners.take_news();
+        self.effects.elections = self.elections.listeners.take_news();
         let at_once = more || Canary::NeverSleeps.sings();
         self.wake_at = if at_once { now } else { self.next_wake() };
         self.effects.wake_at = self.wake_at;
@@ -179,7 +183,7 @@ impl Replica {
             Input::Wake => {}
             Input::Request(id, request) => self.request(now, id, request),
             Input::Watch(input) => self.watchers.handle(now, input, &self.state.store),
-            Input::Line(input) => self.lines.listeners.handle(input, &self.state),
+            Input::Election(input) => self.elections.listeners.handle(input, &self.state),
             Input::Message(from, message) => self.message(now, from, message),
             Input::Persisted(number) => {
                 let messages = self.raft.persisted(number);
@@ -232,12 +236,17 @@ impl Replica {
                 self.told_to_lead = Some(message);
             }
             Message::Raft(message) if message.from == from => {
-                let from_leader = matches!(message.kind, RaftKind::Append | RaftKind::Heartbeat);
-                let committed = message.commit;
+                let (kind, term, committed) = (message.kind, message.term, message.commit);
+                let alone = message.leader_alone();
                 self.raft.step(message);
-                if from_leader && self.raft.leader() == Some(from) {
-                    self.leadership.heard(now);
-                    self.joining.hear_of(committed);
+                self.answered_by(now, from, kind, term);
+                if self.raft.leader() == Some(from) {
+                    if let Some(alone) = alone {
+                        self.heard_leader(now, alone);
+                    }
+                    if matches!(kind, RaftKind::Append | RaftKind::Heartbeat) {
+                        self.joining.hear_of(committed);
+                    }
                 }
             }
             // A member may speak for itself only.
@@ -249,7 +258,7 @@ impl Replica {
 
     /// Lets raft run until it rests, or until enough was applied for one call. True if there is more.
     fn pump(&mut self, now: Moment) -> bool {
-        let mut effort = Effort::default();
+        let mut budget = Budget::default();
         loop {
             self.follow_leader_changes(now);
             self.send_batches(now);
@@ -269,26 +278,27 @@ impl Replica {
             for (context, index) in progress.reads {
                 self.reads.confirm(&context, index);
             }
-            self.apply(now, progress.committed, &mut effort);
+            self.apply(now, progress.committed, &mut budget);
             if self.effects.fatal.is_some() {
                 return false;
             }
-            if effort.is_enough() {
+            if budget.is_enough() {
                 return true;
             }
         }
     }
 
-    /// Hands messages to the house. A snapshot is of the state as it is now, which may be further than when raft
-    /// asked for one: whoever receives it has the less to catch up with.
+    /// Hands messages to the host. A snapshot is of the state as it is now, which may be further than when raft
+    /// asked for one: the receiver has the less to catch up with.
     fn send(&mut self, messages: Vec<RaftMessage>) {
         for mut message in messages {
             if message.kind == RaftKind::Snapshot {
-                let frozen = self.frozen();
-                message.snapshot = Some(frozen.mark.clone());
+                let snapshot = self.snapshot();
+                message.snapshot = Some(snapshot.mark.clone());
                 self.upkeep.sending_state(message.to);
-                self.effects.send_snapshots.push((message, frozen));
+                self.effects.send_snapshots.push((message, snapshot));
             } else {
+                message.set_leader_alone(self.alone_for());
                 self.effects.messages.push((message.to, Message::Raft(message)));
             }
         }
@@ -305,7 +315,7 @@ impl Replica {
         result: Result<crate::Reply, tenure_api::Failure>,
     ) {
         self.space.answered(to);
-        let term = self.raft.term();
+        let term = self.raft.durable_term();
         self.effects.answers.push(Answer { to, result, revision, term });
     }
 
@@ -317,16 +327,16 @@ impl Replica {
         self.effects.notices.push(notice);
     }
 
-    /// If this process stood still nobody could renew here, and what it knows may be old.
+    /// If this process stood still, no lease could be renewed here, and what it knows may be old.
     fn notice_pause(&mut self, now: Moment) {
         let pause = now.since(self.last_call);
         let late = now.since(self.wake_at.max(self.last_call));
         self.last_call = now;
-        // All of it, though some was sleep: nobody knows when it began.
+        // All of it, though some was sleep: it is not known when the pause began.
         if late > PAUSE_MIN && !Canary::PauseCounts.sings() {
-            self.deadlines.hold_back(pause);
-            self.lines.hold_back(pause);
+            self.hold_back(now, pause);
             self.leadership.paused(pause);
+            self.contact.paused(pause);
             self.upkeep.paused(pause);
             self.notice(Notice::Paused(pause));
         }
@@ -339,8 +349,9 @@ impl Replica {
             self.writes.next_send().filter(|_| self.raft.leader().is_some()),
             self.proposals.next_propose().filter(|_| self.is_leader()),
             self.leadership.next_campaign(),
-            self.deadlines.next_check().filter(|_| self.may_expire()),
-            self.lines.next_check().filter(|_| self.may_expire()),
+            // Those that are due wait for a round, or for something to be committed.
+            self.deadlines.next_check().filter(|at| self.may_expire() && *at > self.last_call),
+            self.elections.next_check().filter(|_| self.may_expire()),
             self.watchers.next_progress(),
         ]
         .into_iter()

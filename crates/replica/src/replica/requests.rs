@@ -3,19 +3,20 @@
 use bytes::Bytes;
 use tenure_api::{Failure, LeaseStatus, MemberId, Range};
 
-use super::{Replica, effort::Effort};
+use super::{Replica, budget::Budget};
 use crate::{
+    Moment,
     canary::Canary,
     codec::Codec,
     command::{Batch, Command, Lane},
     input::{Consistency, Read, Reply, Request, RequestId},
     message::Message,
-    moment::Moment,
     reads::PendingRead,
     writes::{Sealed, Waiter},
 };
 
-/// From so many keys on, deleted ones that are remembered included, a range over more than one key is not read in the core loop, nor a transaction with such ranges.
+/// From so many keys on, deleted ones that are remembered included, a range over more than one key is not read in the core
+/// loop, nor a transaction with such ranges.
 const LARGE_STORE_KEYS: usize = 10_000;
 
 impl Replica {
@@ -35,7 +36,7 @@ impl Replica {
                 }
             }
             Request::Read(read, Consistency::Serializable) => {
-                self.answer_read(now, id, read, &mut Effort::default());
+                self.answer_read(now, id, read, &mut Budget::default());
             }
             Request::Read(read, Consistency::Linearizable) => {
                 if self.is_given_up_on(now) {
@@ -51,7 +52,7 @@ impl Replica {
     }
 
     fn write(&mut self, now: Moment, id: RequestId, command: Command) {
-        // Who joins would never learn the outcome, and of who was removed nothing is taken.
+        // A member that joins would never learn the outcome, and from a member that was removed nothing is taken.
         let is_member = self.state.members.contains_key(&self.config.me);
         let accepted = if !is_member || self.is_given_up_on(now) {
             Err(Failure::NoLeader)
@@ -60,7 +61,7 @@ impl Replica {
         } else if let Err(failure) = self.check_room(now, &command) {
             Err(failure)
         } else if self.is_leader() && command.concerns_raft() && self.state.change.is_some() {
-            // Known without asking anybody, which matters if nobody can be asked: the change under way
+            // Known without asking a peer, which matters if none can be asked: the change under way
             // may be the one that waits for a second voter to start.
             Err(Failure::ChangeUnderWay)
         } else if command.lane() == Lane::Ordinary && self.would_wait_in_vain(now) {
@@ -78,8 +79,8 @@ impl Replica {
         }
     }
 
-    /// Whether so much waits that who comes now would most likely be given up on. Better to know at once that nothing was done
-    /// than not to know after a long wait. Without a raft leader that is for others to say.
+    /// Whether so much waits that a new request would most likely be given up on. Better to know at once that nothing was done
+    /// than not to know after a long wait. Never so without a raft leader: other checks decide then.
     fn would_wait_in_vain(&self, now: Moment) -> bool {
         let patience = self.config.request_timeout / 2;
         // How long others waited says little where few wait: it may have been for a raft leader.
@@ -87,14 +88,14 @@ impl Replica {
         is_overdue && self.raft.leader().is_some()
     }
 
-    /// Whether nobody has led for so long that waiting for a leader makes no sense.
+    /// Whether there has been no raft leader for so long that waiting for one makes no sense.
     fn is_given_up_on(&self, now: Moment) -> bool {
         self.leadership
             .vacant_since()
             .is_some_and(|since| now.since(since) > self.config.leaderless_patience())
     }
 
-    /// Batches of this member go to whoever leads.
+    /// Sends this member's batches to the raft leader.
     pub(super) fn send_batches(&mut self, now: Moment) {
         let Some(leader) = self.raft.leader() else { return };
         if self.writes.are_stuck(now, self.config.election_timeout) {
@@ -106,10 +107,10 @@ impl Replica {
         }
         if self.is_leader() {
             self.propose_change(now);
-            let clock_ms = self.clock_ms(now);
+            let clock = self.entry_clock(now);
             let raft = &mut self.raft;
             let propose = |data| raft.propose(data).then(|| raft.last_index());
-            self.proposals.propose_next(now, clock_ms, propose);
+            self.proposals.propose_next(now, clock, propose);
         }
     }
 
@@ -150,12 +151,10 @@ impl Replica {
     /// without a word, and we would wait for nothing until it counts as lost.
     pub(super) fn reads_to_start(&mut self, now: Moment) -> Option<Vec<u8>> {
         self.raft.leader().filter(|_| self.applied.1 == self.raft.term())?;
-        let lost = |started: Moment| now.since(started) > 4 * self.config.heartbeat;
-        if self.reads.round_started().is_some_and(lost) {
-            self.counts.read_rounds_lost += 1;
-            self.reads.abandon_round();
-        }
-        let round = self.reads.start_round(now);
+        let is_asking = self.reads.is_asking();
+        let lost_after = self.config.pipeline.read_round_heartbeats * self.config.heartbeat;
+        let round = self.reads.start_round(now, lost_after);
+        self.counts.read_rounds_lost += u64::from(is_asking && round.is_some());
         if Canary::ReadUnasked.sings()
             && self.raft.role() == crate::Role::Leader
             && let Some(context) = &round
@@ -168,18 +167,18 @@ impl Replica {
 
     /// Answers what can be answered, and enough for one call. True if there is more.
     pub(super) fn answer_reads(&mut self, now: Moment) -> bool {
-        let mut effort = Effort::default();
-        while !effort.is_enough() {
+        let mut budget = Budget::default();
+        while !budget.is_enough() {
             let Some(ready) = self.reads.next_ready(self.applied.0) else { return false };
-            self.answer_read(now, ready.id, ready.read, &mut effort);
+            self.answer_read(now, ready.id, ready.read, &mut budget);
         }
         self.reads.is_ready(self.applied.0)
     }
 
-    fn answer_read(&mut self, now: Moment, id: RequestId, read: Read, effort: &mut Effort) {
-        effort.begin_read(&read, self.state.store.history_len());
+    fn answer_read(&mut self, now: Moment, id: RequestId, read: Read, budget: &mut Budget) {
+        budget.begin_read(&read, self.state.store.history_len());
         let result = self.read(now, read);
-        effort.answered(&result);
+        budget.answered(&result);
         if let Ok(reply) = &result {
             self.count_read(reply);
         }
@@ -200,17 +199,17 @@ impl Replica {
             Read::Lease(id, keys) => Reply::Lease(self.lease_status(now, id, keys)),
             Read::Leases => Reply::Leases(state.leases.iter().map(|(id, _)| id).collect()),
             Read::Alarms => Reply::Alarms(state.alarms.iter().copied().collect()),
-            Read::Members => Reply::Members(state.roll()),
+            Read::Members => Reply::Members(state.members()),
             Read::Leader(name) => Reply::Leader(self.leader_of(&name)),
-            Read::Line(name) => Reply::Line(Box::new(self.line_view(&name, now))),
-            Read::Lines(prefix, most) => {
-                let lines = self.line_summaries(&prefix, most);
-                Reply::Lines(lines, state.queues.session_count())
+            Read::Election(name) => Reply::Election(Box::new(self.election_view(&name, now))),
+            Read::Elections(prefix, most) => {
+                let elections = self.election_summaries(&prefix, most);
+                Reply::Elections(elections, state.elections.session_count())
             }
             Read::Sessions => Reply::Sessions(Box::new(self.sessions_view(now))),
             Read::Freshness => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),
-            Read::State => Reply::State(Box::new(self.frozen())),
+            Read::State => Reply::State(Box::new(self.snapshot())),
         })
     }
 
@@ -269,7 +268,7 @@ impl Replica {
         self.fail_all(reads, failure);
     }
 
-    /// Commands of this member's own may be among those given up: expiries, which nobody else would
+    /// Commands of this member's own may be among those given up: expiries, which no other member would
     /// ever propose again while it leads.
     fn fail_writes(&mut self, now: Moment, waiters: Vec<Waiter>, failure: Failure) {
         if waiters.contains(&None) {
@@ -292,7 +291,7 @@ impl Replica {
     }
 }
 
-/// A member that differs from the others can still tell who they are and that it is alive, lower its
+/// A member that differs from the others can still list the members and say that it is alive, lower its
 /// alarm and be told to give the leadership away.
 fn is_about_the_cluster(request: &Request) -> bool {
     matches!(

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use tenure_api::Revision;
 
 use super::Replica;
-use crate::{command::Command, moment::Moment};
+use crate::{Moment, command::Command};
 
 /// What is kept of the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Room in the store: the quota, the alarm when it is used up, and its end when room is back.
 //!
-//! The quota is a member's own setting, so whether a write fits is decided at the door and not when
+//! The quota is a member's own setting, so whether a write fits is decided on arrival and not when
 //! it is applied; a write that does not fit raises the alarm, and the alarm, which is replicated,
 //! stops them everywhere. What keeps sessions and elections going has a reserve beyond the quota.
 //!
-//! Many come to the door at once, and each sees the room that those before it have not taken yet. So
+//! Many writes arrive at once, and each sees the room that those before it have not taken yet. So
 //! what is under way counts as taken, and no member lets in more at once than its share of the room
-//! that is left: the others' doors know nothing of it. Whoever sees the store beyond its quota all the
+//! that is left: the other members do not know of it. A member that sees the store beyond its quota all the
 //! same raises the alarm, asked or not.
 
 use std::{
@@ -18,9 +18,9 @@ use tenure_api::{Alarm, AlarmKind, Failure};
 
 use super::Replica;
 use crate::{
+    Moment,
     command::Command,
     input::{Notice, RequestId},
-    moment::Moment,
 };
 
 /// The reserve for leased keys is this part of the quota.
@@ -31,7 +31,7 @@ const ROOM_PERCENT: u64 = 90;
 const LOW_PERCENT: u64 = 80;
 /// How often an alarm that has not changed is asked to change again.
 const ALARM_INTERVAL: Duration = Duration::from_secs(1);
-/// With more room than this nobody counts what is under way: so much cannot be, at one member.
+/// With more room than this, what is under way is not counted: so much cannot be, at one member.
 const NEAR_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Space {
 }
 
 impl Replica {
-    /// Whether the store can take this. If not, everybody is told.
+    /// Whether the store can take this. If not, raises the alarm.
     pub(super) fn check_room(&mut self, now: Moment, command: &Command) -> Result<(), Failure> {
         let wanted = command.room_wanted();
         if wanted == 0 {
@@ -101,7 +101,7 @@ impl Replica {
         }
     }
 
-    /// Tells everybody if the store has outgrown the quota. Not while this member still reads what was long
+    /// Raises the alarm if the store has outgrown the quota. Not while this member still reads what was long
     /// ago: there may be room by now.
     pub(super) fn raise_if_full(&mut self, now: Moment) {
         let is_full = self.state.store.size_bytes() > self.config.quota_bytes;
@@ -132,8 +132,8 @@ impl Replica {
         if !(room_again && self.state.is_full()) {
             return;
         }
-        // Everybody its own, by its own quota: quotas may differ, at least while they are being raised one after the other, and a
-        // larger one would lower what a smaller one raises again. For those that are away the raft leader does it.
+        // Each member its own, by its own quota: quotas may differ, at least while they are being raised one after the other, and
+        // a larger one would lower what a smaller one raises again. For those that are away the raft leader does it.
         let me = self.config.me;
         let away = |member| self.is_leader() && !self.is_there(member);
         let is_over = |alarm: &&Alarm| {

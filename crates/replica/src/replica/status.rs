@@ -1,11 +1,11 @@
-//! What can be told about a member without asking anybody.
+//! What can be told about a member without asking another.
 
 use tenure_api::{Alarm, MemberId, Revision, Term};
 
 use super::{Counts, Replica};
 use crate::{
+    Moment,
     log::{LogIndex, SnapshotMark},
-    moment::Moment,
     raft::Role,
     state::State,
 };
@@ -21,6 +21,8 @@ pub struct Status {
     pub leader: Option<MemberId>,
     /// The raft term.
     pub term: Term,
+    /// The raft term as the disk has it: what others may be told.
+    pub durable_term: Term,
     /// How many members vote.
     pub voters: usize,
     /// Whether it has no vote itself.
@@ -29,6 +31,8 @@ pub struct Status {
     pub has_caught_up: bool,
     /// Whether the others know its name, its addresses and what it can do.
     pub is_published: bool,
+    /// Whether it can do all that the members can together: the others know it, and no version is about to be raised.
+    pub is_capable: bool,
     /// Up to where the log is committed.
     pub committed: LogIndex,
     /// Up to where it is applied here.
@@ -61,7 +65,7 @@ pub struct Status {
     pub compacted: Revision,
     /// Writes of this member's clients that are not answered yet.
     pub writes_pending: usize,
-    /// Whether so many of them wait that to take in more would help nobody.
+    /// Whether so many of them wait that taking in more would be of no use.
     pub is_behind: bool,
     /// What it has done since it came up.
     pub counts: Counts,
@@ -72,7 +76,7 @@ pub struct Status {
 pub enum RaftTimer {
     /// The raft leader tells the others that it is there.
     Heartbeat,
-    /// Anybody else stands for election.
+    /// Any other member stands for election.
     Election,
 }
 
@@ -91,10 +95,12 @@ impl Replica {
             role: self.raft.role(),
             leader: self.raft.leader(),
             term: self.raft.term(),
+            durable_term: self.raft.durable_term(),
             voters: self.raft.voter_count(),
             is_learner: self.raft.is_learner(self.config.me),
             has_caught_up: self.has_caught_up(),
             is_published: self.is_published(),
+            is_capable: self.is_published() && !self.is_version_rising(),
             committed: self.raft.committed(),
             applied: self.applied.0,
             last_index: self.raft.last_index(),
@@ -116,17 +122,23 @@ impl Replica {
         }
     }
 
-    /// The raft term.
-    pub fn term(&self) -> Term {
-        self.raft.term()
+    /// Whether all members can apply more than the version in force allows.
+    fn is_version_rising(&self) -> bool {
+        let common = self.state.common_version();
+        common.is_some_and(|common| common > self.state.cluster_version)
     }
 
-    /// Where a snapshot would stand now and whom raft counts, for those who check invariants.
+    /// The raft term as the disk has it: what others may be told.
+    pub fn durable_term(&self) -> Term {
+        self.raft.durable_term()
+    }
+
+    /// The position of a snapshot taken now and raft's configuration, for checks of invariants.
     pub fn mark(&self) -> SnapshotMark {
         self.raft.mark_at(self.applied.0, self.applied.1)
     }
 
-    /// The replicated state, for those who check invariants.
+    /// The replicated state, for checks of invariants.
     pub fn state(&self) -> &State {
         &self.state
     }

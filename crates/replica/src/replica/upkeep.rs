@@ -10,12 +10,12 @@ use tenure_api::{LeaseId, MemberId};
 
 use super::Replica;
 use crate::{
+    Moment,
     command::{Command, Expiry},
     input::{Notice, Reply, RequestId},
     log::{Entry, LogIndex, SnapshotMark},
-    moment::Moment,
     raft::Trim,
-    snapshot::Frozen,
+    snapshot::Snapshot,
     state::Outcome,
 };
 
@@ -50,7 +50,7 @@ pub(super) struct Upkeep {
     snapshot_under_way: bool,
     /// Where the last snapshot was begun, well or not.
     last_snapshot: LogIndex,
-    /// Where the last one stands that is durable.
+    /// The index of the last one that is durable.
     last_saved: LogIndex,
     bytes_since_snapshot: u64,
     /// Members that were sent the state and have not caught up with the log.
@@ -195,6 +195,7 @@ impl Replica {
         }
         self.campaign_if_due(now);
         self.follow_move(now);
+        self.follow_contact(now);
         self.expire_leases(now);
         self.end_overdue(now);
     }
@@ -226,13 +227,26 @@ impl Replica {
             && self.upkeep.expiring.len() < EXPIRIES_UNDER_WAY_MAX
     }
 
+    /// Whether leases have run out and may be judged now.
+    pub(super) fn has_verdicts(&mut self, now: Moment) -> bool {
+        let until = self.judges_until(now).filter(|_| self.may_expire());
+        until.is_some_and(|until| self.deadlines.has_due(until))
+    }
+
     /// The raft leader proposes the end of leases that ran out on its clock.
     fn expire_leases(&mut self, now: Moment) {
-        if !self.may_expire() {
+        if !self.may_expire() || !self.deadlines.has_due(now) {
             return;
         }
         let room = EXPIRIES_UNDER_WAY_MAX.saturating_sub(self.upkeep.expiring.len());
-        let due = self.deadlines.take_due(now, room.min(EXPIRIES_PER_COMMAND));
+        let due = match self.judges_until(now) {
+            Some(until) => self.deadlines.take_due(until, room.min(EXPIRIES_PER_COMMAND)),
+            None => vec![],
+        };
+        if due.is_empty() {
+            self.reads.want_round();
+            return;
+        }
         let expiries: Vec<_> = due
             .into_iter()
             .filter_map(|id| {
@@ -259,7 +273,7 @@ impl Replica {
     }
 
     /// Tells the cluster this member's name, addresses and abilities until the state says the same;
-    /// the raft leader raises the cluster version when everybody can follow.
+    /// the raft leader raises the cluster version when all members can follow.
     fn publish(&mut self, now: Moment) {
         // A member that joins finds itself in its first snapshot.
         if self.raft.leader().is_none() || !self.state.members.contains_key(&self.config.me) {
@@ -302,8 +316,8 @@ impl Replica {
     }
 
     /// Work that can wait, in small portions. True if there is more of it.
-    pub(super) fn keep_house(&mut self, _now: Moment) -> bool {
-        // What raft did not take is of no use to anybody.
+    pub(super) fn do_upkeep(&mut self, _now: Moment) -> bool {
+        // What raft did not take is of no use.
         if let Some((_, state)) = self.arrived.pop() {
             self.effects.discard.get_or_insert(state);
             self.arrived.clear();
@@ -356,13 +370,13 @@ impl Replica {
         self.upkeep.snapshot_under_way = true;
         self.upkeep.bytes_since_snapshot = 0;
         self.upkeep.last_snapshot = self.applied.0;
-        self.effects.freeze = Some(self.frozen());
+        self.effects.take_snapshot = Some(self.snapshot());
     }
 
     /// The state as it is now.
-    pub(super) fn frozen(&self) -> Frozen {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let mark = self.raft.mark_at(self.applied.0, self.applied.1);
-        Frozen { mark, state: self.state.clone() }
+        Snapshot { mark, state: self.state.clone() }
     }
 
     pub(super) fn snapshot_saved(&mut self, mark: SnapshotMark) {
@@ -374,8 +388,8 @@ impl Replica {
         self.upkeep.snapshot_under_way = false;
     }
 
-    /// Up to where nobody needs the log who was sent the state. Whoever is slow to take it is not sent it once more
-    /// because the log went on without it.
+    /// Up to where the log is not needed by any member that was sent the state. A member that is slow to take it is not sent
+    /// it once more because the log went on without it.
     fn not_wanted_by_receivers(&mut self) -> LogIndex {
         let applied = self.applied.0;
         let raft = &self.raft;

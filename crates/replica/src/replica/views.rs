@@ -1,4 +1,4 @@
-//! Lines and sessions as readers see them.
+//! Elections and sessions as readers see them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,49 +7,49 @@ use tenure_api::{KeyValue, LeaseId, Span};
 
 use super::Replica;
 use crate::{
-    moment::Moment,
-    queue::{Line, Place, Session, frozen_key},
-    state::{PlaceInfo, State},
+    Moment,
+    election::{Candidate, Election, Session, frozen_key},
+    state::{CandidacyView, State},
 };
 
-/// Somebody in line.
+/// A candidate of an election.
 #[derive(Clone, Debug)]
-pub struct Seat {
-    /// The place.
-    pub place: Arc<Place>,
-    /// Who has it, for people.
+pub struct CandidateView {
+    /// The candidate.
+    pub candidate: Arc<Candidate>,
+    /// Its identity, for people.
     pub identity: String,
     /// The key as it is.
     pub kv: Arc<KeyValue>,
 }
 
-/// A line with everybody in it.
+/// An election with all its candidates.
 #[derive(Clone, Debug, Default)]
-pub struct LineView {
-    /// The line itself: its history, its transfer.
-    pub line: Arc<Line>,
-    /// Everybody, in order, the mark of a frozen name left out.
-    pub seats: Vec<Seat>,
-    /// How much longer somebody who held before may act, as this member sees it.
+pub struct ElectionView {
+    /// The election itself: its history, its transfer.
+    pub election: Arc<Election>,
+    /// All candidates, in order, the mark of a frozen name left out.
+    pub candidates: Vec<CandidateView>,
+    /// How much longer a former holder may act, as this member sees it.
     pub delay: Option<Duration>,
 }
 
-/// A line from afar.
+/// An election from afar.
 #[derive(Clone, Debug)]
-pub struct LineSummary {
+pub struct ElectionSummary {
     /// Its name.
     pub name: Bytes,
     /// How many hold.
     pub holders: usize,
     /// How many wait.
     pub waiting: usize,
-    /// Nobody may lead.
+    /// No candidate may lead.
     pub frozen: bool,
     /// The first of the holders.
-    pub leader: Option<Seat>,
+    pub leader: Option<CandidateView>,
 }
 
-/// All sessions as they were at one moment. Putting it together is for whoever has the time, not for the
+/// All sessions as they were at one moment. Putting it together is left to the caller, outside the
 /// core loop.
 #[derive(Clone, Debug)]
 pub struct SessionsView {
@@ -60,14 +60,14 @@ pub struct SessionsView {
 impl SessionsView {
     /// Each of them, in the order of their ids.
     pub fn sessions(&self) -> Vec<SessionView> {
-        let mut places = self.state.all_places();
-        let sessions = self.state.queues.sessions().zip(&self.remaining);
+        let mut candidacies = self.state.all_candidacies();
+        let sessions = self.state.elections.sessions().zip(&self.remaining);
         sessions
             .map(|((id, session), remaining)| SessionView {
                 id,
                 session: session.clone(),
                 remaining: *remaining,
-                places: places.remove(&id).unwrap_or_default(),
+                candidacies: candidacies.remove(&id).unwrap_or_default(),
             })
             .collect()
     }
@@ -83,15 +83,17 @@ pub struct SessionView {
     /// How long it has left, as this member sees it.
     pub remaining: Duration,
     /// Where it stands.
-    pub places: Vec<PlaceInfo>,
+    pub candidacies: Vec<CandidacyView>,
 }
 
 impl Replica {
-    /// The leader of a name by etcd's rule, whether a line is kept for it or not: the key under it
-    /// that was created first. The mark of a frozen name leads nobody.
+    /// The leader of a name by etcd's rule, whether an election is kept for it or not: the key under it
+    /// that was created first. The mark of a frozen name is no leader.
     pub(super) fn leader_of(&self, name: &Bytes) -> Option<Arc<KeyValue>> {
-        let first = match self.state.queues.line(name) {
-            Some(line) => line.places().first().and_then(|p| self.state.store.get(&p.key)).cloned(),
+        let first = match self.state.elections.election(name) {
+            Some(election) => {
+                election.candidates().first().and_then(|p| self.state.store.get(&p.key)).cloned()
+            }
             None => {
                 let span = Span::prefix([name, &b"/"[..]].concat().into());
                 let keys = self.state.store.live_in(&span);
@@ -101,28 +103,35 @@ impl Replica {
         first.filter(|kv| kv.key != frozen_key(name))
     }
 
-    pub(super) fn line_view(&self, name: &Bytes, now: Moment) -> LineView {
-        let line = self.state.queues.line(name).cloned().unwrap_or_default();
-        let seats = line.places().iter().filter_map(|place| self.seat(name, place)).collect();
-        let delay = line.delays().map(|session| self.lines.left_of(session, now)).max();
-        LineView { line, seats, delay }
+    pub(super) fn election_view(&self, name: &Bytes, now: Moment) -> ElectionView {
+        let election = self.state.elections.election(name).cloned().unwrap_or_default();
+        let candidates = election
+            .candidates()
+            .iter()
+            .filter_map(|candidate| self.candidate_view(name, candidate))
+            .collect();
+        let delay = election.delays().map(|session| self.elections.left_of(session, now)).max();
+        ElectionView { election, candidates, delay }
     }
 
-    pub(super) fn line_summaries(&self, prefix: &Bytes, most: usize) -> Vec<LineSummary> {
-        let lines = self.state.queues.lines_from(prefix);
-        lines
+    pub(super) fn election_summaries(&self, prefix: &Bytes, most: usize) -> Vec<ElectionSummary> {
+        let elections = self.state.elections.elections_from(prefix);
+        elections
             .take_while(|(name, _)| name.starts_with(prefix))
-            .filter(|(_, line)| !line.places().is_empty())
+            .filter(|(_, election)| !election.candidates().is_empty())
             .take(most)
-            .map(|(name, line)| {
-                let holders = line.places().iter().filter(|place| place.holds()).count();
+            .map(|(name, election)| {
+                let holders =
+                    election.candidates().iter().filter(|candidate| candidate.holds()).count();
                 let marks = usize::from(self.state.store.get(&frozen_key(name)).is_some());
-                LineSummary {
+                ElectionSummary {
                     name: name.clone(),
                     holders,
-                    waiting: line.places().len() - holders - marks,
-                    frozen: line.is_frozen(),
-                    leader: line.leader().and_then(|place| self.seat(name, place)),
+                    waiting: election.candidates().len() - holders - marks,
+                    frozen: election.is_frozen(),
+                    leader: election
+                        .leader()
+                        .and_then(|candidate| self.candidate_view(name, candidate)),
                 }
             })
             .collect()
@@ -130,13 +139,13 @@ impl Replica {
 
     pub(super) fn sessions_view(&self, now: Moment) -> SessionsView {
         let left = |id| self.deadlines.remaining(&id, now).unwrap_or_default();
-        let remaining = self.state.queues.sessions().map(|(id, _)| left(id)).collect();
+        let remaining = self.state.elections.sessions().map(|(id, _)| left(id)).collect();
         SessionsView { state: self.state.clone(), remaining }
     }
 
-    fn seat(&self, name: &Bytes, place: &Arc<Place>) -> Option<Seat> {
-        let kv = self.state.store.get(&place.key).filter(|kv| kv.key != frozen_key(name))?;
-        let identity = self.state.queues.identity_of(place, kv);
-        Some(Seat { place: place.clone(), identity, kv: kv.clone() })
+    fn candidate_view(&self, name: &Bytes, candidate: &Arc<Candidate>) -> Option<CandidateView> {
+        let kv = self.state.store.get(&candidate.key).filter(|kv| kv.key != frozen_key(name))?;
+        let identity = self.state.elections.identity_of(candidate, kv);
+        Some(CandidateView { candidate: candidate.clone(), identity, kv: kv.clone() })
     }
 }

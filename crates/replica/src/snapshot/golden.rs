@@ -5,8 +5,8 @@ use tenure_damage::Golden;
 
 use super::*;
 use crate::{
-    command::{Command, INVITES_SINCE, LINES_SINCE},
-    state::{At, Traces},
+    command::{Command, ELECTIONS_SINCE, INVITES_SINCE},
+    state::{ApplyEffects, EntryContext},
 };
 
 const FILE: &str = include_str!("../../tests/golden/chunks.txt");
@@ -57,8 +57,8 @@ fn state(cluster_version: u32) -> State {
     ];
     let mut state = State { cluster_version, ..State::new([1, 2].map(member)) };
     for (command, index) in commands.iter().zip(301..) {
-        let at = At { index, term: Term(3), ms: 1_700_000_000_000 };
-        state.apply(at, command, &mut Traces::default()).expect("it can be done");
+        let at = EntryContext { index, term: Term(3), ms: 1_700_000_000_000 };
+        state.apply(at, command, &mut ApplyEffects::default()).expect("it can be done");
     }
     state.command_versions.insert(MemberId(1), 3);
     state.directories.insert(MemberId(1), 0xfedc_ba98_7654_3210);
@@ -76,21 +76,21 @@ fn state(cluster_version: u32) -> State {
 }
 
 fn chunks(state: &State) -> Vec<Vec<u8>> {
-    Frozen { mark: SnapshotMark::default(), state: state.clone() }.chunks().collect()
+    Snapshot { mark: SnapshotMark::default(), state: state.clone() }.chunks().collect()
 }
 
-fn thaw<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<State, DecodeError> {
-    let mut thaw = Thaw::new();
+fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<State, DecodeError> {
+    let mut read = SnapshotReader::new();
     for chunk in chunks {
-        thaw.chunk(chunk)?;
+        read.chunk(chunk)?;
     }
-    thaw.finish()
+    read.finish()
 }
 
 #[test]
 fn chunks_are_the_bytes_that_they_always_were() {
     // The last version that changed any layout but the roll's.
-    let state = state(LINES_SINCE);
+    let state = state(ELECTIONS_SINCE);
     let made = chunks(&state);
     assert_eq!(made.len(), NAMES.len(), "something of everything");
     let mut made: Vec<_> = NAMES.map(str::to_owned).into_iter().zip(made).collect();
@@ -102,17 +102,17 @@ fn chunks_are_the_bytes_that_they_always_were() {
     let golden = Golden::read(FILE);
     golden.is_what_is_made(&made);
 
-    let back = thaw(NAMES.map(|name| golden.bytes(name))).expect("it can be read");
+    let back = read(NAMES.map(|name| golden.bytes(name))).expect("it can be read");
     assert_eq!(chunks(&back), chunks(&state));
     let mut newest = NAMES.map(|name| golden.bytes(name));
     newest[0] = golden.bytes("1 roll of cluster version 5");
-    let newest = thaw(newest).expect("it can be read");
+    let newest = read(newest).expect("it can be read");
     assert_eq!((&newest.invited, newest.digest()), (&with_invited.invited, with_invited.digest()));
     assert_eq!(back.digest(), state.digest());
     assert_eq!((&back.members, &back.removed), (&state.members, &state.removed));
     assert_eq!((&back.departing, &back.change), (&state.departing, &state.change));
     assert_eq!((&back.origins, &back.alarms), (&state.origins, &state.alarms));
-    assert_eq!((&back.leases, &back.queues), (&state.leases, &state.queues));
+    assert_eq!((&back.leases, &back.elections), (&state.leases, &state.elections));
     assert_eq!(back.directories, state.directories);
     assert_eq!(back.command_versions, state.command_versions);
     assert_eq!(back.store.get(b"b"), state.store.get(b"b"));
@@ -129,12 +129,12 @@ fn a_chunk_that_can_be_read_has_a_sample() {
     for tag in 0..=u8::MAX {
         // The roll is read when nothing else is, and the others after it.
         let known = [&[][..], &[roll]].iter().any(|before| {
-            let read = thaw(before.iter().copied().chain([&[tag][..]]));
+            let read = read(before.iter().copied().chain([&[tag][..]]));
             !matches!(read, Err(DecodeError::UnknownTag { what: "state chunk", tag: t }) if t == tag)
         });
         assert!(!known || golden.has(&tag.to_string()), "chunk {tag} has no sample");
         let known = [&[roll][..], &[roll, header]].iter().any(|before| {
-            let read = thaw(before.iter().copied().chain([&[STORE, tag][..]]));
+            let read = read(before.iter().copied().chain([&[STORE, tag][..]]));
             !matches!(read, Err(DecodeError::UnknownTag { what: "snapshot chunk", .. }))
         });
         assert!(!known || golden.has(&format!("3 {tag}")), "store chunk {tag} has no sample");

@@ -2,12 +2,14 @@
 //!
 //! `apply` is a function of (state, log index, command): it reads no clock, draws no chance, and
 //! does the same on every member. What a member must do beside it (watchers to tell, deadlines to
-//! restart) is handed out as [`Traces`].
+//! restart) is handed out as [`ApplyEffects`].
 
-mod lines;
-mod rules;
+mod admin;
+mod elections;
+mod replay;
 mod sessions;
 
+use std::time::Duration;
 use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
@@ -17,14 +19,15 @@ use tenure_api::{
     PutResult, Revision, Span, Term, TxnResult,
 };
 
-use self::lines::Cause;
+use self::elections::Cause;
+pub use self::replay::{Applied, EntryContent};
 use crate::{
     canary::Canary,
-    command::{Batch, Command, Expiry, LINES_SINCE, LineCommand, MemberChange},
+    command::{Batch, Command, ELECTIONS_SINCE, ElectionCommand, Expiry, MemberChange},
+    election::{self, Candidate, Elections, EndReason, JoinSpec, Refusal, SessionEndReason},
     lease::Leases,
     log::LogIndex,
     mvcc::{Change, Store},
-    queue::{self, Candidate, Place, Queues, Refusal, SessionEnd, TenureEnd},
 };
 
 /// Everything that all members agree on. Cloning is O(1): a clone is a frozen picture that can be
@@ -36,8 +39,8 @@ pub struct State {
     /// Leases and the keys on them.
     pub leases: Leases,
     /// Sessions, elections and locks.
-    pub queues: Queues,
-    /// The members. Who votes and who learns follows from this list: raft's own configuration is
+    pub elections: Elections,
+    /// The members. The voters and the learners follow from this list: raft's own configuration is
     /// changed by the same entries (`membership.rs`).
     pub members: OrdMap<MemberId, Member>,
     /// Learners that get a vote by themselves when they have caught up.
@@ -84,15 +87,15 @@ pub enum Outcome {
     /// The members, after a change of them.
     Members(Vec<Member>),
     /// What a session or an operator asked, or why not.
-    Line(Result<LineDone, Refusal>),
+    Election(Result<ElectionOutcome, Refusal>),
     /// Done, with nothing to tell.
     Done,
 }
 
-/// What a command about lines did.
+/// What a command about elections did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LineDone {
-    /// A session was opened, or somebody came back to it.
+pub enum ElectionOutcome {
+    /// A session was opened, or a stream attached to it again.
     Session {
         /// Which.
         id: LeaseId,
@@ -101,46 +104,46 @@ pub enum LineDone {
         /// How long it lives without a sign of life.
         ttl_ms: u64,
         /// Everything it has.
-        places: Vec<PlaceInfo>,
+        candidacies: Vec<CandidacyView>,
     },
-    /// The places that were taken or changed, as they are.
-    Places(Vec<PlaceInfo>),
+    /// The candidates that were taken or changed, as they are.
+    Candidacies(Vec<CandidacyView>),
     /// The token that the chosen one leads with, or will.
     Token(Revision),
-    /// Whose place was taken away, and who that is.
-    Evicted(Option<(Arc<Place>, String)>),
+    /// The candidate that was evicted, and its identity.
+    Evicted(Option<(Arc<Candidate>, String)>),
     /// Nothing to tell.
     Done,
 }
 
-/// A session's place and how it stands.
+/// A session's candidacy and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlaceInfo {
+pub struct CandidacyView {
     /// Where.
     pub name: Bytes,
-    /// The place.
-    pub place: Arc<Place>,
-    /// How many stand before it.
+    /// The candidate.
+    pub candidate: Arc<Candidate>,
+    /// How many come before it.
     pub ahead: usize,
-    /// It leads, and is asked to make room: for whom, and within how many milliseconds.
+    /// It leads, and is asked to make room: the successor, and within how many milliseconds.
     pub makes_room: Option<(String, u64)>,
 }
 
-/// Where a command stands in the log.
+/// A command's position in the log.
 #[derive(Clone, Copy, Debug)]
-pub struct At {
+pub struct EntryContext {
     /// The entry.
     pub index: LogIndex,
     /// The term in which it was put there.
     pub term: Term,
-    /// The clock of whoever put it there, in milliseconds since 1970. For people: nothing is decided
-    /// by it but where a refounded cluster begins.
+    /// The clock of the raft leader that proposed it, in milliseconds since 1970. For people: nothing is decided
+    /// by it but where a new cluster with old data begins.
     pub ms: u64,
 }
 
 /// What happened beside the answers, for this member's own bookkeeping.
 #[derive(Debug, Default)]
-pub struct Traces {
+pub struct ApplyEffects {
     /// Changes of the store, in order, for the watchers.
     pub changes: Vec<Change>,
     /// Leases that were granted or renewed: their TTL starts anew, here and now.
@@ -149,22 +152,31 @@ pub struct Traces {
     pub ended: Vec<LeaseId>,
     /// Expiries that were refused because the lease was renewed since.
     pub refused_expiries: Vec<LeaseId>,
-    /// What happened in lines and to sessions, in order.
-    pub lines: Vec<queue::Event>,
-    /// Lines that must be settled. None between two commands.
+    /// What happened in elections and to sessions, in order.
+    pub elections: Vec<election::ElectionEvent>,
+    /// Elections that must be settled. None between two commands.
     touched: BTreeSet<Bytes>,
-    /// Those of them that somebody left who could not be passed: priorities may count that did not before. None
+    /// Those of them that a candidate left which could not be passed: priorities may count that did not before. None
     /// between two commands.
     loosened: BTreeSet<Bytes>,
-    /// Those of whose places one is gone that was taken together with others. None between two commands.
-    broken: Vec<Arc<Candidate>>,
+    /// Those of whose candidates one is gone that was taken together with others. None between two commands.
+    broken: Vec<Arc<JoinSpec>>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,
-    /// The store's revision when the last command had been done, before the lines were settled.
+    /// The store's revision when the last command had been done, before the elections were settled.
     pub done_at: Revision,
 }
 
 impl State {
+    /// How long a lease lives without a sign of life.
+    pub fn time_to_live(&self, lease: LeaseId) -> Option<Duration> {
+        let secs = self.leases.get(lease)?.ttl_secs.max(1) as u64;
+        Some(match self.elections.session(lease) {
+            Some(session) => Duration::from_millis(session.ttl_ms),
+            None => Duration::from_secs(secs),
+        })
+    }
+
     /// The state of a cluster that has done nothing yet.
     pub fn new(members: impl IntoIterator<Item = Member>) -> State {
         State {
@@ -197,26 +209,26 @@ impl State {
         true
     }
 
-    /// Does one command, which stands in the log at this place.
+    /// Applies one command, which is in the log at this position.
     pub fn apply(
         &mut self,
-        at: At,
+        at: EntryContext,
         command: &Command,
-        traces: &mut Traces,
+        effects: &mut ApplyEffects,
     ) -> Result<Outcome, Failure> {
-        let outcome = self.change(at, command, traces);
-        traces.done_at = self.store.revision();
-        self.settle(at, traces);
+        let outcome = self.change(at, command, effects);
+        effects.done_at = self.store.revision();
+        self.settle(at, effects);
         outcome
     }
 
     fn change(
         &mut self,
-        at: At,
+        at: EntryContext,
         command: &Command,
-        traces: &mut Traces,
+        effects: &mut ApplyEffects,
     ) -> Result<Outcome, Failure> {
-        let At { index, term, .. } = at;
+        let EntryContext { index, term, .. } = at;
         if self.is_full() && command.needs_room() {
             return Err(Failure::NoSpace);
         }
@@ -224,18 +236,18 @@ impl State {
             Command::Put(put) => {
                 let leases = &self.leases;
                 let (result, change) = self.store.put(put, &|lease| leases.contains(lease))?;
-                self.record(change, &Cause::client(at), traces);
+                self.record(change, &Cause::client(at), effects);
                 Ok(Outcome::Put(result))
             }
             Command::DeleteRange(delete) => {
                 let (result, change) = self.store.delete_range(delete);
-                self.record(change, &Cause::client(at), traces);
+                self.record(change, &Cause::client(at), effects);
                 Ok(Outcome::DeleteRange(result))
             }
             Command::Txn(txn) => {
                 let leases = &self.leases;
                 let (result, change) = self.store.txn(txn, &|lease| leases.contains(lease))?;
-                self.record(change, &Cause::client(at), traces);
+                self.record(change, &Cause::client(at), effects);
                 Ok(Outcome::Txn(result))
             }
             Command::Compact(revision) => {
@@ -244,24 +256,24 @@ impl State {
             }
             Command::LeaseGrant { id, ttl_secs } => {
                 let ttl_secs = self.leases.grant(*id, *ttl_secs, index)?;
-                Ok(restart(GrantedLease { id: *id, ttl_secs }, traces))
+                Ok(restart(GrantedLease { id: *id, ttl_secs }, effects))
             }
             Command::LeaseRenew(id) => {
                 let ttl_secs = self.leases.renew(*id, index)?;
-                Ok(restart(GrantedLease { id: *id, ttl_secs }, traces))
+                Ok(restart(GrantedLease { id: *id, ttl_secs }, effects))
             }
             Command::LeaseRevoke(id) => {
                 let keys = self.leases.revoke(*id)?;
-                let end = (TenureEnd::Revoked, SessionEnd::Revoked, false);
-                self.end_lease(*id, &keys, end, at, traces);
+                let end = (EndReason::Revoked, SessionEndReason::Revoked, false);
+                self.end_lease(*id, &keys, end, at, effects);
                 Ok(Outcome::Done)
             }
             Command::LeaseExpire(judged_in, expiries) => {
                 for expiry in expiries {
                     if *judged_in == term {
-                        self.expire(*expiry, at, traces);
+                        self.expire(*expiry, at, effects);
                     } else {
-                        traces.refused_expiries.push(expiry.id);
+                        effects.refused_expiries.push(expiry.id);
                     }
                 }
                 Ok(Outcome::Done)
@@ -278,8 +290,8 @@ impl State {
             Command::ClusterVersion(version) => {
                 let before = self.cluster_version;
                 self.cluster_version = before.max(*version);
-                if before < LINES_SINCE && self.cluster_version >= LINES_SINCE {
-                    self.begin_lines(at, traces);
+                if before < ELECTIONS_SINCE && self.cluster_version >= ELECTIONS_SINCE {
+                    self.begin_elections(at, effects);
                 }
                 Ok(Outcome::Done)
             }
@@ -295,14 +307,16 @@ impl State {
                 Ok(Outcome::Done)
             }
             Command::Audit => {
-                traces.audited_at = Some(index);
+                effects.audited_at = Some(index);
                 Ok(Outcome::Done)
             }
             Command::Members(MemberChange::Update { id, peer_urls }) => {
                 self.update_member(*id, peer_urls)?;
-                Ok(Outcome::Members(self.roll()))
+                Ok(Outcome::Members(self.members()))
             }
-            Command::Line(command) => Ok(Outcome::Line(self.line_command(command, at, traces))),
+            Command::Election(command) => {
+                Ok(Outcome::Election(self.election_command(command, at, effects)))
+            }
             // What concerns raft comes by `begin_change`; in an ordinary entry it was not taken up.
             Command::Members(_) => Err(Failure::ChangeUnderWay),
             Command::MembersRefused(refusal) => Err(refusal.failure()),
@@ -313,25 +327,25 @@ impl State {
         }
     }
 
-    fn line_command(
+    fn election_command(
         &mut self,
-        command: &LineCommand,
-        at: At,
-        traces: &mut Traces,
-    ) -> Result<LineDone, Refusal> {
+        command: &ElectionCommand,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<ElectionOutcome, Refusal> {
         match command {
-            LineCommand::Open { id, ttl_ms, identity, fast_release, by } => {
-                self.open_session(*id, (*ttl_ms, identity, *fast_release), *by, at, traces)
+            ElectionCommand::Open { id, ttl_ms, identity, fast_release, by } => {
+                self.open_session(*id, (*ttl_ms, identity, *fast_release), *by, at, effects)
             }
-            LineCommand::Attach { id, by } => self.attach_session(*id, *by, at, traces),
-            LineCommand::End { id, how } => self.end_session(*id, *how, at, traces),
-            LineCommand::Ask { session, request, ask } => {
-                self.ask(*session, *request, ask, at, traces)
+            ElectionCommand::Attach { id, by } => self.attach_session(*id, *by, at, effects),
+            ElectionCommand::End { id, how } => self.end_session(*id, *how, at, effects),
+            ElectionCommand::Request { session, number: request, request: ask } => {
+                self.ask(*session, *request, ask, at, effects)
             }
-            LineCommand::Rule(rule) => self.rule(rule, at, traces),
-            LineCommand::Overdue(judged_in, overdue) => {
-                self.end_overdue(*judged_in, overdue, at, traces);
-                Ok(LineDone::Done)
+            ElectionCommand::Admin(rule) => self.rule(rule, at, effects),
+            ElectionCommand::Overdue(judged_in, overdue) => {
+                self.end_overdue(*judged_in, overdue, at, effects);
+                Ok(ElectionOutcome::Done)
             }
         }
     }
@@ -353,27 +367,32 @@ impl State {
         versions?.into_iter().min()
     }
 
-    fn expire(&mut self, expiry: Expiry, at: At, traces: &mut Traces) {
+    fn expire(&mut self, expiry: Expiry, at: EntryContext, effects: &mut ApplyEffects) {
         if !self.leases.confirms(expiry) && !Canary::StaleExpiry.sings() {
-            traces.refused_expiries.push(expiry.id);
+            effects.refused_expiries.push(expiry.id);
             return;
         }
         if let Ok(keys) = self.leases.revoke(expiry.id) {
-            // Its time has passed, which is why nobody waits for it; but nobody has said that it stopped.
-            let end = (TenureEnd::Expired, SessionEnd::Expired, false);
-            self.end_lease(expiry.id, &keys, end, at, traces);
+            // Its time has passed, so there is no need to wait for it; but it has not said that it stopped.
+            let end = (EndReason::Expired, SessionEndReason::Expired, false);
+            self.end_lease(expiry.id, &keys, end, at, effects);
         }
     }
 
-    /// Keeps the leases' lists of keys and the lines in step with a change, and notes it for the
+    /// Keeps the leases' lists of keys and the elections in step with a change, and notes it for the
     /// watchers.
-    fn record(&mut self, change: impl Into<Option<Change>>, cause: &Cause, traces: &mut Traces) {
+    fn record(
+        &mut self,
+        change: impl Into<Option<Change>>,
+        cause: &Cause,
+        effects: &mut ApplyEffects,
+    ) {
         let Some(change) = change.into() else { return };
         for event in change.events.iter() {
             self.follow_lease(event);
-            self.follow_line(event, cause, traces);
+            self.follow_election(event, cause, effects);
         }
-        traces.changes.push(change);
+        effects.changes.push(change);
     }
 
     /// Ties the keys of a store that was just read to their leases.
@@ -400,7 +419,7 @@ impl State {
     }
 }
 
-fn restart(lease: GrantedLease, traces: &mut Traces) -> Outcome {
-    traces.restarted.push(lease.id);
+fn restart(lease: GrantedLease, effects: &mut ApplyEffects) -> Outcome {
+    effects.restarted.push(lease.id);
     Outcome::Lease(lease)
 }

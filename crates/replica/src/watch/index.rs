@@ -98,7 +98,7 @@ impl Index {
     }
 
     /// Hands an event to every group that it concerns.
-    pub(super) fn gather(&mut self, event: &Event) {
+    pub(super) fn batch_window(&mut self, event: &Event) {
         let key = &event.kv.key;
         let by_key = self.of_key.get(key).into_iter();
         let by_prefix = self

@@ -6,7 +6,7 @@ use tenure_api::{Event, Revision};
 
 use super::Interest;
 
-/// A watch stream, numbered by the house.
+/// A watch stream, numbered by the host.
 pub type WatchStream = u64;
 
 /// A watch on a stream, numbered by its client or counted from 0.
@@ -21,7 +21,7 @@ pub enum WatchInput {
     Cancel(WatchStream, WatchId),
     /// Tell the revision up to which everything was told.
     Progress(WatchStream),
-    /// So many bytes of what it was told have left the house.
+    /// So many bytes of what it was told have left the host.
     Drained(WatchStream, usize),
     /// The stream is gone.
     Closed(WatchStream),
@@ -58,14 +58,14 @@ pub struct WatchCreate {
 pub enum WatchNews {
     /// The watch stands.
     Created {
-        /// Whom to tell.
+        /// The recipient.
         to: Told,
         /// The newest revision at that time.
         revision: Revision,
     },
     /// The watch could not begin.
     Refused {
-        /// Whom to tell.
+        /// The recipient.
         stream: WatchStream,
         /// Why.
         why: WatchRefusal,
@@ -74,7 +74,7 @@ pub enum WatchNews {
     },
     /// The watch has ended.
     Cancelled {
-        /// Whom to tell.
+        /// The recipient.
         to: Told,
         /// The revision below which history is gone, if that is why.
         compacted: Option<Revision>,
@@ -83,7 +83,7 @@ pub enum WatchNews {
     },
     /// Something happened. Whole revisions only, in order.
     Events {
-        /// Whom to tell.
+        /// The recipients.
         to: Vec<Told>,
         /// What.
         events: Arc<[Event]>,

@@ -13,8 +13,8 @@ use super::{
     index::Index,
 };
 use crate::{
+    Moment,
     canary::Canary,
-    moment::Moment,
     mvcc::{Change, Store},
 };
 
@@ -66,7 +66,7 @@ struct Stream {
     watchers: BTreeMap<WatchId, Watcher>,
     next_id: WatchId,
     undrained: usize,
-    /// Requests for progress that are not answered yet. Each gets its own answer: who asked counts them.
+    /// Requests for progress that are not answered yet. Each gets its own answer: the client counts them.
     progress_wanted: usize,
 }
 
@@ -132,7 +132,7 @@ impl Watchers {
             return;
         }
         for event in changes.iter().flat_map(|change| change.events.iter()) {
-            self.in_step.gather(event);
+            self.in_step.batch_window(event);
         }
         for group in self.in_step.take_touched() {
             self.tell_group(now, group, store.revision());
@@ -140,7 +140,7 @@ impl Watchers {
         self.call_up_future(store.revision());
     }
 
-    /// The store was replaced by a snapshot of a later state: nobody is in step any more.
+    /// The store was replaced by a snapshot of a later state: no watcher is in step any more.
     pub fn fall_behind(&mut self, told_up_to: Revision) {
         let mut fallen = Vec::new();
         for (stream, known) in &mut self.streams {

@@ -3,8 +3,8 @@
 //! They wait in *open* batches and travel in numbered *sent* batches. One batch is under way at a
 //! time while the cluster is fast, so that everything that arrives meanwhile forms the next: that is
 //! where the throughput comes from; for the same reason a batch waits a moment for the company it
-//! usually has ([`Gather`]). When an answer takes longer (a slow disk or link), more follow
-//! without waiting. So does, *early*, what somebody's turn may depend on: it gets its company at the raft
+//! usually has ([`BatchWindow`]). When an answer takes longer (a slow disk or link), more follow
+//! without waiting. So does, *early*, what an election may depend on: it gets its company at the raft
 //! leader. A sent batch is kept until it is applied, and sent again when the raft leader
 //! changes; [`State::admits`](crate::state::State::admits) sees to it that it is applied once.
 
@@ -19,18 +19,17 @@ use tenure_api::{Failure, MemberId};
 
 use self::waiting::{BATCH_WEIGHT_MAX, Open, Waiting};
 use crate::{
+    Moment, PipelineLimits,
+    batch_window::BatchWindow,
     command::{BatchNumber, Command, Lane, encode_batch_head},
-    gather::Gather,
     input::RequestId,
-    moment::Moment,
 };
 
 /// Batches of this member that may be under way at once.
 const SENT_MAX: usize = 8;
-/// A batch under way for so long lets the next one follow.
-const PIPELINE_AFTER: Duration = Duration::from_millis(2);
-/// How many times the wait doubles before batches are sent again.
-const STUCK_MAX: u32 = 3;
+/// How many times the wait doubles before batches are sent again. At usual timing that is two seconds at most: a connection
+/// that was broken in one direction only comes back unannounced.
+const STUCK_MAX: u32 = 2;
 /// What commands under way may weigh before only the sessions' may follow; more would only wait at the raft leader, in front
 /// of those.
 const SENT_WEIGHT_MAX: usize = 2 * BATCH_WEIGHT_MAX;
@@ -49,6 +48,7 @@ const BEHIND_BYTES: usize = 8 << 20;
 pub(crate) struct Writes {
     me: MemberId,
     boot: u64,
+    limits: PipelineLimits,
     last_sequence: u64,
     session: Waiting,
     leased: Waiting,
@@ -58,10 +58,10 @@ pub(crate) struct Writes {
     stuck: u32,
     /// When one was last applied.
     applied_at: Moment,
-    gather: Gather,
+    batch_window: BatchWindow,
 }
 
-/// Who waits for a command's outcome. Commands of the replica itself have nobody waiting.
+/// The request that waits for a command's outcome. None for commands of the replica itself.
 pub(crate) type Waiter = Option<RequestId>;
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ struct Sent {
     sequence: u64,
     bytes: Bytes,
     waiters: Vec<Waiter>,
-    /// The same for what it was before parts of it were given up, longest first, with nobody in the place of those. That
+    /// The same for what it was before parts of it were given up, longest first, with none in the place of those. That
     /// may be in the log already, and is what is applied then.
     before: Vec<Vec<Waiter>>,
     /// What it is made of, by lanes.
@@ -115,10 +115,11 @@ pub(crate) struct Sealed {
 }
 
 impl Writes {
-    pub(crate) fn new(me: MemberId, boot: u64) -> Writes {
+    pub(crate) fn new(me: MemberId, boot: u64, limits: PipelineLimits) -> Writes {
         Writes {
             me,
             boot,
+            limits,
             last_sequence: 0,
             session: Waiting::new(SESSION_WAITING_MAX),
             leased: Waiting::new(LEASED_WAITING_MAX),
@@ -126,7 +127,7 @@ impl Writes {
             sent: VecDeque::new(),
             stuck: 0,
             applied_at: Moment::ZERO,
-            gather: Gather::default(),
+            batch_window: BatchWindow::default(),
         }
     }
 
@@ -172,7 +173,7 @@ impl Writes {
         let weight = parts.iter().map(|part| part.weight).sum();
         self.last_sequence += 1;
         if is_time {
-            self.gather.went(commands);
+            self.batch_window.went(commands);
         }
         let bytes = self.seal(self.last_sequence, commands, opens.iter().map(|o| &o.commands[..]));
         let waiters = opens.into_iter().flat_map(|open| open.waiters).collect();
@@ -195,8 +196,8 @@ impl Writes {
         let Some(since) = self.waiting_since() else { return false };
         let count = self.lanes().map(|lane| lane.commands).sum();
         let may_go = match self.last_timely() {
-            None => self.gather.is_complete(count, since, now),
-            Some(last) => now.since(last.sent_at) >= PIPELINE_AFTER,
+            None => self.batch_window.is_complete(count, since, now),
+            Some(last) => now.since(last.sent_at) >= self.limits.follow_after,
         };
         may_go && self.may_follow()
     }
@@ -289,7 +290,7 @@ impl Writes {
         are_stuck
     }
 
-    /// A batch of this member was applied, with so many commands: who waits for their outcomes, in order, and since when.
+    /// A batch of this member was applied, with so many commands: the waiters for their outcomes, in order, and since when.
     pub(crate) fn applied(
         &mut self,
         now: Moment,
@@ -303,7 +304,7 @@ impl Writes {
         let sent = self.sent.pop_front()?;
         self.stuck = 0;
         self.applied_at = now;
-        self.gather.came_back(now.since(sent.sent_at));
+        self.batch_window.came_back(now.since(sent.sent_at));
         let since = sent.since().unwrap_or(now);
         // Each time that something was taken out it became shorter, so its length tells which one it is.
         let mut versions = sent.before.into_iter().chain([sent.waiters]);
@@ -332,7 +333,7 @@ impl Writes {
         given_up
     }
 
-    /// Nobody waits any longer for what came before `before`. The batches' numbers must still be used
+    /// Gives up waiting for what came before `before`. The batches' numbers must still be used
     /// up, but what was not applied by now is taken out of them: a write must not appear long after its
     /// client was told that it may have failed.
     pub(crate) fn give_up_sent(&mut self, before: Moment) -> Vec<Waiter> {
@@ -377,8 +378,8 @@ impl Writes {
     pub(crate) fn next_send(&self) -> Option<Moment> {
         let since = self.waiting_since()?;
         let at = match self.last_timely() {
-            None => self.gather.ends_at(since),
-            Some(last) => last.sent_at + PIPELINE_AFTER,
+            None => self.batch_window.ends_at(since),
+            Some(last) => last.sent_at + self.limits.follow_after,
         };
         self.may_follow().then_some(at)
     }

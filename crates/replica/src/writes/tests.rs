@@ -1,4 +1,4 @@
-//! Who goes first, who is refused, and what becomes of what was given up.
+//! The order of lanes, refusals, and the fate of what was given up.
 
 use tenure_api::{DeleteRange, LeaseId, Op, Put, Span, Txn, op::PutLease};
 
@@ -15,7 +15,7 @@ fn renewal() -> Command {
 }
 
 fn overloaded() -> Writes {
-    let mut writes = Writes::new(MemberId(1), 1);
+    let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     while writes.push(Moment::ZERO, Some(0), &put()).is_ok() {}
     writes
 }
@@ -45,7 +45,7 @@ fn every_lane_has_a_limit_in_bytes_and_in_commands() {
         }
         taken
     };
-    let mut writes = Writes::new(MemberId(1), 1);
+    let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     const LARGE: usize = 1 << 20;
     let taken = full(&mut writes, &put(LARGE, None));
     let most = WAITING_BYTES_MAX / LARGE;
@@ -55,7 +55,7 @@ fn every_lane_has_a_limit_in_bytes_and_in_commands() {
     // Small ones on a lease, which are many before they are large.
     assert_eq!(full(&mut writes, &put(16, Some(7))), LEASED_WAITING_MAX);
     assert_eq!(full(&mut writes, &renewal()), SESSION_WAITING_MAX);
-    let mut writes = Writes::new(MemberId(1), 1);
+    let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     const SMALL_MAX: usize = 4000;
     let taken = full(&mut writes, &put(SMALL_MAX, Some(7)));
     assert!(taken < LEASED_WAITING_MAX && taken * SMALL_MAX <= WAITING_BYTES_MAX, "{taken}");
@@ -70,7 +70,7 @@ fn only_renewals_may_follow_when_enough_is_under_way() {
     let mut sent = 0;
     while let Some(batch) = writes.next_batch(now) {
         sent += Batch::from_bytes(&batch.bytes).unwrap().commands.len();
-        now = now + PIPELINE_AFTER;
+        now = now + PipelineLimits::default().follow_after;
     }
     assert_eq!(sent, SENT_WEIGHT_MAX);
     assert_eq!(writes.next_send(), None);
@@ -79,13 +79,13 @@ fn only_renewals_may_follow_when_enough_is_under_way() {
     assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
 }
 
-/// They are applied in one go, and whoever applies hears nobody.
+/// They are applied in one go, and a member that applies takes no messages.
 #[test]
 fn transactions_that_look_at_many_keys_do_not_travel_together() {
     let delete = DeleteRange { span: Span::prefix("a".into()), prev_kv: false };
     let success = vec![Op::DeleteRange(delete); 20];
     let txn = Command::Txn(Txn { success, ..Txn::default() });
-    let mut writes = Writes::new(MemberId(1), 1);
+    let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let mut now = Moment::ZERO;
     for _ in 0..100 {
         writes.push(now, Some(0), &txn).unwrap();
@@ -94,7 +94,7 @@ fn transactions_that_look_at_many_keys_do_not_travel_together() {
     while let Some(batch) = writes.next_batch(now) {
         assert_eq!(batch.weight, batch.commands * txn.weight());
         sent.push(batch.commands);
-        now = now + PIPELINE_AFTER;
+        now = now + PipelineLimits::default().follow_after;
     }
     assert_eq!(
         sent,
@@ -108,7 +108,7 @@ fn transactions_that_look_at_many_keys_do_not_travel_together() {
 fn who_is_left_in_a_batch_gets_the_outcome_of_its_own_command() {
     let second = |n| Moment::ZERO + Duration::from_secs(n);
     for is_whole in [true, false] {
-        let mut writes = Writes::new(MemberId(1), 1);
+        let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
         writes.push(second(0), Some(7), &renewal()).unwrap();
         writes.push(second(2), Some(8), &put()).unwrap();
         writes.next_batch(second(2)).expect("nothing is under way");
@@ -139,7 +139,7 @@ fn how_long_somebody_will_wait_is_told_by_how_long_others_did() {
 fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
     let lease = PutLease::Set(Some(LeaseId(7)));
     let claim = Command::Put(Put { key: "k".into(), value: None, lease, prev_kv: false });
-    let mut writes = Writes::new(MemberId(1), 1);
+    let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let mut now = Moment::ZERO;
     while writes.push(now, Some(0), &claim).is_ok() {}
     writes.push(now, Some(1), &renewal()).unwrap();
@@ -149,7 +149,7 @@ fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
     assert_eq!((&first.commands[0], &first.commands[1]), (&renewal(), &claim));
     while let Some(batch) = writes.next_batch(now) {
         assert!(batch.commands <= BATCH_WEIGHT_MAX);
-        now = now + PIPELINE_AFTER;
+        now = now + PipelineLimits::default().follow_after;
     }
     assert!(writes.sent_commands() < SENT_WEIGHT_MAX + BATCH_WEIGHT_MAX);
     writes.push(now, Some(3), &renewal()).unwrap();
@@ -160,7 +160,7 @@ fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
 #[test]
 fn puts_are_not_held_up_by_those_who_go_before_their_time() {
     let leaves = Command::LeaseRevoke(LeaseId(7));
-    let mut writes = Writes::new(MemberId(1), 1);
+    let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let mut now = Moment::ZERO;
     let take = |writes: &mut Writes, now, command: &Command| {
         writes.push(now, Some(0), command).unwrap();
@@ -169,7 +169,7 @@ fn puts_are_not_held_up_by_those_who_go_before_their_time() {
     assert_eq!(take(&mut writes, now, &put()), Some(1));
     assert_eq!(take(&mut writes, now, &put()), None, "one is under way");
     for step in 1..SENT_MAX {
-        now = now + PIPELINE_AFTER / 4;
+        now = now + PipelineLimits::default().follow_after / 4;
         let rides_along = step == 4;
         let commands = if rides_along { 2 } else { 1 };
         assert_eq!(take(&mut writes, now, &leaves), Some(commands), "step {step}");
@@ -179,7 +179,7 @@ fn puts_are_not_held_up_by_those_who_go_before_their_time() {
 
 #[test]
 fn a_renewal_is_not_given_up_along_with_a_put_that_had_to_wait() {
-    let mut writes = Writes::new(MemberId(1), 1);
+    let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let late = Moment::ZERO + Duration::from_secs(5);
     writes.push(Moment::ZERO, Some(1), &put()).unwrap();
     writes.push(late, Some(2), &renewal()).unwrap();

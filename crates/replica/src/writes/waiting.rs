@@ -6,9 +6,9 @@ use tenure_api::Failure;
 
 use super::{Part, Waiter};
 use crate::{
+    Moment,
     codec::Codec,
     command::{COMMANDS_MAX, Command},
-    moment::Moment,
 };
 
 /// A batch takes no more commands once it has so many bytes.
@@ -42,7 +42,7 @@ pub(super) struct Open {
     ahead: usize,
     /// Nothing may be added to it: it carries a change of the members.
     pub(super) is_change: bool,
-    /// It does not wait here, for company or for another batch: somebody's turn may depend on it.
+    /// It does not wait here, for company or for another batch: an election may depend on it.
     pub(super) is_urgent: bool,
 }
 
@@ -93,13 +93,13 @@ impl Waiting {
     /// The next one to be sent.
     pub(super) fn send(&mut self, now: Moment) -> Option<Open> {
         let open = self.pop()?;
-        // Whoever leaves nobody behind says nothing about a backlog.
+        // A batch that leaves nothing behind says nothing about a backlog.
         let pace = (now.since(open.since), open.ahead + open.waiters.len());
         self.pace = (self.commands > 0).then_some(pace);
         Some(open)
     }
 
-    /// How long somebody who comes now will wait, if it goes on as it went.
+    /// How long a new command will wait, if it goes on as it went.
     pub(super) fn wait(&self, now: Moment) -> Duration {
         let waits = self.first().map_or(Duration::ZERO, |first| now.since(first.since));
         let (took, went) = self.pace.unwrap_or((Duration::ZERO, 1));

@@ -5,10 +5,10 @@ use proptest::{collection::vec, prelude::*};
 use tenure_api::{Member, MemberId, Term};
 use tenure_damage::{damaged, frugally, hold};
 use tenure_replica::{
-    At, State,
+    EntryContext, State,
     codec::{Codec, put_u64},
     command::{Batch, COMMAND_VERSION, Command},
-    state::Traces,
+    state::ApplyEffects,
 };
 
 use crate::{read, words};
@@ -27,9 +27,9 @@ pub(super) fn beginning() -> State {
 
 pub(super) fn apply(state: &mut State, commands: &[Command]) {
     for (command, index) in commands.iter().zip(1..) {
-        let at = At { index, term: Term(1), ms: 1_700_000_000_000 };
+        let at = EntryContext { index, term: Term(1), ms: 1_700_000_000_000 };
         // A refusal is an answer, too.
-        let _ = state.apply(at, command, &mut Traces::default());
+        let _ = state.apply(at, command, &mut ApplyEffects::default());
     }
 }
 

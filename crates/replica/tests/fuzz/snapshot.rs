@@ -2,17 +2,17 @@
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use tenure_damage::{Wounds, frugally, hold, spoilt};
-use tenure_replica::{Frozen, State, Thaw, codec::DecodeError, command::Command};
+use tenure_replica::{Snapshot, SnapshotReader, State, codec::DecodeError, command::Command};
 
 use super::commands::{apply, beginning};
 use crate::words;
 
 fn chunks(state: State) -> Vec<Vec<u8>> {
-    Frozen { mark: Default::default(), state }.chunks().collect()
+    Snapshot { mark: Default::default(), state }.chunks().collect()
 }
 
 fn thaw(chunks: &[Vec<u8>]) -> Result<State, DecodeError> {
-    let mut thaw = Thaw::new();
+    let mut thaw = SnapshotReader::new();
     for chunk in chunks {
         thaw.chunk(chunk)?;
     }

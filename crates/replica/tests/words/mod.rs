@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "no test needs all of them")]
 
-mod lines;
+mod elections;
 
 use bytes::Bytes;
 use proptest::{collection::vec, option, prelude::*};
@@ -145,7 +145,7 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
         alarm().prop_map(Command::RaiseAlarm),
         alarm().prop_map(Command::LowerAlarm),
         Just(Command::Audit),
-        lines::command().prop_map(Command::Line),
+        elections::command().prop_map(Command::Election),
     ]
 }
 

@@ -8,10 +8,10 @@ use std::{
 };
 
 use sha2::{Digest, Sha256};
-use tenure_replica::{SnapshotMark, State, Thaw, command::COMMAND_VERSION};
+use tenure_replica::{SnapshotMark, SnapshotReader, State, command::COMMAND_VERSION};
 
 use super::{BackupError, HASH_BYTES, Note, PAGE_BYTES, note::NOTE_BYTES};
-use crate::disk::SnapshotReader;
+use crate::disk::SnapshotFileReader;
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// What may follow a snapshot: a note, padding, and a checksum that is not looked at.
@@ -22,7 +22,7 @@ const REST_BYTES_MAX: usize = NOTE_BYTES + PAGE_BYTES as usize + HASH_BYTES;
 pub enum HashCheck {
     /// It must, and it must be right.
     Required,
-    /// Nobody looks. The checksums inside are looked at all the same.
+    /// It is not checked. The checksums inside are checked all the same.
     Skipped,
 }
 
@@ -33,7 +33,7 @@ pub struct Backup {
     pub path: PathBuf,
     /// Its length.
     pub bytes: u64,
-    /// The place in the old cluster's log.
+    /// The position in the old cluster's log.
     pub mark: SnapshotMark,
     /// The state there.
     pub state: State,
@@ -66,14 +66,15 @@ impl Backup {
                 (Some(hash), end, end + bytes)
             }
         };
-        let mut reader = SnapshotReader::open_followed(path, end).map_err(BackupError::of_file)?;
-        let mut thaw = Thaw::new();
+        let mut reader =
+            SnapshotFileReader::open_followed(path, end).map_err(BackupError::of_file)?;
+        let mut chunks_read = SnapshotReader::new();
         let content = |cause| BackupError::Content { file: path.to_owned(), cause };
         while let Some(chunk) = reader.next_chunk().map_err(BackupError::of_file)? {
-            thaw.chunk(&chunk).map_err(content)?;
+            chunks_read.chunk(&chunk).map_err(content)?;
             progress(total - bytes + reader.offset(), total);
         }
-        let state = thaw.finish().map_err(content)?;
+        let state = chunks_read.finish().map_err(content)?;
         if state.cluster_version > COMMAND_VERSION {
             let (found, known) = (state.cluster_version, COMMAND_VERSION);
             return Err(BackupError::TooNew { file: path.to_owned(), found, known });

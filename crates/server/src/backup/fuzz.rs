@@ -13,11 +13,11 @@ type Hurt = (Index, Wounds);
 
 /// A snapshot with these parts hurt, and then sealed. The first part is the mark.
 fn sealed(hurts: &[Hurt]) -> Vec<u8> {
-    let frozen = tenure_replica::Frozen { mark: mark(), state: state(6) };
+    let snapshot = tenure_replica::Snapshot { mark: mark(), state: state(6) };
     let mut parts: Vec<Vec<u8>> =
-        std::iter::once(mark().to_bytes()).chain(frozen.chunks()).collect();
+        std::iter::once(mark().to_bytes()).chain(snapshot.chunks()).collect();
     for (which, wounds) in hurts {
-        let part = &mut parts[which.index(frozen.chunks().count() + 1)];
+        let part = &mut parts[which.index(snapshot.chunks().count() + 1)];
         *part = wounds.on(part);
     }
     let (mark, chunks) = parts.split_first().unwrap();
@@ -77,16 +77,16 @@ fn snapshots_that_are_sealed_and_wrong() {
             return Ok(());
         };
         // What was read can be saved, and is the same then.
-        let frozen = tenure_replica::Frozen { mark: mark.clone(), state };
+        let snapshot = tenure_replica::Snapshot { mark: mark.clone(), state };
         let mut writer = SnapshotWriter::create(home.path(), mark.clone()).unwrap();
-        for chunk in frozen.chunks() {
+        for chunk in snapshot.chunks() {
             writer.chunk(&chunk).unwrap();
         }
         let again = snapshot::load(&writer.finish().unwrap().path);
         prop_assert!(again.is_ok(), "{:?}", again.err());
         let (mark_again, state) = again.unwrap();
         prop_assert_eq!(&mark_again, &mark);
-        let same = tenure_replica::Frozen { mark, state }.chunks().eq(frozen.chunks());
+        let same = tenure_replica::Snapshot { mark, state }.chunks().eq(snapshot.chunks());
         prop_assert!(same, "it became another state");
         Ok(())
     });

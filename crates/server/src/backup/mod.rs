@@ -5,7 +5,7 @@
 //! `stream` makes it and hands it to a client, `file` reads it and believes nothing, `restore` makes
 //! a data directory of it. `survivor` does to one member's own data what a restore does to a
 //! backup's, when the other members are lost for good. What becomes of the data is decided in
-//! [`tenure_replica::refound`].
+//! [`tenure_replica::new_cluster`].
 
 mod error;
 mod file;
@@ -23,14 +23,14 @@ mod tests;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tenure_api::Revision;
-use tenure_replica::refound::by_clock;
+use tenure_replica::new_cluster::by_clock;
 
 pub use self::{
     error::BackupError,
     file::{Backup, HashCheck},
     note::Note,
     restore::{Plan, Restored, restore},
-    summary::Summary,
+    summary::BackupSummary,
 };
 pub(crate) use self::{
     stream::{IDLE_MAX, Stalled, stream},
@@ -42,8 +42,8 @@ const PAGE_BYTES: u64 = 512;
 /// SHA-256.
 pub const HASH_BYTES: usize = 32;
 
-/// The time as a revision that nobody has reached yet; see
-/// [`first_revision`](tenure_replica::refound::first_revision).
+/// The time as a revision that no cluster has reached yet; see
+/// [`first_revision`](tenure_replica::new_cluster::first_revision).
 fn revision_by_clock() -> Revision {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     by_clock(u64::try_from(since_1970.as_millis()).unwrap_or_default())

@@ -2,20 +2,20 @@
 //!
 //! Every member of the new cluster makes its own, from the same file and with the same list of
 //! members. All of it follows from those: the members' ids, the cluster's, the revision and the
-//! place in the log at which it begins. Two members that were made from different things have
-//! different cluster ids and do not talk to each other. (A member that begins alone has nobody to
+//! log index at which it begins. Two members that were made from different things have
+//! different cluster ids and do not talk to each other. (A member that begins alone has no other to
 //! agree with, and looks at the clock: see [`first_revision`].)
 
 use tenure_api::{ClusterId, Member, MemberId, Revision};
 use tenure_replica::{
-    Frozen,
-    refound::{REVISION_JUMP_MIN, first_revision},
+    Snapshot,
+    new_cluster::{REVISION_JUMP_MIN, first_revision},
 };
 
 use super::{Backup, BackupError, revision_by_clock};
 use crate::{
     config::{Config, hash},
-    disk::{Fresh, Identity, Refounded},
+    disk::{Fresh, Identity, NewCluster},
 };
 
 /// What a directory under construction ends with.
@@ -70,12 +70,12 @@ pub fn restore(
     let first = first_revision(last, jump, floor)
         .ok_or(BackupError::RevisionsEnd { last: last.0, jump })?;
     let behind = (backup.mark.index, backup.mark.term);
-    let frozen = Frozen::refounded(&backup.state, behind, members.clone(), first);
+    let snapshot = Snapshot::new_cluster(&backup.state, behind, members.clone(), first);
     let cluster_id = cluster_id(backup, &plan.config, first);
     let identity = Identity { cluster_id, member_id: plan.config.member_id(), joined: false };
     let before = backup.note.map(|note| note.cluster_id);
-    fresh.make(&frozen, identity, Refounded { before, cluster_id }, progress)?;
-    let (old, new) = (&backup.state, &frozen.state);
+    fresh.make(&snapshot, identity, NewCluster { before, cluster_id }, progress)?;
+    let (old, new) = (&backup.state, &snapshot.state);
     Ok(Restored {
         cluster_id,
         member_id: identity.member_id,

@@ -1,7 +1,7 @@
 //! A backup on its way to a client.
 //!
-//! The state is frozen, which costs nothing; turning it into bytes takes as long as it takes, on a
-//! thread that makes way for those who serve clients. A client that reads slowly makes the thread wait, one
+//! Taking a snapshot of the state costs nothing; turning it into bytes takes as long as it takes, on a
+//! thread that makes way for those that serve clients. A client that reads slowly makes the thread wait, one
 //! that goes away or stops reading ends it; memory is bounded by the few pieces between them.
 
 use std::{
@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use tenure_replica::Frozen;
+use tenure_replica::Snapshot;
 use tokio::{
     runtime::{self, Runtime},
     sync::mpsc::{self, error::SendTimeoutError},
@@ -29,11 +29,11 @@ use crate::{
     node::files::beside,
 };
 
-/// A piece of a backup. Small: whoever serves clients copies one in well under a millisecond.
+/// A piece of a backup. Small: the thread that serves clients copies one in well under a millisecond.
 const PIECE_BYTES: usize = 64 << 10;
 /// Pieces that wait for a client.
 const PIECES_MAX: usize = 8;
-/// How long a client may take nothing. A backup holds a frozen state, and a member makes few at a time: who has
+/// How long a client may take nothing. A backup holds a snapshot, and a member makes few at a time: a client that has
 /// stopped reading must not keep others from theirs.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(60);
 /// What a version counts for in a store's size and does not need in a file, about.
@@ -72,7 +72,7 @@ impl Pieces {
 
 /// Starts a backup. `permit` is given back when it ends, or when nothing of it was taken for `idle_max`.
 pub(crate) fn stream(
-    frozen: Box<Frozen>,
+    snapshot: Box<Snapshot>,
     note: Note,
     idle_max: Duration,
     permit: impl Send + 'static,
@@ -84,9 +84,9 @@ pub(crate) fn stream(
         let _permit = permit;
         let waiting = runtime::Builder::new_current_thread().enable_time().build();
         let Ok(waiting) = waiting else { return };
-        let outlet = Outlet::new(sender, (waiting, idle_max), estimate(&frozen));
-        // Otherwise nobody listens any more.
-        if let Err(End::Stalled(_sender)) = outlet.send(&frozen, note) {
+        let outlet = Outlet::new(sender, (waiting, idle_max), estimate(&snapshot));
+        // Otherwise the client is gone.
+        if let Err(End::Stalled(_sender)) = outlet.send(&snapshot, note) {
             tracing::warn!(?idle_max, "a backup was given up: its client takes nothing");
             stalled.store(true, Ordering::Release);
         }
@@ -94,15 +94,15 @@ pub(crate) fn stream(
     pieces
 }
 
-fn estimate(frozen: &Frozen) -> u64 {
-    let store = &frozen.state.store;
+fn estimate(snapshot: &Snapshot) -> u64 {
+    let store = &snapshot.state.store;
     store.size_bytes().saturating_sub(OVERHEAD_BYTES * store.len() as u64)
 }
 
 /// Why a backup ended before its end.
 enum End {
     Gone,
-    /// With what keeps the stream open until somebody can be told why.
+    /// With what keeps the stream open until the client can be told why.
     Stalled(mpsc::Sender<Piece>),
 }
 
@@ -127,11 +127,11 @@ impl Outlet {
         Outlet { sender, waiting, hash, cutter, bytes, handed, estimate, waited }
     }
 
-    fn send(mut self, frozen: &Frozen, note: Note) -> Result<(), End> {
-        let (mut frame, header) = Frame::begin(&frozen.mark);
+    fn send(mut self, snapshot: &Snapshot, note: Note) -> Result<(), End> {
+        let (mut frame, header) = Frame::begin(&snapshot.mark);
         self.put(&header)?;
         let mut breather = Breather::new();
-        for chunk in frozen.chunks() {
+        for chunk in snapshot.chunks() {
             self.put(&frame.chunk(&chunk))?;
             self.put(&chunk)?;
             breather.rest_but(std::mem::take(&mut self.waited));

@@ -7,7 +7,7 @@ use super::{Backup, Note};
 
 /// What a person wants to know of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct BackupSummary {
     /// The hash of its keys: what HashKV answered for its revision.
     pub hash: u32,
     /// The revision of its last change.
@@ -38,9 +38,9 @@ pub struct Summary {
 
 impl Backup {
     /// Sums it up.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> BackupSummary {
         let (state, store) = (&self.state, &self.state.store);
-        Summary {
+        BackupSummary {
             // The newest revision can always be asked for.
             hash: store.hash(None).map_or(0, |hashed| hashed.hash),
             revision: store.revision(),

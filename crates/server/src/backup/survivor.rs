@@ -1,6 +1,6 @@
 //! `--force-new-cluster`: one member that is left of a lost majority goes on alone.
 //!
-//! All entries of its log count as committed. Whether those at its end were, nobody is left to say;
+//! All entries of its log count as committed. Whether those at its end were, no member is left to say;
 //! dropping them could lose writes that were acknowledged, keeping them cannot.
 //!
 //! What if the process dies on the way? First the directory gets the new cluster's id: from then on no
@@ -8,14 +8,14 @@
 //! member, the jump of the revisions. Last come the notes that it is done. Before them, a start with the
 //! flag begins again: revisions jump twice, which does no harm. One without it refuses. (With
 //! `--initial-cluster-state existing` and a snapshot it does not: it is the new cluster if it has the new
-//! one, and finds nobody to agree with if it has an old one.)
+//! one, and finds no member to agree with if it has an old one.)
 //! After them, the flag does nothing: it may be forgotten in a unit file while the cluster grows
 //! again. A start without it forgets that, so that it can be used another time.
 
 use tenure_api::{ClusterId, Member};
 use tenure_replica::{
-    Frozen, HardState, Moment, Replica, SnapshotMark,
-    refound::{REVISION_JUMP_MIN, first_revision},
+    HardState, Moment, Replica, Snapshot, SnapshotMark,
+    new_cluster::{REVISION_JUMP_MIN, first_revision},
 };
 use tracing::warn;
 
@@ -23,7 +23,7 @@ use super::{BackupError, revision_by_clock};
 use crate::{
     config::{Config, hash},
     disk::{
-        DataDir, Identity, Recovered, Refounded, SnapshotWriter,
+        DataDir, Identity, NewCluster, RecoveredLog, SnapshotWriter,
         snapshot::{self, LoadError},
     },
 };
@@ -48,23 +48,23 @@ pub(crate) fn force_new_cluster(config: &Config) -> Result<(), BackupError> {
         );
         return Ok(());
     }
-    let (frozen, lost) = alone(config, identity, recovered)?;
-    let cluster_id = new_id(identity, &frozen.mark);
+    let (snapshot, lost) = alone(config, identity, recovered)?;
+    let cluster_id = new_id(identity, &snapshot.mark);
     warn!(
         before = %identity.cluster_id, cluster = %cluster_id, member = %identity.member_id,
-        revision = frozen.state.store.revision().0, keys = frozen.state.store.len(),
+        revision = snapshot.state.store.revision().0, keys = snapshot.state.store.len(),
         leases_dropped = lost.leases, keys_dropped = lost.keys,
         "FORCING A NEW CLUSTER of this member alone: the others must never come back with their data"
     );
     disk.move_to(cluster_id)?;
-    let mut writer = SnapshotWriter::create(&disk.snapshots(), frozen.mark.clone())?;
-    for chunk in frozen.chunks() {
+    let mut writer = SnapshotWriter::create(&disk.snapshots(), snapshot.mark.clone())?;
+    for chunk in snapshot.chunks() {
         writer.chunk(&chunk)?;
     }
     writer.finish()?;
-    let refounded = Refounded { before: Some(identity.cluster_id), cluster_id };
-    disk.mark_refounded(refounded)?;
-    disk.mark_forced(refounded)?;
+    let new_cluster = NewCluster { before: Some(identity.cluster_id), cluster_id };
+    disk.mark_new_cluster(new_cluster)?;
+    disk.mark_forced(new_cluster)?;
     Ok(())
 }
 
@@ -77,8 +77,8 @@ struct Lost {
 fn alone(
     config: &Config,
     identity: Identity,
-    recovered: Recovered,
-) -> Result<(Frozen, Lost), BackupError> {
+    recovered: RecoveredLog,
+) -> Result<(Snapshot, Lost), BackupError> {
     let me = identity.member_id;
     let replica = replayed(config, identity, recovered)?;
     let (old, status) = (replica.state(), replica.status());
@@ -96,16 +96,16 @@ fn alone(
         },
     };
     let behind = (status.last_index, status.term);
-    let frozen = Frozen::refounded(old, behind, vec![member], first);
-    let keys = old.store.len() - frozen.state.store.len();
-    Ok((frozen, Lost { leases: old.leases.len(), keys }))
+    let snapshot = Snapshot::new_cluster(old, behind, vec![member], first);
+    let keys = old.store.len() - snapshot.state.store.len();
+    Ok((snapshot, Lost { leases: old.leases.len(), keys }))
 }
 
-/// The member with its whole log applied. It hears nobody and time stands still.
+/// The member with its whole log applied. It gets no messages and time stands still.
 fn replayed(
     config: &Config,
     identity: Identity,
-    recovered: Recovered,
+    recovered: RecoveredLog,
 ) -> Result<Replica, BackupError> {
     let dir = || config.data_dir.clone();
     let snapshot = match &recovered.snapshot {
@@ -124,7 +124,7 @@ fn replayed(
     };
     let start = snapshot.as_ref().map_or(0, |(mark, _)| mark.index);
     let last = recovered.entries.last().map_or(start, |entry| entry.index);
-    let settings = tenure_replica::Config::new(identity.member_id, founders);
+    let settings = tenure_replica::ReplicaConfig::new(identity.member_id, founders);
     let recovered = tenure_replica::Recovered {
         boot: recovered.boot,
         snapshot,

@@ -11,7 +11,8 @@ use std::{
 pub(super) use tempfile::TempDir;
 use tenure_api::{ClusterId, LeaseId, Member, MemberId, Put, Revision, Term, op::PutLease};
 use tenure_replica::{
-    At, Frozen, SnapshotMark, State, command::Command, refound::REVISION_JUMP_MIN, state::Traces,
+    EntryContext, Snapshot, SnapshotMark, State, command::Command, new_cluster::REVISION_JUMP_MIN,
+    state::ApplyEffects,
 };
 
 use super::*;
@@ -45,7 +46,13 @@ pub(super) fn state(keys: usize) -> State {
     commands.push(Command::LeaseGrant { id: lease, ttl_secs: 60 });
     commands.push(put("session".into(), Some(lease)));
     for (command, index) in commands.iter().zip(1..) {
-        state.apply(At { index, term: Term(3), ms: 0 }, command, &mut Traces::default()).unwrap();
+        state
+            .apply(
+                EntryContext { index, term: Term(3), ms: 0 },
+                command,
+                &mut ApplyEffects::default(),
+            )
+            .unwrap();
     }
     state
 }
@@ -56,7 +63,7 @@ pub(super) fn mark() -> SnapshotMark {
 
 fn pieces(state: State) -> Vec<stream::Piece> {
     let note = Note { cluster_id: CLUSTER, member_id: MemberId(7), taken_at: 1_700_000_000 };
-    let mut pieces = stream(Box::new(Frozen { mark: mark(), state }), note, IDLE_MAX, ());
+    let mut pieces = stream(Box::new(Snapshot { mark: mark(), state }), note, IDLE_MAX, ());
     std::iter::from_fn(|| next(&mut pieces)).map(Result::unwrap).collect()
 }
 
@@ -115,20 +122,20 @@ fn what_is_streamed_can_be_read() {
 fn a_client_that_goes_away_ends_the_work() {
     let note = Note { cluster_id: CLUSTER, member_id: MemberId(7), taken_at: 0 };
     let (alive, ended) = std::sync::mpsc::channel::<()>();
-    let frozen = Frozen { mark: mark(), state: state(30_000) };
-    let mut pieces = stream(Box::new(frozen), note, IDLE_MAX, alive);
+    let snapshot = Snapshot { mark: mark(), state: state(30_000) };
+    let mut pieces = stream(Box::new(snapshot), note, IDLE_MAX, alive);
     assert!(next(&mut pieces).is_some());
     drop(pieces);
     assert!(ended.recv().is_err(), "the permit is given back");
 }
 
-/// Four of them would otherwise keep everybody else from a backup for as long as they like.
+/// Four of them would otherwise keep all other clients from a backup for as long as they like.
 #[test]
 fn a_client_that_stops_reading_ends_the_work_and_is_told() {
     let note = Note { cluster_id: CLUSTER, member_id: MemberId(7), taken_at: 0 };
     let (alive, ended) = std::sync::mpsc::channel::<()>();
-    let frozen = Frozen { mark: mark(), state: state(30_000) };
-    let mut pieces = stream(Box::new(frozen), note, Duration::from_millis(10), alive);
+    let snapshot = Snapshot { mark: mark(), state: state(30_000) };
+    let mut pieces = stream(Box::new(snapshot), note, Duration::from_millis(10), alive);
     assert!(next(&mut pieces).is_some());
     assert!(ended.recv().is_err(), "the permit is given back while the stream is open");
     let rest: Vec<_> = std::iter::from_fn(|| next(&mut pieces)).collect();
@@ -201,8 +208,11 @@ fn every_member_makes_the_same_cluster_of_the_same_file() {
         let (_, recovered) = DataDir::open(&home.path().join(name), None).unwrap();
         let identity = recovered.identity.unwrap();
         assert_eq!(identity.member_id, restored.member_id);
-        let refounded = recovered.refounded.unwrap();
-        assert_eq!((refounded.before, refounded.cluster_id), (Some(CLUSTER), identity.cluster_id));
+        let new_cluster = recovered.new_cluster.unwrap();
+        assert_eq!(
+            (new_cluster.before, new_cluster.cluster_id),
+            (Some(CLUSTER), identity.cluster_id)
+        );
         let snapshot = recovered.snapshot.unwrap();
         ids.insert(identity.member_id);
         seen.insert((identity.cluster_id.0, fs::read(snapshot.path).unwrap()));
@@ -268,7 +278,7 @@ fn nothing_is_restored_over_what_is_there() {
         assert_eq!(fs::read_to_string(dir.join("precious")).unwrap(), "data");
         fs::remove_file(dir.join("precious")).unwrap();
     }
-    // Empty directories, and what an earlier attempt left, are in nobody's way.
+    // Empty directories, and what an earlier attempt left, are not in the way.
     fs::create_dir(home.path().join("n1.restoring")).unwrap();
     fs::write(home.path().join("n1.restoring/boot"), "half").unwrap();
     restore(&backup, &plan, &mut |_| {}).unwrap();
@@ -308,7 +318,7 @@ fn a_cluster_that_was_forced_half_way_is_forced_again() {
     force_new_cluster(&plan(&home, "n1", 4).config).unwrap();
     let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
     assert_eq!(recovered.snapshot.unwrap().mark.voters, [member_id]);
-    assert_eq!(recovered.refounded.unwrap().before, Some(ClusterId(5)));
+    assert_eq!(recovered.new_cluster.unwrap().before, Some(ClusterId(5)));
 }
 
 /// What the first release wrote: a roll of format 1, which knew no alarms.

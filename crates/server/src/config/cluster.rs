@@ -1,4 +1,4 @@
-//! Who belongs to the cluster, by what `--initial-cluster` says.
+//! The members of the cluster, by `--initial-cluster`.
 
 use tenure_api::{ClusterId, Member, MemberId};
 

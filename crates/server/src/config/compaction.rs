@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How much history is kept without anybody asking for it to be dropped.
+/// How much history is kept by automatic compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AutoCompaction {
     /// All of it.

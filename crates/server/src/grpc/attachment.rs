@@ -2,7 +2,7 @@
 //!
 //! What the session is told and what it is answered go out in the order in which they came about. That
 //! matters for safety: a holder counts its time from its last renewal that was taken, so it must hear
-//! that a place is gone before it hears of any renewal that came after.
+//! that a candidacy is gone before it hears of any renewal that came after.
 
 use std::time::Duration;
 
@@ -10,31 +10,31 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
-    Answer, LineDone, Reply, Request,
-    command::{Ask, Command, Ended, Join, LineCommand},
-    queue::{
-        Event, Mode, Refusal, SessionEnd,
-        listeners::{LineInput, LineNews},
+    Answer, ElectionOutcome, Reply, Request,
+    command::{Command, ElectionCommand, Join, SessionEnding, SessionRequest},
+    election::{
+        ElectionEvent, Mode, Refusal, SessionEndReason,
+        listeners::{ListenerEvent, ListenerInput},
     },
 };
 use tokio::sync::mpsc;
 use tonic::Status;
 
 use super::{
+    convert::{candidacy, election_outcome, ended, is_no_quorum, refusal, says, token},
+    env::Env,
     lease::positive_id,
-    means::Means,
     reply::refuse,
-    words::{ended, is_no_quorum, line_done, place, refusal, says, token},
 };
 use crate::{
-    node::{Door, LineOutlet, Stamp},
+    node::{NodeHandle, Stamp, Subscription},
     server::Link,
 };
 
 /// A process whose connection broke may come back within this time before fast release ends its
 /// session.
 const REATTACH_WINDOW: Duration = Duration::from_millis(50);
-/// How often a session whose client is gone is ended, while nobody can, in all some six seconds of pauses: many may
+/// How often ending a session whose client is gone is tried while it fails, in all some six seconds of pauses: many may
 /// be gone at once. Then its time runs out by itself.
 const RELEASE_TRIES: u32 = 10;
 const RELEASE_PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -42,8 +42,8 @@ const RELEASE_PAUSE_MAX: Duration = Duration::from_secs(1);
 const UNDER_WAY_MAX: usize = 256;
 
 type Responses = mpsc::Sender<Result<pb::SessionResponse, Status>>;
-type Does = pb::session_request::Does;
-type Says = pb::session_response::Says;
+type SessionCall = pb::session_request::Request;
+type SessionReply = pb::session_response::Response;
 
 /// What a client asks, from its first word to its last.
 pub(super) trait Requests:
@@ -54,18 +54,18 @@ pub(super) trait Requests:
 impl<S: Stream<Item = Result<pb::SessionRequest, Status>> + Send + Unpin> Requests for S {}
 
 pub(super) struct Attachment {
-    door: Door,
+    node: NodeHandle,
     link: Link,
-    means: Means,
+    env: Env,
     responses: Responses,
 }
 
 /// Whose stream this is, once it is known.
-struct Seat {
+struct Attached {
     session: LeaseId,
     attachment: u64,
     fast_release: bool,
-    outlet: LineOutlet,
+    subscription: Subscription,
 }
 
 /// What an answer under way is for.
@@ -84,13 +84,13 @@ enum End {
 }
 
 impl Attachment {
-    pub(super) fn new(door: Door, link: Link, means: Means, responses: Responses) -> Attachment {
-        Attachment { door, link, means, responses }
+    pub(super) fn new(node: NodeHandle, link: Link, env: Env, responses: Responses) -> Attachment {
+        Attachment { node, link, env, responses }
     }
 
     pub(super) async fn run(self, mut requests: impl Requests) {
         let open = match requests.next().await {
-            Some(Ok(pb::SessionRequest { does: Some(Does::Open(open)), .. })) => open,
+            Some(Ok(pb::SessionRequest { request: Some(SessionCall::Open(open)), .. })) => open,
             Some(Ok(_)) | None => {
                 let first =
                     Status::invalid_argument("tenure: the first request must open a session");
@@ -99,93 +99,104 @@ impl Attachment {
             }
             Some(Err(_)) => return,
         };
-        let mut seat = match self.attach(open).await {
-            Ok(Some(seat)) => seat,
+        let mut attached = match self.attach(open).await {
+            Ok(Some(attached)) => attached,
             Ok(None) => return,
             Err(status) => {
                 let _ = self.responses.send(Err(status)).await;
                 return;
             }
         };
-        if matches!(self.serve(&mut seat, &mut requests).await, End::Gone) {
-            self.release(&seat).await;
+        if matches!(self.serve(&mut attached, &mut requests).await, End::Gone) {
+            self.release(&attached).await;
         }
     }
 
     /// Opens a session or comes back to one. None if there is nothing to come back to.
-    async fn attach(&self, open: pb::OpenSession) -> Result<Option<Seat>, Status> {
-        let by = self.means.number();
+    async fn attach(&self, open: pb::OpenSession) -> Result<Option<Attached>, Status> {
+        let by = self.env.number();
         let known = LeaseId::from_wire(open.session);
-        let session = known.unwrap_or_else(|| positive_id(|| self.means.number()));
-        let mut outlet = self.door.listen(|listener| LineInput::Attach { listener, session, by });
+        let session = known.unwrap_or_else(|| positive_id(|| self.env.number()));
+        let mut subscription =
+            self.node.listen(|listener| ListenerInput::Attach { listener, session, by });
         let command = match known {
-            None => LineCommand::Open {
+            None => ElectionCommand::Open {
                 id: session,
                 ttl_ms: open.ttl_ms,
                 identity: open.identity,
                 fast_release: open.fast_release,
                 by,
             },
-            Some(id) => LineCommand::Attach { id, by },
+            Some(id) => ElectionCommand::Attach { id, by },
         };
-        let answer = self.door.ask(Request::Write(Command::Line(command))).await.map_err(refuse)?;
+        let answer =
+            self.node.ask(Request::Write(Command::Election(command))).await.map_err(refuse)?;
         let stamp = Stamp { revision: answer.revision, term: answer.term };
-        let done = line_done(answer.result.map_err(refuse)?)?;
+        let done = election_outcome(answer.result.map_err(refuse)?)?;
         let opened = match done {
-            Ok(LineDone::Session { attachment, ttl_ms, places, .. }) => pb::SessionOpened {
-                session: session.0,
-                attachment,
-                ttl_ms,
-                places: places.iter().map(place).collect(),
-            },
+            Ok(ElectionOutcome::Session { attachment, ttl_ms, candidacies, .. }) => {
+                pb::SessionOpened {
+                    session: session.0,
+                    attachment,
+                    ttl_ms,
+                    candidacies: candidacies.iter().map(candidacy).collect(),
+                }
+            }
             Err(Refusal::SessionGone) if known.is_some() => {
-                self.say(stamp, Says::Ended(ended(SessionEnd::NotFound))).await;
+                self.say(stamp, SessionReply::Ended(ended(SessionEndReason::NotFound))).await;
                 return Ok(None);
             }
-            Err(refusal) => return Err(super::words::refuse_rule(refusal)),
+            Err(refusal) => return Err(super::convert::refuse_rule(refusal)),
             Ok(_) => return Err(Status::internal("the node answered something else")),
         };
-        // What came before the attachment is in the list of places already.
+        // What came before the attachment is in the list of candidacies already.
         let attachment = opened.attachment;
-        let seat = |outlet| Seat { session, attachment, fast_release: open.fast_release, outlet };
+        let attached = |subscription| Attached {
+            session,
+            attachment,
+            fast_release: open.fast_release,
+            subscription,
+        };
         loop {
             let news = tokio::select! {
                 biased;
-                news = outlet.news.recv() => news,
+                news = subscription.news.recv() => news,
                 () = self.responses.closed() => {
-                    self.release(&seat(outlet)).await;
+                    self.release(&attached(subscription)).await;
                     return Ok(None);
                 }
             };
             match news {
-                Some((LineNews::Session(Event::Attached { by: other, .. }), _)) if other == by => {
+                Some((ListenerEvent::Session(ElectionEvent::Attached { by: other, .. }), _))
+                    if other == by =>
+                {
                     break;
                 }
                 Some(_) => {}
                 None => return Err(refuse(Failure::Stopped)),
             }
         }
-        self.say(stamp, Says::Opened(opened)).await;
-        Ok(Some(seat(outlet)))
+        self.say(stamp, SessionReply::Opened(opened)).await;
+        Ok(Some(attached(subscription)))
     }
 
-    async fn serve(&self, seat: &mut Seat, requests: &mut impl Requests) -> End {
+    async fn serve(&self, attached: &mut Attached, requests: &mut impl Requests) -> End {
         let mut under_way = FuturesOrdered::<BoxFuture<'_, (For, Result<Answer, Failure>)>>::new();
         loop {
             tokio::select! {
                 biased;
-                news = seat.outlet.news.recv() => {
+                news = attached.subscription.news.recv() => {
                     let Some((news, stamp)) = news else {
                         let _ = self.responses.send(Err(refuse(Failure::Stopped))).await;
                         return End::Told;
                     };
-                    if let Some(end) = self.tell(seat, news, stamp).await {
+                    if let Some(end) = self.tell(attached, news, stamp).await {
                         return end;
                     }
                 }
                 Some((what, answer)) = under_way.next(), if !under_way.is_empty() => {
-                    while let Ok((news, stamp)) = seat.outlet.news.try_recv() {
-                        if let Some(end) = self.tell(seat, news, stamp).await {
+                    while let Ok((news, stamp)) = attached.subscription.news.try_recv() {
+                        if let Some(end) = self.tell(attached, news, stamp).await {
                             return end;
                         }
                     }
@@ -195,9 +206,9 @@ impl Attachment {
                 }
                 request = requests.next(), if under_way.len() < UNDER_WAY_MAX => {
                     match request {
-                        Some(Ok(request)) => match self.ask(seat, request) {
+                        Some(Ok(request)) => match self.ask(attached, request) {
                             Ok((what, request)) => {
-                                let asked = self.door.ask(request);
+                                let asked = self.node.ask(request);
                                 under_way.push_back(Box::pin(async move { (what, asked.await) }));
                             }
                             Err(status) => {
@@ -205,7 +216,7 @@ impl Attachment {
                                 return End::Told;
                             }
                         },
-                        // A client that says nothing more may still listen, but who does not renew
+                        // A client that says nothing more may still listen, but one that does not renew
                         // has no use for it.
                         None | Some(Err(_)) => return End::Gone,
                     }
@@ -215,18 +226,20 @@ impl Attachment {
         }
     }
 
-    async fn tell(&self, seat: &Seat, news: LineNews, stamp: Stamp) -> Option<End> {
+    async fn tell(&self, attached: &Attached, news: ListenerEvent, stamp: Stamp) -> Option<End> {
         let says = match news {
-            LineNews::Session(event) => says(&event)?,
-            LineNews::Places(places) => Says::Opened(pb::SessionOpened {
-                session: seat.session.0,
-                attachment: seat.attachment,
+            ListenerEvent::Session(event) => says(&event)?,
+            ListenerEvent::Candidacies(candidacies) => SessionReply::Opened(pb::SessionOpened {
+                session: attached.session.0,
+                attachment: attached.attachment,
                 ttl_ms: 0,
-                places: places.iter().map(place).collect(),
+                candidacies: candidacies.iter().map(candidacy).collect(),
             }),
-            LineNews::Held | LineNews::Gone(_) | LineNews::Observed(_) => return None,
+            ListenerEvent::Held | ListenerEvent::Gone(_) | ListenerEvent::Observed(_) => {
+                return None;
+            }
         };
-        let ends = matches!(says, Says::Ended(_));
+        let ends = matches!(says, SessionReply::Ended(_));
         self.say(stamp, says).await;
         ends.then_some(End::Told)
     }
@@ -239,21 +252,25 @@ impl Attachment {
         };
         let says = match (what, result) {
             (_, Err(failure)) if no_quorum(&failure) => {
-                let reason = pb::SessionEnd::SessionNoQuorum as i32;
-                self.say(stamp, Says::Ended(pb::SessionEnded { reason })).await;
+                let reason = pb::SessionEndReason::SessionNoQuorum as i32;
+                self.say(stamp, SessionReply::Ended(pb::SessionEnded { reason })).await;
                 return Some(End::Told);
             }
-            (For::Renewal(number), Ok(_)) => Says::Renewed(pb::SessionRenewed { number }),
+            (For::Renewal(number), Ok(_)) => SessionReply::Renewed(pb::SessionRenewed { number }),
             (For::Renewal(_), Err(Failure::LeaseNotFound)) => {
-                self.say(stamp, Says::Ended(ended(SessionEnd::NotFound))).await;
+                self.say(stamp, SessionReply::Ended(ended(SessionEndReason::NotFound))).await;
                 return Some(End::Told);
             }
-            (For::Request(request), Ok(reply)) => Says::Answer(answered(request, reply)?),
+            (For::Request(request), Ok(reply)) => SessionReply::Result(answered(request, reply)?),
             // Only this request is refused. To end the stream for it would end the session, if the client
             // asks the same again and again.
             (For::Request(request), Err(failure)) => {
                 let refusal = pb::Refusal { kind: 0, text: failure.to_string() };
-                Says::Answer(pb::Answer { request, refusal: Some(refusal), places: vec![] })
+                SessionReply::Result(pb::RequestResult {
+                    request_id: request,
+                    refusal: Some(refusal),
+                    candidacies: vec![],
+                })
             }
             (For::Close, Ok(_)) => return None,
             (_, Err(failure)) => {
@@ -266,49 +283,54 @@ impl Attachment {
     }
 
     fn stamp(&self) -> Stamp {
-        let status = self.door.status();
-        Stamp { revision: status.revision, term: status.term }
+        let status = self.node.status();
+        Stamp { revision: status.revision, term: status.durable_term }
     }
 
-    async fn say(&self, stamp: Stamp, says: Says) {
-        let header = Some(self.door.header(stamp));
-        let _ = self.responses.send(Ok(pb::SessionResponse { header, says: Some(says) })).await;
+    async fn say(&self, stamp: Stamp, response: SessionReply) {
+        let header = Some(self.node.header(stamp));
+        let _ =
+            self.responses.send(Ok(pb::SessionResponse { header, response: Some(response) })).await;
     }
 
     /// What a request asks of the node.
-    fn ask(&self, seat: &Seat, request: pb::SessionRequest) -> Result<(For, Request), Status> {
-        let session = seat.session;
-        let number = request.request;
-        let ask = match request.does {
-            Some(Does::Renew(renew)) => {
+    fn ask(
+        &self,
+        attached: &Attached,
+        request: pb::SessionRequest,
+    ) -> Result<(For, Request), Status> {
+        let session = attached.session;
+        let number = request.request_id;
+        let ask = match request.request {
+            Some(SessionCall::Renew(renew)) => {
                 let renewal = Request::Write(Command::LeaseRenew(session));
                 return Ok((For::Renewal(renew.number), renewal));
             }
-            Some(Does::Close(close)) => {
-                let how = Ended::Closed { stopped: close.stopped };
-                let command = Command::Line(LineCommand::End { id: session, how });
+            Some(SessionCall::Close(close)) => {
+                let how = SessionEnding::Closed { stopped: close.stopped };
+                let command = Command::Election(ElectionCommand::End { id: session, how });
                 return Ok((For::Close, Request::Write(command)));
             }
-            Some(Does::Join(join)) => Ask::Join(joined(join)?),
-            Some(Does::Leave(leave)) => Ask::Leave {
+            Some(SessionCall::Join(join)) => SessionRequest::Join(joined(join)?),
+            Some(SessionCall::Leave(leave)) => SessionRequest::Leave {
                 name: leave.name.into(),
                 token: token(leave.token),
                 stopped: leave.stopped,
             },
-            Some(Does::Proclaim(proclaim)) => Ask::Proclaim {
+            Some(SessionCall::Proclaim(proclaim)) => SessionRequest::Proclaim {
                 name: proclaim.name.into(),
                 token: tenure_api::Revision(proclaim.token),
                 value: proclaim.value,
             },
-            Some(Does::Health(health)) => {
-                Ask::Health { name: health.name.into(), unhealthy: health.unhealthy }
+            Some(SessionCall::Health(health)) => {
+                SessionRequest::Health { name: health.name.into(), unhealthy: health.unhealthy }
             }
-            Some(Does::Yield(given)) => Ask::Yield {
+            Some(SessionCall::Yield(given)) => SessionRequest::Yield {
                 name: given.name.into(),
                 token: tenure_api::Revision(given.token),
                 stay: given.stay,
             },
-            Some(Does::Open(_)) => {
+            Some(SessionCall::Open(_)) => {
                 return Err(Status::invalid_argument("tenure: the session is open already"));
             }
             None => return Err(Status::invalid_argument("tenure: a request that asks nothing")),
@@ -316,31 +338,31 @@ impl Attachment {
         if number == 0 {
             return Err(Status::invalid_argument("tenure: a request needs a number, from 1 on"));
         }
-        let command = Command::Line(LineCommand::Ask { session, request: number, ask });
+        let command = Command::Election(ElectionCommand::Request { session, number, request: ask });
         Ok((For::Request(number), Request::Write(command)))
     }
 
     /// The client is gone. If its kernel said so, and it had asked for that, its session ends, unless
-    /// somebody attaches to it in time.
-    async fn release(&self, seat: &Seat) {
-        if !seat.fast_release {
+    /// another stream attaches to it in time.
+    async fn release(&self, attached: &Attached) {
+        if !attached.fast_release {
             return;
         }
         // A stream may end a moment before its connection does.
-        self.means.pause(REATTACH_WINDOW).await;
+        self.env.pause(REATTACH_WINDOW).await;
         if !self.link.is_gone() {
             return;
         }
-        let how = Ended::ConnectionLost { attachment: seat.attachment };
-        let command = LineCommand::End { id: seat.session, how };
-        // Whoever attaches meanwhile makes it void, so it can be said again where there is no raft leader yet.
+        let how = SessionEnding::ConnectionLost { attachment: attached.attachment };
+        let command = ElectionCommand::End { id: attached.session, how };
+        // A new attachment meanwhile makes it void, so it can be said again where there is no raft leader yet.
         for tries in 0..RELEASE_TRIES {
-            let ask = self.door.ask(Request::Write(Command::Line(command.clone()))).await;
+            let ask = self.node.ask(Request::Write(Command::Election(command.clone()))).await;
             match ask.and_then(|answer| answer.result) {
                 Ok(_) | Err(Failure::Stopped) => return,
                 Err(_) => {
                     let pause = REATTACH_WINDOW * 2u32.pow(tries);
-                    self.means.pause(pause.min(RELEASE_PAUSE_MAX)).await;
+                    self.env.pause(pause.min(RELEASE_PAUSE_MAX)).await;
                 }
             }
         }
@@ -368,11 +390,13 @@ fn joined(join: pb::Join) -> Result<Join, Status> {
     })
 }
 
-fn answered(request: u64, reply: Reply) -> Option<pb::Answer> {
-    let (refused, places) = match line_done(reply).ok()? {
-        Ok(LineDone::Places(places)) => (None, places.iter().map(place).collect()),
+fn answered(request: u64, reply: Reply) -> Option<pb::RequestResult> {
+    let (refused, candidacies) = match election_outcome(reply).ok()? {
+        Ok(ElectionOutcome::Candidacies(candidacies)) => {
+            (None, candidacies.iter().map(candidacy).collect())
+        }
         Ok(_) => (None, vec![]),
         Err(why) => (Some(refusal(why)), vec![]),
     };
-    Some(pb::Answer { request, refusal: refused, places })
+    Some(pb::RequestResult { request_id: request, refusal: refused, candidacies })
 }

@@ -4,18 +4,18 @@ use tenure_api::{Failure, wire::etcdserverpb as pb};
 use tonic::{Response, Status};
 
 use super::{reply::refuse, stubs};
-use crate::node::{Door, Stamp};
+use crate::node::{NodeHandle, Stamp};
 
 /// etcd counts the changes of its users and roles from here.
 const FIRST_REVISION: u64 = 1;
 
 pub(super) struct Auth {
-    door: Door,
+    node: NodeHandle,
 }
 
 impl Auth {
-    pub(super) fn new(door: Door) -> Auth {
-        Auth { door }
+    pub(super) fn new(node: NodeHandle) -> Auth {
+        Auth { node }
     }
 }
 
@@ -31,11 +31,11 @@ impl stubs::auth_server::Auth for Auth {
         &self,
         request: tonic::Request<pb::AuthStatusRequest>,
     ) -> Answered<pb::AuthStatusResponse> {
-        self.door.admit(request.metadata())?;
-        let status = self.door.status();
-        let stamp = Stamp { revision: status.revision, term: status.term };
+        self.node.admit(request.metadata())?;
+        let status = self.node.status();
+        let stamp = Stamp { revision: status.revision, term: status.durable_term };
         Ok(Response::new(pb::AuthStatusResponse {
-            header: Some(self.door.header(stamp)),
+            header: Some(self.node.header(stamp)),
             enabled: false,
             auth_revision: FIRST_REVISION,
         }))

@@ -10,28 +10,28 @@ use tenure_replica::{
 use tonic::{Response, Status};
 
 use super::{
-    Limits,
+    RequestLimits,
     reply::{refuse, unexpected},
     stubs,
 };
-use crate::{config::address, node::Door};
+use crate::{config::address, node::NodeHandle};
 
 pub(super) struct Cluster {
-    door: Door,
-    limits: Limits,
+    node: NodeHandle,
+    limits: RequestLimits,
 }
 
 type Changed = (Option<pb::ResponseHeader>, Vec<Member>);
 
 impl Cluster {
-    pub(super) fn new(door: Door, limits: Limits) -> Cluster {
-        Cluster { door, limits }
+    pub(super) fn new(node: NodeHandle, limits: RequestLimits) -> Cluster {
+        Cluster { node, limits }
     }
 
     /// Asks for a change; answers the members after it.
     async fn change(&self, change: MemberChange) -> Result<Changed, Status> {
         let request = Request::Write(Command::Members(change));
-        match self.door.open(self.door.ask(request).await)? {
+        match self.node.open(self.node.ask(request).await)? {
             (header, Reply::Wrote(Outcome::Members(members))) => Ok((header, members)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -46,7 +46,7 @@ fn checked(urls: Vec<String>) -> Result<Vec<String>, Status> {
     }
 }
 
-/// An id that nobody has or ever had; should chance have it otherwise, the change is refused.
+/// An id that no member has or ever had; should chance have it otherwise, the change is refused.
 fn fresh_id(urls: &[String]) -> MemberId {
     MemberId(RandomState::new().hash_one((urls, std::time::SystemTime::now())).max(1))
 }
@@ -61,13 +61,13 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberListRequest>,
     ) -> Result<Response<pb::MemberListResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let consistency = match request.into_inner().linearizable {
             true => Consistency::Linearizable,
             false => Consistency::Serializable,
         };
         let read = Request::Read(Read::Members, consistency);
-        match self.door.open(self.door.ask(read).await)? {
+        match self.node.open(self.node.ask(read).await)? {
             (header, Reply::Members(members)) => {
                 let members = on_the_wire(members);
                 Ok(Response::new(pb::MemberListResponse { header, members }))
@@ -80,7 +80,7 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberAddRequest>,
     ) -> Result<Response<pb::MemberAddResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let request = request.into_inner();
         let peer_urls = checked(request.peer_ur_ls)?;
         if !self.limits.can_grow {
@@ -102,7 +102,7 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberRemoveRequest>,
     ) -> Result<Response<pb::MemberRemoveResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let id = MemberId(request.into_inner().id);
         let (header, members) = self.change(MemberChange::Remove(id)).await?;
         let members = on_the_wire(members);
@@ -113,7 +113,7 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberUpdateRequest>,
     ) -> Result<Response<pb::MemberUpdateResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let request = request.into_inner();
         let peer_urls = checked(request.peer_ur_ls)?;
         let id = MemberId(request.id);
@@ -126,10 +126,10 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberPromoteRequest>,
     ) -> Result<Response<pb::MemberPromoteResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let id = MemberId(request.into_inner().id);
         let promoted = self.change(MemberChange::Promote(id)).await;
-        self.door.metrics.server.promoted(&promoted);
+        self.node.metrics.server.promoted(&promoted);
         let (header, members) = promoted?;
         let members = on_the_wire(members);
         Ok(Response::new(pb::MemberPromoteResponse { header, members }))

@@ -11,34 +11,34 @@ use tenure_replica::{
 use tonic::{Response, Status};
 
 use super::{
-    Limits,
-    aside::Aside,
+    RequestLimits,
+    blocking::BlockingPool,
     reply::{refuse, unexpected},
     steps, stubs,
 };
-use crate::node::Door;
+use crate::node::NodeHandle;
 
 pub(super) struct Kv {
-    door: Door,
-    limits: Limits,
-    large_reads: Aside,
+    node: NodeHandle,
+    limits: RequestLimits,
+    large_reads: BlockingPool,
 }
 
 type Answered<T> = Result<Response<T>, Status>;
 
 impl Kv {
-    pub(super) fn new(door: Door, limits: Limits) -> Kv {
-        Kv { door, limits, large_reads: Aside::reads() }
+    pub(super) fn new(node: NodeHandle, limits: RequestLimits) -> Kv {
+        Kv { node, limits, large_reads: BlockingPool::reads() }
     }
 
     /// Takes a request's message if it may come in at all.
     fn take<T: Message>(&self, request: tonic::Request<T>) -> Result<T, Status> {
-        self.door.refuse_as_learner()?;
+        self.node.refuse_as_learner()?;
         self.take_as_learner(request)
     }
 
     fn take_as_learner<T: Message>(&self, request: tonic::Request<T>) -> Result<T, Status> {
-        self.door.admit_to_learner(request.metadata())?;
+        self.node.admit_to_learner(request.metadata())?;
         let message = request.into_inner();
         if message.encoded_len() > self.limits.request_bytes_max {
             return Err(refuse(Failure::RequestTooLarge));
@@ -50,7 +50,7 @@ impl Kv {
         &self,
         command: Command,
     ) -> Result<(Option<pb::ResponseHeader>, Outcome), Status> {
-        match self.door.open(self.door.ask(Request::Write(command)).await)? {
+        match self.node.open(self.node.ask(Request::Write(command)).await)? {
             (header, Reply::Wrote(outcome)) => Ok((header, outcome)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -73,11 +73,11 @@ impl stubs::kv_server::Kv for Kv {
     ) -> Answered<pb::RangeResponse> {
         let message = self.take_as_learner(request)?;
         if !message.serializable {
-            self.door.refuse_as_learner()?;
+            self.node.refuse_as_learner()?;
         }
         let (range, serializable) = convert::range(message).map_err(refuse)?;
         let read = Request::Read(Read::Range(range), consistency(serializable));
-        let (header, reply) = self.door.open(self.door.ask(read).await)?;
+        let (header, reply) = self.node.open(self.node.ask(read).await)?;
         let mut response: pb::RangeResponse = match reply {
             Reply::Range(found) => found.into(),
             Reply::LargeRange(store, range) => {
@@ -122,7 +122,7 @@ impl stubs::kv_server::Kv for Kv {
         } else {
             Request::Write(Command::Txn(txn))
         };
-        let (header, reply) = self.door.open(self.door.ask(request).await)?;
+        let (header, reply) = self.node.open(self.node.ask(request).await)?;
         let response: pb::TxnResponse = match reply {
             Reply::Wrote(Outcome::Txn(done)) | Reply::Txn(done) => done.into(),
             Reply::LargeTxn(store, txn) => {
@@ -146,7 +146,7 @@ impl stubs::kv_server::Kv for Kv {
         } else {
             Request::Write(Command::Compact(revision))
         };
-        let (header, _) = self.door.open(self.door.ask(request).await)?;
+        let (header, _) = self.node.open(self.node.ask(request).await)?;
         Ok(Response::new(pb::CompactionResponse { header }))
     }
 }

@@ -11,24 +11,24 @@ use tenure_replica::{Consistency, Outcome, Read, Reply, Request, command::Comman
 use tonic::{Response, Status, Streaming};
 
 use super::{
-    Limits,
+    RequestLimits,
     reply::{refuse, unexpected, wants_leader},
     stubs,
     watch::leader_gone,
 };
-use crate::node::Door;
+use crate::node::NodeHandle;
 
 /// Renewals of one stream that may be under way at once.
 const RENEWALS_MAX: usize = 1024;
 
 pub(super) struct Lease {
-    door: Door,
-    limits: Limits,
+    node: NodeHandle,
+    limits: RequestLimits,
 }
 
 impl Lease {
-    pub(super) fn new(door: Door, limits: Limits) -> Lease {
-        Lease { door, limits }
+    pub(super) fn new(node: NodeHandle, limits: RequestLimits) -> Lease {
+        Lease { node, limits }
     }
 
     async fn grant(
@@ -37,7 +37,7 @@ impl Lease {
         ttl_secs: i64,
     ) -> Result<(Option<pb::ResponseHeader>, GrantedLease), Status> {
         let command = Command::LeaseGrant { id, ttl_secs };
-        match self.door.open(self.door.ask(Request::Write(command)).await)? {
+        match self.node.open(self.node.ask(Request::Write(command)).await)? {
             (header, Reply::Wrote(Outcome::Lease(lease))) => Ok((header, lease)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -46,11 +46,11 @@ impl Lease {
 
 /// A lease that is gone is an answer with TTL 0, not an error: clients wait for exactly that.
 async fn renew(
-    door: Door,
+    node: NodeHandle,
     request: Result<pb::LeaseKeepAliveRequest, Status>,
 ) -> Result<pb::LeaseKeepAliveResponse, Status> {
     let id = LeaseId(request?.id);
-    let answer = door.ask(Request::Write(Command::LeaseRenew(id))).await.map_err(refuse)?;
+    let answer = node.ask(Request::Write(Command::LeaseRenew(id))).await.map_err(refuse)?;
     let stamp = crate::node::Stamp { revision: answer.revision, term: answer.term };
     let ttl = match answer.result {
         Ok(Reply::Wrote(Outcome::Lease(lease))) => lease.ttl_secs,
@@ -58,7 +58,7 @@ async fn renew(
         Err(failure) => return Err(refuse(failure)),
         Ok(other) => return Err(unexpected(&other)),
     };
-    Ok(pb::LeaseKeepAliveResponse { header: Some(door.header(stamp)), id: id.0, ttl })
+    Ok(pb::LeaseKeepAliveResponse { header: Some(node.header(stamp)), id: id.0, ttl })
 }
 
 /// The answers, and as the last of them that the raft leader is gone, if that comes first.
@@ -73,7 +73,7 @@ fn until_no_leader<T>(
         .scan((), |(), answer| future::ready(answer))
 }
 
-/// A positive id that nobody else will choose.
+/// A positive id that no other caller will choose.
 fn random_id() -> LeaseId {
     positive_id(random)
 }
@@ -92,7 +92,7 @@ pub(super) fn random() -> u64 {
     RandomState::new().hash_one(std::time::SystemTime::now())
 }
 
-/// Leases that nobody asked for: somebody locked or campaigned without one, and the server granted it.
+/// Leases that the server granted because a client locked or campaigned without one.
 ///
 /// They are known by their ids, so that any member can end one together with the hold it was made for.
 pub(super) mod unowned {
@@ -103,7 +103,7 @@ pub(super) mod unowned {
     /// The first half of their ids.
     const MARK: i64 = 0x7465_6e75 << 32;
 
-    /// An id of this kind that most likely nobody has.
+    /// An id of this kind that most likely no lease has.
     pub(in crate::grpc) fn id() -> LeaseId {
         LeaseId(MARK | i64::from(random() as u32))
     }
@@ -120,7 +120,7 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<pb::LeaseGrantRequest>,
     ) -> Result<Response<pb::LeaseGrantResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let request = request.into_inner();
         let id = LeaseId::from_wire(request.id).unwrap_or_else(random_id);
         let (header, lease) = self.grant(id, request.ttl).await?;
@@ -131,9 +131,9 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<pb::LeaseRevokeRequest>,
     ) -> Result<Response<pb::LeaseRevokeResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let command = Command::LeaseRevoke(LeaseId(request.into_inner().id));
-        let (header, _) = self.door.open(self.door.ask(Request::Write(command)).await)?;
+        let (header, _) = self.node.open(self.node.ask(Request::Write(command)).await)?;
         Ok(Response::new(pb::LeaseRevokeResponse { header }))
     }
 
@@ -144,17 +144,17 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<Streaming<pb::LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let has_leader = wants_leader(request.metadata());
-        let door = self.door.clone();
+        let node = self.node.clone();
         let answers = request
             .into_inner()
-            .map(move |request| renew(door.clone(), request))
+            .map(move |request| renew(node.clone(), request))
             .buffered(RENEWALS_MAX);
         if !has_leader {
             return Ok(Response::new(Box::pin(answers)));
         }
-        let end = leader_gone(self.door.clone(), self.limits);
+        let end = leader_gone(self.node.clone(), self.limits);
         Ok(Response::new(Box::pin(until_no_leader(answers, end))))
     }
 
@@ -162,11 +162,11 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<pb::LeaseTimeToLiveRequest>,
     ) -> Result<Response<pb::LeaseTimeToLiveResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let request = request.into_inner();
         let read = Read::Lease(LeaseId(request.id), request.keys);
         let read = Request::Read(read, Consistency::Linearizable);
-        let response = match self.door.open(self.door.ask(read).await)? {
+        let response = match self.node.open(self.node.ask(read).await)? {
             (header, Reply::Lease(Some(lease))) => {
                 pb::LeaseTimeToLiveResponse { header, ..lease.into() }
             }
@@ -185,9 +185,9 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<pb::LeaseLeasesRequest>,
     ) -> Result<Response<pb::LeaseLeasesResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let read = Request::Read(Read::Leases, Consistency::Linearizable);
-        match self.door.open(self.door.ask(read).await)? {
+        match self.node.open(self.node.ask(read).await)? {
             (header, Reply::Leases(ids)) => {
                 let leases = ids.into_iter().map(Into::into).collect();
                 Ok(Response::new(pb::LeaseLeasesResponse { header, leases }))

@@ -19,45 +19,45 @@ use tonic::{Response, Status};
 
 use super::{
     ETCD_VERSION,
-    aside::Aside,
+    blocking::BlockingPool,
     reply::{refuse, unexpected},
     stubs,
 };
 use crate::{
     backup::{self, Note},
-    node::{Door, Stamp},
+    node::{NodeHandle, Stamp},
 };
 
 /// Backups that a member makes at the same time. Each holds a frozen state and a thread.
 const BACKUPS_MAX: usize = 4;
 
 pub(super) struct Maintenance {
-    door: Door,
+    node: NodeHandle,
     backups: Arc<Semaphore>,
-    hashes: Aside,
+    hashes: BlockingPool,
 }
 
 impl Maintenance {
-    pub(super) fn new(door: Door) -> Maintenance {
+    pub(super) fn new(node: NodeHandle) -> Maintenance {
         let backups = Arc::new(Semaphore::new(BACKUPS_MAX));
-        Maintenance { door, backups, hashes: Aside::hashes() }
+        Maintenance { node, backups, hashes: BlockingPool::hashes() }
     }
 
     fn header_now(&self) -> Option<pb::ResponseHeader> {
-        let status = self.door.status();
-        Some(self.door.header(Stamp { revision: status.revision, term: status.term }))
+        let status = self.node.status();
+        Some(self.node.header(Stamp { revision: status.revision, term: status.durable_term }))
     }
 
     async fn alarms(&self) -> Result<(Option<pb::ResponseHeader>, Vec<Alarm>), Status> {
         let read = Request::Read(Read::Alarms, Consistency::Linearizable);
-        match self.door.open(self.door.ask(read).await)? {
+        match self.node.open(self.node.ask(read).await)? {
             (header, Reply::Alarms(alarms)) => Ok((header, alarms)),
             (_, other) => Err(unexpected(&other)),
         }
     }
 
     async fn change(&self, command: Command) -> Result<Option<pb::ResponseHeader>, Status> {
-        Ok(self.door.open(self.door.ask(Request::Write(command)).await)?.0)
+        Ok(self.node.open(self.node.ask(Request::Write(command)).await)?.0)
     }
 }
 
@@ -67,8 +67,8 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
-        self.door.admit_to_learner(request.metadata())?;
-        let status = self.door.status();
+        self.node.admit_to_learner(request.metadata())?;
+        let status = self.node.status();
         let mut errors = Vec::new();
         if status.leader.is_none() {
             errors.push(Failure::NoLeader.text().to_owned());
@@ -82,7 +82,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             leader: status.leader.map_or(0, |leader| leader.0),
             raft_index: status.committed,
             raft_applied_index: status.applied,
-            raft_term: status.term.0,
+            raft_term: status.durable_term.0,
             is_learner: status.is_learner,
             errors,
             db_size_quota: status.quota_bytes as i64,
@@ -95,11 +95,11 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::HashKvRequest>,
     ) -> Result<Response<pb::HashKvResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let revision = request.into_inner().revision;
         let at = (revision > 0).then_some(Revision(revision));
         let read = Request::Read(Read::Store, Consistency::Serializable);
-        let (header, reply) = self.door.open(self.door.ask(read).await)?;
+        let (header, reply) = self.node.open(self.node.ask(read).await)?;
         let Reply::Store(store) = reply else { return Err(unexpected(&reply)) };
         let hash = self.hashes.run(move || store.hash(at)).await.and_then(|hash| hash);
         let hash = hash.map_err(refuse)?;
@@ -115,9 +115,9 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::MoveLeaderRequest>,
     ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let to = MemberId(request.into_inner().target_id);
-        let (header, _) = self.door.open(self.door.ask(Request::MoveLeader(to)).await)?;
+        let (header, _) = self.node.open(self.node.ask(Request::MoveLeader(to)).await)?;
         Ok(Response::new(pb::MoveLeaderResponse { header }))
     }
 
@@ -125,7 +125,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::AlarmRequest>,
     ) -> Result<Response<pb::AlarmResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let request = request.into_inner();
         let (header, raised) = self.alarms().await?;
         let meant = |alarm: &Alarm| {
@@ -159,7 +159,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::DefragmentRequest>,
     ) -> Result<Response<pb::DefragmentResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         Ok(Response::new(pb::DefragmentResponse { header: self.header_now() }))
     }
 
@@ -168,9 +168,9 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::HashRequest>,
     ) -> Result<Response<pb::HashResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let read = Request::Read(Read::State, Consistency::Serializable);
-        let (header, reply) = self.door.open(self.door.ask(read).await)?;
+        let (header, reply) = self.node.open(self.node.ask(read).await)?;
         let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
         let digest = self.hashes.run(move || frozen.state.digest()).await.map_err(refuse)?;
         Ok(Response::new(pb::HashResponse { header, hash: (digest ^ digest >> 32) as u32 }))
@@ -178,25 +178,25 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
 
     type SnapshotStream = Pin<Box<dyn Stream<Item = Result<pb::SnapshotResponse, Status>> + Send>>;
 
-    /// What this member has, up to date or not, as in etcd, whose learners give it as well. A member that was found to differ from the
-    /// others refuses: a backup is for the day when nobody is left to compare with.
+    /// What this member has, up to date or not, as in etcd, whose learners give it as well. A member that was found to
+    /// differ from the others refuses: a backup is for the day when no other member is left to compare with.
     async fn snapshot(
         &self,
         request: tonic::Request<pb::SnapshotRequest>,
     ) -> Result<Response<Self::SnapshotStream>, Status> {
-        self.door.admit_to_learner(request.metadata())?;
+        self.node.admit_to_learner(request.metadata())?;
         let permit = self.backups.clone().try_acquire_owned();
         let permit = permit.map_err(|_| refuse(Failure::TooManyRequests))?;
         let read = Request::Read(Read::State, Consistency::Serializable);
-        let (header, reply) = self.door.open(self.door.ask(read).await)?;
+        let (header, reply) = self.node.open(self.node.ask(read).await)?;
         let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
-        if frozen.state.is_corrupt(self.door.me) {
+        if frozen.state.is_corrupt(self.node.me) {
             return Err(refuse(Failure::Corrupt));
         }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let note = Note {
-            cluster_id: self.door.cluster,
-            member_id: self.door.me,
+            cluster_id: self.node.cluster,
+            member_id: self.node.me,
             taken_at: since_1970.as_secs(),
         };
         let pieces = backup::stream(frozen, note, backup::IDLE_MAX, permit);
@@ -220,7 +220,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::DowngradeRequest>,
     ) -> Result<Response<pb::DowngradeResponse>, Status> {
-        self.door.admit(request.metadata())?;
+        self.node.admit(request.metadata())?;
         let request = request.into_inner();
         Err(refuse(match request.action() {
             DowngradeAction::Cancel => Failure::NoDowngrade,

@@ -1,27 +1,27 @@
-//! The etcd v3 API and our own over gRPC: a file per service, each a thin door to the node.
+//! The etcd v3 API and our own over gRPC: a file per service, each a thin layer over the node.
 
-mod aside;
 mod attachment;
 mod auth;
-mod bare;
+mod blocking;
+mod candidates;
 mod cluster;
-mod election;
+mod convert;
+mod elections;
+mod env;
+mod in_process;
 mod kv;
 mod lease;
-mod lines;
-mod lock;
 mod maintenance;
-mod means;
 mod oversize;
-mod places;
 mod reflection;
 mod reply;
 mod sessions;
 mod steps;
 mod stubs;
 mod turn;
+mod v3election;
+mod v3lock;
 mod watch;
-mod words;
 
 use std::time::Duration;
 
@@ -29,23 +29,23 @@ use tonic::service::Routes;
 
 use self::stubs::{
     auth_server::AuthServer, cluster_server::ClusterServer, election_server::ElectionServer,
-    kv_server::KvServer, lease_server::LeaseServer, lines_server::LinesServer,
+    elections_server::ElectionsServer, kv_server::KvServer, lease_server::LeaseServer,
     lock_server::LockServer, maintenance_server::MaintenanceServer,
     sessions_server::SessionsServer,
 };
 pub use self::{
-    bare::{Bare, Observed, Responses},
-    means::Means,
+    env::Env,
+    in_process::{InProcessService, Observed, Responses},
 };
 pub(crate) use self::{oversize::in_words_of_grpc_go, reply::refuse};
-use crate::node::Door;
+use crate::node::NodeHandle;
 
 /// The version of etcd whose API this is; clients decide by it what they may use.
 pub const ETCD_VERSION: &str = "3.5.0";
 
 /// What the services need beside the node.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct RequestLimits {
     /// The largest request.
     pub request_bytes_max: usize,
     /// The most operations in a transaction.
@@ -60,46 +60,50 @@ pub struct Limits {
 pub(crate) const REQUEST_OVERHEAD_BYTES: usize = 512 << 10;
 
 /// All services of this server.
-pub fn routes(door: &Door, limits: Limits) -> Routes {
+pub fn routes(node: &NodeHandle, limits: RequestLimits) -> Routes {
     let frame_max = limits.request_bytes_max + REQUEST_OVERHEAD_BYTES;
-    let places = places::Places::new(door.clone(), limits);
+    let candidates = candidates::Candidates::new(node.clone(), limits);
     let (reporter, health) = tonic_health::server::health_reporter();
     // The whole server is one service to its health checkers.
     drop(reporter);
     Routes::new(health)
         .add_service(
-            KvServer::new(kv::Kv::new(door.clone(), limits)).max_decoding_message_size(frame_max),
+            KvServer::new(kv::Kv::new(node.clone(), limits)).max_decoding_message_size(frame_max),
         )
-        .add_service(watch::WatchService::new(door.clone(), limits))
+        .add_service(watch::WatchService::new(node.clone(), limits))
         .add_service(
-            LeaseServer::new(lease::Lease::new(door.clone(), limits))
+            LeaseServer::new(lease::Lease::new(node.clone(), limits))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(
-            ClusterServer::new(cluster::Cluster::new(door.clone(), limits))
+            ClusterServer::new(cluster::Cluster::new(node.clone(), limits))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(
-            MaintenanceServer::new(maintenance::Maintenance::new(door.clone()))
+            MaintenanceServer::new(maintenance::Maintenance::new(node.clone()))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(
-            AuthServer::new(auth::Auth::new(door.clone())).max_decoding_message_size(frame_max),
+            AuthServer::new(auth::Auth::new(node.clone())).max_decoding_message_size(frame_max),
         )
         .add_service(
-            ElectionServer::new(election::Election::new(door.clone(), places.clone(), limits))
+            ElectionServer::new(v3election::Election::new(
+                node.clone(),
+                candidates.clone(),
+                limits,
+            ))
+            .max_decoding_message_size(frame_max),
+        )
+        .add_service(
+            LockServer::new(v3lock::Lock::new(node.clone(), candidates, limits))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(
-            LockServer::new(lock::Lock::new(door.clone(), places, limits))
+            SessionsServer::new(sessions::Sessions::new(node.clone()))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(
-            SessionsServer::new(sessions::Sessions::new(door.clone()))
-                .max_decoding_message_size(frame_max),
-        )
-        .add_service(
-            LinesServer::new(lines::Lines::new(door.clone(), Some(limits)))
+            ElectionsServer::new(elections::Elections::new(node.clone(), Some(limits)))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(reflection::v1())

@@ -9,7 +9,7 @@ use tonic_reflection::server::{
     },
 };
 
-/// What is named to those who ask.
+/// The services that reflection lists.
 const SERVED: [&str; 12] = [
     "etcdserverpb.KV",
     "etcdserverpb.Watch",
@@ -20,7 +20,7 @@ const SERVED: [&str; 12] = [
     "v3electionpb.Election",
     "v3lockpb.Lock",
     "tenure.v1.Sessions",
-    "tenure.v1.Lines",
+    "tenure.v1.Elections",
     "grpc.health.v1.Health",
     "grpc.reflection.v1.ServerReflection",
 ];

@@ -4,7 +4,7 @@ use tenure_api::{Code, Failure, wire::etcdserverpb::ResponseHeader};
 use tenure_replica::{Answer, Reply};
 use tonic::{Status, metadata::MetadataMap};
 
-use crate::node::{Door, Stamp};
+use crate::node::{NodeHandle, Stamp};
 
 /// A failure as gRPC carries it.
 pub(crate) fn refuse(failure: Failure) -> Status {
@@ -32,7 +32,7 @@ pub(super) fn unexpected(reply: &Reply) -> Status {
     Status::internal(format!("the node answered something else: {reply:?}"))
 }
 
-impl Door {
+impl NodeHandle {
     pub(super) fn header(&self, stamp: Stamp) -> ResponseHeader {
         ResponseHeader {
             cluster_id: self.cluster.0,

@@ -1,4 +1,4 @@
-//! Waiting for one's turn in a line, and hearing whose turn it is.
+//! Waiting for a candidate's turn in an election, and following its leader.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use bytes::Bytes;
 use tenure_api::{Failure, KeyValue, Revision, wire::etcdserverpb::ResponseHeader};
 use tenure_replica::{
     Consistency, Read, Reply, Request,
-    queue::listeners::{LineInput, LineNews, Observed},
+    election::listeners::{ListenerEvent, ListenerInput, Observed},
 };
 use tonic::Status;
 
 use super::reply::unexpected;
-use crate::node::{Door, LineOutlet, Stamp};
+use crate::node::{NodeHandle, Stamp, Subscription};
 
-/// What becomes of a place in a line.
+/// The outcome of a candidacy.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Turn {
     /// It holds.
@@ -22,79 +22,79 @@ pub(super) enum Turn {
     Gone,
 }
 
-/// Waits until a place holds, or is gone.
+/// Waits until a candidate holds, or is gone.
 pub(super) async fn wait(
-    door: &Door,
+    node: &NodeHandle,
     name: &Bytes,
     key: &Bytes,
     created: Revision,
 ) -> Result<Turn, Failure> {
     loop {
         let (name, key) = (name.clone(), key.clone());
-        let ask = |listener| LineInput::Await { listener, name, key, created };
-        let mut outlet = door.listen(ask);
-        match outlet.news.recv().await {
-            Some((LineNews::Held, stamp)) => return Ok(Turn::Held(stamp)),
-            Some((LineNews::Gone(_), _)) => return Ok(Turn::Gone),
-            // Nothing else is said of a place.
+        let ask = |listener| ListenerInput::Await { listener, name, key, created };
+        let mut subscription = node.listen(ask);
+        match subscription.news.recv().await {
+            Some((ListenerEvent::Held, stamp)) => return Ok(Turn::Held(stamp)),
+            Some((ListenerEvent::Gone(_), _)) => return Ok(Turn::Gone),
+            // Nothing else is said of a candidate.
             Some(_) => {}
-            None => serves(door).await?,
+            None => serves(node).await?,
         }
     }
 }
 
-/// Who leads, as fresh as anybody knows it.
+/// The leader, by a linearizable read.
 pub(super) async fn leader(
-    door: &Door,
+    node: &NodeHandle,
     name: Bytes,
 ) -> Result<(Option<ResponseHeader>, Option<Arc<KeyValue>>), Status> {
     let read = Request::Read(Read::Leader(name), Consistency::Linearizable);
-    match door.open(door.ask(read).await)? {
+    match node.open(node.ask(read).await)? {
         (header, Reply::Leader(leader)) => Ok((header, leader)),
         (_, other) => Err(unexpected(&other)),
     }
 }
 
-/// Somebody who hears who leads.
+/// A stream of an election's leaders.
 pub(super) struct Leaders {
-    door: Door,
+    node: NodeHandle,
     name: Bytes,
-    outlet: LineOutlet,
+    subscription: Subscription,
     /// The version of a leader's key that was told last: when it was made, and when it was changed.
     told: Option<(Revision, Revision)>,
 }
 
 impl Leaders {
-    pub(super) async fn of(door: Door, name: Bytes) -> Result<Leaders, Failure> {
-        let outlet = observe(&door, &name).await?;
-        Ok(Leaders { door, name, outlet, told: None })
+    pub(super) async fn of(node: NodeHandle, name: Bytes) -> Result<Leaders, Failure> {
+        let subscription = observe(&node, &name).await?;
+        Ok(Leaders { node, name, subscription, told: None })
     }
 
-    /// Whoever leads next, or what the leader shows next. Says nothing while nobody leads: etcd has no word for
-    /// it, and its clients would fall over one.
+    /// The next leader, or what the leader shows next. Says nothing while there is no leader: etcd has no message for
+    /// it, and its clients would fail on one.
     pub(super) async fn next(&mut self) -> Result<(Arc<KeyValue>, Stamp), Failure> {
         loop {
-            let (seen, stamp) = match self.outlet.news.recv().await {
-                Some((LineNews::Observed(seen), stamp)) => (seen, stamp),
+            let (seen, stamp) = match self.subscription.news.recv().await {
+                Some((ListenerEvent::Observed(seen), stamp)) => (seen, stamp),
                 Some(_) => continue,
                 None => {
                     // Too much was told and not taken: go on with how things are.
-                    self.outlet = observe(&self.door, &self.name).await?;
+                    self.subscription = observe(&self.node, &self.name).await?;
                     continue;
                 }
             };
             match seen {
                 Observed::Began(_, Some(kv)) | Observed::Proclaimed(_, kv) => {
-                    // Who began to listen anew may be told once more what is known.
+                    // A listener that subscribed anew may be told once more what is known.
                     let version = Some((kv.create_revision, kv.mod_revision));
                     if self.told != version {
                         self.told = version;
                         return Ok((kv, stamp));
                     }
                 }
-                // This member skipped a part of the log, and knows of that time who led, but not with what.
+                // This member skipped a part of the log: it knows the leader of that time, but not its value.
                 Observed::Began(_, None) => {
-                    self.outlet = observe(&self.door, &self.name).await?;
+                    self.subscription = observe(&self.node, &self.name).await?;
                 }
                 _ => {}
             }
@@ -104,14 +104,14 @@ impl Leaders {
 
 /// Listens from how things are now. A member that lags, or is cut off, would tell how they were: it must hear
 /// first that it knows all that was decided before it was asked.
-async fn observe(door: &Door, name: &Bytes) -> Result<LineOutlet, Failure> {
-    serves(door).await?;
-    Ok(door.listen(|listener| LineInput::Observe { listener, name: name.clone(), after: None }))
+async fn observe(node: &NodeHandle, name: &Bytes) -> Result<Subscription, Failure> {
+    serves(node).await?;
+    Ok(node.listen(|listener| ListenerInput::Observe { listener, name: name.clone(), after: None }))
 }
 
-/// Whether this member serves anybody, and knows what it must know for it. Who listened and was let go learns here
+/// Whether this member serves clients, and is up to date. A listener that was dropped learns here
 /// whether it was only that listener.
-async fn serves(door: &Door) -> Result<(), Failure> {
+async fn serves(node: &NodeHandle) -> Result<(), Failure> {
     let read = Request::Read(Read::Freshness, Consistency::Linearizable);
-    door.ask(read).await?.result.map(|_| ())
+    node.ask(read).await?.result.map(|_| ())
 }

@@ -34,12 +34,12 @@ use tonic::{
 use tonic_prost::ProstDecoder;
 
 use super::{
-    Limits, REQUEST_OVERHEAD_BYTES,
+    REQUEST_OVERHEAD_BYTES, RequestLimits,
     reply::{refuse, wants_leader},
 };
-use crate::node::{Door, EncodedEvents, Stamp, StreamNews, WatchOutlet};
+use crate::node::{EncodedEvents, NodeHandle, Stamp, StreamNews, WatchSubscription};
 
-/// Answers that a stream may owe its client before it takes the next request that wants one. Whoever
+/// Answers that a stream may owe its client before it takes the next request that wants one. A client that
 /// asks on and on and never reads is not read either.
 const ANSWERS_OWED_MAX: usize = 1024;
 /// Undrained bytes that are reported together.
@@ -48,13 +48,13 @@ const DRAIN_REPORT_BYTES: usize = 64 << 10;
 /// The tower service for `/etcdserverpb.Watch/Watch`.
 #[derive(Clone)]
 pub(super) struct WatchService {
-    door: Door,
-    limits: Limits,
+    node: NodeHandle,
+    limits: RequestLimits,
 }
 
 impl WatchService {
-    pub(super) fn new(door: Door, limits: Limits) -> WatchService {
-        WatchService { door, limits }
+    pub(super) fn new(node: NodeHandle, limits: RequestLimits) -> WatchService {
+        WatchService { node, limits }
     }
 }
 
@@ -93,27 +93,27 @@ impl StreamingService<WatchRequest> for WatchService {
     fn call(&mut self, request: tonic::Request<Streaming<WatchRequest>>) -> Self::Future {
         let service = self.clone();
         Box::pin(async move {
-            service.door.admit(request.metadata())?;
+            service.node.admit(request.metadata())?;
             let leaderless = wants_leader(request.metadata());
-            let outlet = service.door.open_watch();
+            let subscription = service.node.open_watch();
             let fragmented = Arc::new(Fragmented::default());
             let credit = Credit::new();
             let (failed, failure) = oneshot::channel();
             let asking = Asking {
-                stream: outlet.stream,
-                door: service.door.clone(),
+                stream: subscription.stream,
+                node: service.node.clone(),
                 fragmented: fragmented.clone(),
                 credit: credit.0.clone(),
                 failed,
             };
             tokio::spawn(asking.run(request.into_inner()));
             let ended = leaderless.then(|| {
-                let end: EndOfLeader = Box::pin(leader_gone(service.door.clone(), service.limits));
+                let end: EndOfLeader = Box::pin(leader_gone(service.node.clone(), service.limits));
                 end
             });
             Ok(Response::new(Frames {
-                outlet,
-                door: service.door,
+                subscription,
+                node: service.node,
                 fragmented,
                 credit,
                 failure: Some(failure),
@@ -127,10 +127,10 @@ impl StreamingService<WatchRequest> for WatchService {
 }
 
 /// Resolves when there has been no raft leader for too long.
-pub(super) async fn leader_gone(door: Door, limits: Limits) {
+pub(super) async fn leader_gone(node: NodeHandle, limits: RequestLimits) {
     loop {
-        door.status_when(|status| status.leader.is_none()).await;
-        let back = door.status_when(|status| status.leader.is_some());
+        node.status_when(|status| status.leader.is_none()).await;
+        let back = node.status_when(|status| status.leader.is_some());
         if tokio::time::timeout(limits.leaderless_max, back).await.is_err() {
             return;
         }
@@ -148,7 +148,7 @@ struct Fragmented {
 /// The half of a stream that listens to the client.
 struct Asking {
     stream: u64,
-    door: Door,
+    node: NodeHandle,
     fragmented: Arc<Fragmented>,
     credit: Arc<Semaphore>,
     /// Told if what the client asks cannot be read.
@@ -184,13 +184,13 @@ impl Asking {
                 Some(RequestUnion::ProgressRequest(_)) => WatchInput::Progress(self.stream),
                 None => continue,
             };
-            self.door.watch(input);
+            self.node.watch(input);
         }
     }
 }
 
 /// Answers that may still be asked for. The half that talks gives back each one that it has sent; when
-/// it is gone nobody waits for it.
+/// it is gone, the other half does not wait for it.
 struct Credit(Arc<Semaphore>);
 
 impl Credit {
@@ -241,8 +241,8 @@ type EndOfLeader = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The half of a stream that talks to the client.
 pub(super) struct Frames {
-    outlet: WatchOutlet,
-    door: Door,
+    subscription: WatchSubscription,
+    node: NodeHandle,
     fragmented: Arc<Fragmented>,
     credit: Credit,
     failure: Option<oneshot::Receiver<Status>>,
@@ -260,7 +260,7 @@ impl Stream for Frames {
         if let Some(frame) = self.waiting.pop() {
             return Poll::Ready(Some(Ok(frame)));
         }
-        match self.outlet.news.poll_recv(cx) {
+        match self.subscription.news.poll_recv(cx) {
             Poll::Ready(Some(news)) => Poll::Ready(Some(self.frame(news))),
             Poll::Ready(None) => Poll::Ready(Some(Err(refuse(Failure::WatchCanceled)))),
             Poll::Pending => {
@@ -328,7 +328,7 @@ impl Frames {
                 self.plain(stamp, WatchResponse { watch_id: id.unwrap_or(-1), ..empty() })
             }
             StreamNews::Events(id, events, stamp) => {
-                self.door.metrics.mvcc.events_pending.sub(events.ends.len() as i64);
+                self.node.metrics.mvcc.events_pending.sub(events.ends.len() as i64);
                 self.drained(events.cost);
                 self.events(id, &events, stamp)
             }
@@ -337,7 +337,7 @@ impl Frames {
     }
 
     fn plain(&self, stamp: Stamp, response: WatchResponse) -> Frame {
-        let header = Some(self.door.header(stamp));
+        let header = Some(self.node.header(stamp));
         Frame { head: WatchResponse { header, ..response }.encode_to_vec(), events: Bytes::new() }
     }
 
@@ -369,7 +369,7 @@ impl Frames {
 
     fn report_drained(&mut self) {
         if self.undrained > 0 {
-            self.door.watch(WatchInput::Drained(self.outlet.stream, self.undrained));
+            self.node.watch(WatchInput::Drained(self.subscription.stream, self.undrained));
             self.undrained = 0;
         }
     }

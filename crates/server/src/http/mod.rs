@@ -14,20 +14,20 @@ use serde_json::json;
 use tenure_api::AlarmKind;
 use tenure_replica::{Consistency, Read, Reply};
 
-use crate::{grpc::ETCD_VERSION, metrics::LINES_NAMED_MAX, node::Door};
+use crate::{grpc::ETCD_VERSION, metrics::ELECTIONS_NAMED_MAX, node::NodeHandle};
 
 /// Everything that is not gRPC.
-pub fn routes(door: Door) -> Router {
+pub fn routes(node: NodeHandle) -> Router {
     Router::new()
         .route("/health", get(health))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/version", get(version))
         .route("/metrics", get(metrics))
-        .with_state(door)
+        .with_state(node)
 }
 
-/// Whatever nobody serves: gRPC clients are told in their own language, others in theirs.
+/// The answer for unknown paths: gRPC clients are told in their own language, others in theirs.
 pub(crate) async fn nothing_here(request: Request) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE).map(|value| value.as_bytes());
     if kind.is_some_and(|kind| kind.starts_with(b"application/grpc")) {
@@ -39,16 +39,16 @@ pub(crate) async fn nothing_here(request: Request) -> Response {
 
 /// Healthy means: no alarm, and a linearizable read works (or, if asked for, a local one). etcd's
 /// query: `?serializable=true`, and `?exclude=NOSPACE` for alarms that do not count.
-async fn health(State(door): State<Door>, RawQuery(query): RawQuery) -> impl IntoResponse {
+async fn health(State(node): State<NodeHandle>, RawQuery(query): RawQuery) -> impl IntoResponse {
     let query = query.unwrap_or_default();
     let has = |wanted: &str| query.split('&').any(|part| part.eq_ignore_ascii_case(wanted));
     let counts = |kind: &AlarmKind| !has(&format!("exclude={}", alarm_name(*kind)));
-    let alarm = door.status().alarms.iter().map(|alarm| alarm.kind).find(counts);
+    let alarm = node.status().alarms.iter().map(|alarm| alarm.kind).find(counts);
     let sick = match alarm {
         Some(kind) => Some(format!("ALARM {}", alarm_name(kind))),
-        None => sickness(&door, has("serializable=true")).await,
+        None => sickness(&node, has("serializable=true")).await,
     };
-    door.metrics.health.answered(sick.is_none());
+    node.metrics.health.answered(sick.is_none());
     let code = if sick.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = json!({
         "health": if sick.is_none() { "true" } else { "false" },
@@ -64,10 +64,10 @@ fn alarm_name(kind: AlarmKind) -> &'static str {
     }
 }
 
-async fn sickness(door: &Door, serializable: bool) -> Option<String> {
+async fn sickness(node: &NodeHandle, serializable: bool) -> Option<String> {
     let consistency =
         if serializable { Consistency::Serializable } else { Consistency::Linearizable };
-    let status = door.status();
+    let status = node.status();
     if !serializable && status.leader.is_none() {
         return Some("RAFT NO LEADER".to_owned());
     }
@@ -75,24 +75,23 @@ async fn sickness(door: &Door, serializable: bool) -> Option<String> {
         let lags = || "this learner has not caught up with the raft leader yet".to_owned();
         return (!status.has_caught_up).then(lags);
     }
-    match door.ask(tenure_replica::Request::Read(Read::Freshness, consistency)).await {
-        Ok(answer) => answer.result.err().map(|failure| failure.text().to_owned()),
-        Err(failure) => Some(failure.text().to_owned()),
+    let answer = node.ask(tenure_replica::Request::Read(Read::Freshness, consistency)).await;
+    if let Err(failure) = answer.and_then(|answer| answer.result) {
+        return Some(failure.text().to_owned());
     }
+    // Right after the first start of a cluster: changes of the members, elections and locks would be refused.
+    let not_yet = || "the members have not agreed yet on what all of them can do".to_owned();
+    (!serializable && !status.is_capable).then(not_yet)
 }
 
 /// The process runs and its core loop answers.
-async fn livez(State(door): State<Door>) -> impl IntoResponse {
-    verdict(sickness(&door, true).await)
+async fn livez(State(node): State<NodeHandle>) -> impl IntoResponse {
+    verdict(sickness(&node, true).await)
 }
 
 /// The member can serve what clients ask, and is in the list of members by its name.
-async fn readyz(State(door): State<Door>) -> impl IntoResponse {
-    let unknown = || {
-        let known = door.status().is_published;
-        (!known).then(|| "the others do not know this member's name and addresses yet".to_owned())
-    };
-    verdict(sickness(&door, false).await.or_else(unknown))
+async fn readyz(State(node): State<NodeHandle>) -> impl IntoResponse {
+    verdict(sickness(&node, false).await)
 }
 
 fn verdict(sick: Option<String>) -> impl IntoResponse {
@@ -102,19 +101,19 @@ fn verdict(sick: Option<String>) -> impl IntoResponse {
     }
 }
 
-async fn metrics(State(door): State<Door>) -> impl IntoResponse {
+async fn metrics(State(node): State<NodeHandle>) -> impl IntoResponse {
     const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-    read_lines(&door).await;
-    ([(header::CONTENT_TYPE, TEXT)], door.metrics.text(&door.status()))
+    read_elections(&node).await;
+    ([(header::CONTENT_TYPE, TEXT)], node.metrics.text(&node.status()))
 }
 
-/// Who leads is not counted anywhere: it is looked up when somebody asks.
-async fn read_lines(door: &Door) {
-    let read = Read::Lines(Bytes::new(), LINES_NAMED_MAX);
+/// Leaders are not counted anywhere: they are looked up on each scrape.
+async fn read_elections(node: &NodeHandle) {
+    let read = Read::Elections(Bytes::new(), ELECTIONS_NAMED_MAX);
     let read = tenure_replica::Request::Read(read, Consistency::Serializable);
-    let answer = door.ask(read).await.and_then(|answer| answer.result);
-    if let Ok(Reply::Lines(lines, sessions)) = answer {
-        door.metrics.line.read(&lines, sessions);
+    let answer = node.ask(read).await.and_then(|answer| answer.result);
+    if let Ok(Reply::Elections(elections, sessions)) = answer {
+        node.metrics.election.read(&elections, sessions);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a file was not taken over, told to the person who has it.
+//! Why a file was not imported, worded for the operator.
 
 use std::{io, path::PathBuf};
 
@@ -66,7 +66,7 @@ pub enum ImportError {
         /// What is there.
         what: String,
     },
-    /// Going on would open to everybody what was protected.
+    /// Going on would open to all clients what was protected.
     #[error(
         "{} has authentication enabled, and users and roles are not imported yet: in the new cluster \
          anybody could read and write every key. If that is what you want, say --without-auth",

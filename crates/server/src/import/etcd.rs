@@ -16,7 +16,7 @@ use tenure_api::{KeyValue, LeaseId, Revision, Span, wire::mvccpb};
 use tenure_replica::{
     lease::Leases,
     mvcc::{Retelling, Store},
-    refound,
+    new_cluster,
 };
 
 use super::{
@@ -38,7 +38,7 @@ pub(super) struct Content {
     pub(super) leases: Leases,
     /// Revisions read, those included that compaction had not swept yet.
     pub(super) versions: u64,
-    /// Whether somebody had to give a password.
+    /// Whether clients had to authenticate.
     pub(super) auth_enabled: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn read(
     // A compaction that swept the newest revisions leaves nothing that shows how far it had come.
     let mut revision = newest.max(compacted).max(Revision::FIRST);
     if jump > 0 {
-        // What happened between here and there is not known. Who asks for it must be told so, and not
+        // What happened between here and there is not known. A client that asks for it must be told so, and not
         // that nothing happened.
         revision = after(revision, jump)?;
         compacted = revision;
@@ -79,7 +79,7 @@ pub(super) fn read(
 
 fn after(last: Revision, jump: i64) -> Result<Revision, ImportError> {
     let first =
-        last.0.checked_add(jump).map(Revision).filter(|first| *first <= refound::REVISION_MAX);
+        last.0.checked_add(jump).map(Revision).filter(|first| *first <= new_cluster::REVISION_MAX);
     first.ok_or(ImportError::RevisionsEnd { last: last.0, jump })
 }
 

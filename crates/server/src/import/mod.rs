@@ -3,7 +3,7 @@
 //! Keys with all their revisions since the last compaction, the revision itself, and the leases with
 //! their keys come out as they went in, so a client that knew a revision or a fencing token goes on
 //! from there. Members are those of the new cluster. Every member imports the same file for itself and
-//! comes to the same state, which all of them take for a snapshot at the first place of the log. What
+//! comes to the same state, which all of them take for a snapshot at the first entry of the log. What
 //! they came to is part of the cluster's id: one that imported something else, or nothing, is a stranger.
 //!
 //! `bbolt` reads the database, `file` is what etcdctl puts around it, `etcd` knows what is in it.
@@ -21,17 +21,17 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 use tenure_api::{ClusterId, LeaseId, Revision, Term};
-use tenure_replica::{Frozen, LogIndex, SnapshotMark, State};
+use tenure_replica::{LogIndex, Snapshot, SnapshotMark, State};
 
 pub use self::error::ImportError;
 use self::file::SnapshotFile;
 use crate::{
     Config,
     config::hash,
-    disk::{Fresh, Identity, Refounded},
+    disk::{Fresh, Identity, NewCluster},
 };
 
-/// The new log begins after a first entry that nobody wrote: the import.
+/// The new log begins after a first entry that was never written: the import.
 const MARK_INDEX: LogIndex = 1;
 const MARK_TERM: Term = Term(1);
 /// What a directory under construction ends with.
@@ -47,13 +47,13 @@ pub struct Source {
     /// Take it although its keys were protected by passwords.
     pub without_auth: bool,
     /// How far revisions jump, for a file after which etcd went on; 0 if it did not. What was before
-    /// counts as compacted then: nobody knows what happened between.
+    /// counts as compacted then: it is not known what happened between.
     pub bump_revision: i64,
 }
 
 /// What was taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct ImportSummary {
     /// The new cluster.
     pub cluster_id: ClusterId,
     /// Keys that exist now.
@@ -92,7 +92,7 @@ pub fn import(
     source: &Source,
     config: &Config,
     progress: &mut dyn FnMut(Doing, u64, u64),
-) -> Result<Summary, ImportError> {
+) -> Result<ImportSummary, ImportError> {
     let problems = config.problems();
     if !problems.is_empty() {
         return Err(ImportError::Settings(problems));
@@ -115,25 +115,25 @@ pub fn import(
         outgoing: vec![],
     };
     let state = State { store: content.store, leases: content.leases, ..State::new(members) };
-    let frozen = Frozen { mark, state };
-    let (cluster_id, bytes) = cluster_id(config, &frozen);
+    let snapshot = Snapshot { mark, state };
+    let (cluster_id, bytes) = cluster_id(config, &snapshot);
     let identity = Identity { cluster_id, member_id: config.member_id(), joined: false };
     // A note that this id is meant, though the settings give another.
-    let refounded = Refounded { before: None, cluster_id };
+    let new_cluster = NewCluster { before: None, cluster_id };
     let writing = &mut |done| progress(Doing::Writing, done, bytes);
-    fresh.make(&frozen, identity, refounded, writing)?;
-    Ok(Summary { cluster_id, ..summary })
+    fresh.make(&snapshot, identity, new_cluster, writing)?;
+    Ok(ImportSummary { cluster_id, ..summary })
 }
 
 /// Follows from the members, the token and all that was imported: the same on all members that were given
-/// the same, and on no other. All of them begin at the same place of the log, where raft takes their states for
+/// the same, and on no other. All of them begin at the same entry of the log, where raft takes their states for
 /// one and the same; only the id keeps those apart that imported another file, were told another
 /// jump, or never imported anything.
 ///
 /// Answers also how many bytes all of that is.
-fn cluster_id(config: &Config, frozen: &Frozen) -> (ClusterId, u64) {
+fn cluster_id(config: &Config, snapshot: &Snapshot) -> (ClusterId, u64) {
     let (mut sum, mut bytes) = (Sha256::new(), 0);
-    for chunk in frozen.chunks() {
+    for chunk in snapshot.chunks() {
         sum.update((chunk.len() as u64).to_le_bytes());
         sum.update(&chunk);
         bytes += chunk.len() as u64;
@@ -141,15 +141,15 @@ fn cluster_id(config: &Config, frozen: &Frozen) -> (ClusterId, u64) {
     let mut parts: Vec<String> =
         config.members().iter().map(|member| member.id.to_string()).collect();
     parts.push(config.initial_cluster_token.clone());
-    parts.push(format!("imported {:x} {}", sum.finalize(), frozen.state.store.revision().0));
+    parts.push(format!("imported {:x} {}", sum.finalize(), snapshot.state.store.revision().0));
     let id = ClusterId(hash(parts.iter().map(String::as_str)));
     (if id == config.cluster_id() { ClusterId(id.0 ^ 1) } else { id }, bytes)
 }
 
 impl etcd::Content {
-    fn summary(&self, file_bytes: u64) -> Summary {
+    fn summary(&self, file_bytes: u64) -> ImportSummary {
         let leased = |(_, lease): (LeaseId, &tenure_replica::lease::Lease)| lease.keys.len();
-        Summary {
+        ImportSummary {
             cluster_id: ClusterId(0),
             keys: self.store.len(),
             versions: self.versions,

@@ -1,6 +1,7 @@
 //! Against files that etcd wrote, whole and damaged.
 //!
-//! `testdata/etcd-3.5.1.db`, and `etcd-3.4.23.db` by the etcd and etcdctl of Debian 12, were saved with `etcdctl snapshot save` after: 60 keys `key1` … `key60`; `large` with
+//! `testdata/etcd-3.5.1.db`, and `etcd-3.4.23.db` by the etcd and etcdctl of Debian 12, were saved with `etcdctl snapshot
+//! save` after: 60 keys `key1` … `key60`; `large` with
 //! 9,000 bytes; a transaction that puts `t/b`, then `t/a`, and deletes `key1`; `del key2 key3` (a range of 11);
 //! a lease of 1000 s with `leased/1` and `leased/2`; a lease of 7 s; `compaction 40`; `put after compaction`.
 
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tenure_api::Revision;
 
-use super::{Doing, ImportError, Source, Summary, import};
+use super::{Doing, ImportError, ImportSummary, Source, import};
 use crate::{
     Config,
     disk::{DataDir, DiskError, snapshot},
@@ -20,7 +21,10 @@ pub(super) const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
 const SNAPSHOT_3_4: &[u8] = include_bytes!("testdata/etcd-3.4.23.db");
 pub(super) const PAGE_BYTES: usize = 4096;
 
-fn import_bytes(bytes: &[u8], skip_hash_check: bool) -> Result<(Summary, TempDir), ImportError> {
+fn import_bytes(
+    bytes: &[u8],
+    skip_hash_check: bool,
+) -> Result<(ImportSummary, TempDir), ImportError> {
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     fs::write(&file, bytes).unwrap();
@@ -49,7 +53,7 @@ pub(super) fn read(bytes: &[u8], skip_hash_check: bool) -> Result<Vec<Vec<u8>>, 
         leases: content.leases,
         ..Default::default()
     };
-    Ok(tenure_replica::Frozen { mark: Default::default(), state }.chunks().collect())
+    Ok(tenure_replica::Snapshot { mark: Default::default(), state }.chunks().collect())
 }
 
 fn damaged_at(at: usize, mask: u8) -> Vec<u8> {
@@ -85,7 +89,7 @@ fn a_snapshot_of_etcd_becomes_a_data_directory() {
     }
 }
 
-fn import_with_jump(bump_revision: i64) -> Result<(Summary, TempDir), ImportError> {
+fn import_with_jump(bump_revision: i64) -> Result<(ImportSummary, TempDir), ImportError> {
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     fs::write(&file, SNAPSHOT).unwrap();
@@ -93,7 +97,7 @@ fn import_with_jump(bump_revision: i64) -> Result<(Summary, TempDir), ImportErro
     Ok((import(&source, &config(home.path()), &mut |_, _, _| {})?, home))
 }
 
-/// etcd may have gone on after an old file was saved: no token of that time may come again, and who watched
+/// etcd may have gone on after an old file was saved: no token of that time may come again, and a watcher
 /// must hear that there is a gap.
 #[test]
 fn revisions_jump_if_that_is_asked_for_and_what_was_before_counts_as_compacted() {
@@ -111,18 +115,18 @@ fn revisions_jump_if_that_is_asked_for_and_what_was_before_counts_as_compacted()
     assert_eq!(state.leases.len(), 2);
     let cluster_id = recovered.identity.unwrap().cluster_id;
     assert_ne!(cluster_id, config.cluster_id(), "members of another jump are strangers");
-    assert_eq!(recovered.refounded.unwrap().cluster_id, cluster_id);
+    assert_eq!(recovered.new_cluster.unwrap().cluster_id, cluster_id);
     assert_ne!(import_with_jump(1_000_001).unwrap().0.cluster_id, cluster_id);
 }
 
-/// They begin at the same place of the log with the same members: nothing but the id tells them apart.
+/// They begin at the same entry of the log with the same members: nothing but the id tells them apart.
 #[test]
 fn members_are_strangers_unless_they_imported_the_same() {
     let (summary, home) = import_bytes(SNAPSHOT, false).unwrap();
     let config = config(home.path());
     let (_, recovered) = DataDir::open(&config.data_dir, None).unwrap();
     assert_eq!(recovered.identity.unwrap().cluster_id, summary.cluster_id);
-    assert_eq!(recovered.refounded.unwrap().cluster_id, summary.cluster_id);
+    assert_eq!(recovered.new_cluster.unwrap().cluster_id, summary.cluster_id);
     assert_ne!(summary.cluster_id, config.cluster_id(), "one that imported nothing");
     let again = import_bytes(SNAPSHOT, false).unwrap().0;
     assert_eq!(again.cluster_id, summary.cluster_id);
@@ -130,7 +134,7 @@ fn members_are_strangers_unless_they_imported_the_same() {
     assert_eq!(raw.cluster_id, summary.cluster_id, "it is the content that counts");
     let value = SNAPSHOT.windows(4).position(|window| window == b"zzzz").unwrap();
     let other = import_bytes(&damaged_at(value, 1), true).unwrap().0;
-    assert_eq!(Summary { cluster_id: summary.cluster_id, ..other }, summary);
+    assert_eq!(ImportSummary { cluster_id: summary.cluster_id, ..other }, summary);
     assert_ne!(other.cluster_id, summary.cluster_id, "one letter of one value differs");
 }
 
@@ -225,7 +229,7 @@ fn a_branch_that_leads_back_to_itself_is_noticed() {
         let is_branch = SNAPSHOT[start + 8..start + 10] == [1, 0];
         let mut bytes = SNAPSHOT.to_vec();
         bytes[start + 24..start + 32].copy_from_slice(&(*page as u64).to_le_bytes());
-        // A branch that is no longer in use harms nobody.
+        // A branch that is no longer in use does no harm.
         let error = is_branch.then(|| read(&bytes, true).err()).flatten();
         error.is_some_and(|error| error.to_string().contains("go round in a circle"))
     });

@@ -11,7 +11,7 @@ use crate::config::MetricsDetail;
 pub(crate) struct CoreMetrics {
     /// From when the loop has something to do until it waits again.
     pub(crate) round: Histogram,
-    /// How much of that its thread was on a core. To ask is a system call, so only if somebody wants to know.
+    /// How much of that its thread was on a core. To ask is a system call, so only if it is wanted.
     pub(crate) round_cpu: Option<Histogram>,
     pub(crate) round_inputs: Histogram,
     vacant: Counter,

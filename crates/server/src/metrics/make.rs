@@ -6,7 +6,7 @@ use prometheus::{
 };
 
 /// Makes metrics for one registry. A name that is used twice or malformed is a bug of the table it
-/// stands in, and found by any test that starts a server.
+/// is in, and found by any test that starts a server.
 pub(super) struct Maker<'a> {
     registry: &'a Registry,
 }
@@ -82,7 +82,7 @@ impl Buckets {
     }
 }
 
-/// Raises a counter to what somebody else has counted.
+/// Raises a counter to what was counted elsewhere.
 pub(super) fn raise(counter: &IntCounter, to: u64) {
     counter.inc_by(to.saturating_sub(counter.get()));
 }

@@ -1,15 +1,15 @@
 //! What is measured, under etcd's names, so that its dashboards and alerts work.
 //!
 //! A file for each family. There are three ways for a number to get here. What the replica counts
-//! comes with its [`Status`] and is read when somebody asks. What happens in the core loop is noted by
-//! its [`Meter`](crate::node) as it happens. What happens at the doors (requests, bytes) is counted
-//! there, on handles that were looked up beforehand. `docs/METRICS.md` has the list.
+//! comes with its [`Status`] and is read on each scrape. What happens in the core loop is noted by
+//! its [`Meter`](crate::node) as it happens. What happens in the services (requests, bytes) is counted
+//! there, on handles that were looked up beforehand. `docs/reference/metrics.md` has the list.
 
 mod core;
 mod disk;
+mod election;
 mod health;
 mod lease;
-mod line;
 mod make;
 mod messages;
 mod mvcc;
@@ -27,9 +27,9 @@ use self::make::Maker;
 pub(crate) use self::{
     core::CoreMetrics,
     disk::DiskMetrics,
+    election::{ELECTIONS_NAMED_MAX, ElectionMetrics},
     health::HealthMetrics,
     lease::LeaseMetrics,
-    line::{LINES_NAMED_MAX, LineMetrics},
     mvcc::MvccMetrics,
     network::NetworkMetrics,
     rpc::Counted,
@@ -44,13 +44,13 @@ pub(crate) struct Metrics {
     pub(crate) disk: DiskMetrics,
     pub(crate) health: HealthMetrics,
     pub(crate) lease: LeaseMetrics,
-    pub(crate) line: LineMetrics,
+    pub(crate) election: ElectionMetrics,
     pub(crate) mvcc: MvccMetrics,
     pub(crate) network: NetworkMetrics,
     pub(crate) rpc: rpc::RpcMetrics,
     pub(crate) server: ServerMetrics,
     process: process::ProcessMetrics,
-    /// Whoever asks takes turns: the numbers of one answer belong together.
+    /// Scrapes take turns: the numbers of one answer belong together.
     asking: Mutex<()>,
 }
 
@@ -69,7 +69,7 @@ impl Metrics {
             disk: DiskMetrics::new(&make),
             health: HealthMetrics::new(&make),
             lease: LeaseMetrics::new(&make),
-            line: LineMetrics::new(&make),
+            election: ElectionMetrics::new(&make),
             mvcc: MvccMetrics::new(&make),
             network: NetworkMetrics::new(&make, config.member_id()),
             rpc: rpc::RpcMetrics::new(&make, config.metrics),

@@ -1,4 +1,4 @@
-//! `etcd_mvcc_*`: the store and those who watch it.
+//! `etcd_mvcc_*`: the store and its watchers.
 
 use prometheus::{Histogram, IntCounter, IntGauge};
 use tenure_replica::Status;

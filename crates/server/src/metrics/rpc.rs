@@ -1,10 +1,10 @@
 //! `grpc_server_*`: requests by method, as go-grpc-prometheus counts them.
 //!
-//! [`Counted`] stands around the whole router. Handles for each method are looked up once, at start;
+//! [`Counted`] wraps the whole router. Handles for each method are looked up once, at start;
 //! a request costs a search in a sorted list and four additions. Messages of streams are counted in
 //! their bytes, so that no service has to know.
 //!
-//! Each request also has a span, at level trace, for whoever exports spans. If nobody does, it is
+//! Each request also has a span, at level trace, for an exporter of spans. Without one it is
 //! never made.
 
 use std::{
@@ -59,8 +59,8 @@ const METHODS: &[(&str, &str, &[&str])] = &[
     ("v3lockpb.Lock", UNARY, &["Lock", "Unlock"]),
     ("tenure.v1.Sessions", BIDI_STREAM, &["Session"]),
     ("tenure.v1.Sessions", UNARY, &["End", "List"]),
-    ("tenure.v1.Lines", UNARY, &["Candidates", "History", "List", "Transfer", "Evict", "Freeze", "Resume"]),
-    ("tenure.v1.Lines", SERVER_STREAM, &["Observe"]),
+    ("tenure.v1.Elections", UNARY, &["Candidates", "History", "List", "Transfer", "Evict", "Freeze", "Resume"]),
+    ("tenure.v1.Elections", SERVER_STREAM, &["Observe"]),
     ("grpc.health.v1.Health", UNARY, &["Check"]),
     ("grpc.health.v1.Health", SERVER_STREAM, &["Watch"]),
 ];

@@ -1,4 +1,4 @@
-//! `etcd_server_*`: who leads, and how proposals fare.
+//! `etcd_server_*`: the raft leader, and how proposals fare.
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge};
 use tenure_replica::Role;
@@ -87,7 +87,7 @@ impl ServerMetrics {
         }
     }
 
-    /// Somebody asked for a learner's vote, and this came of it. Why not is one of a few texts: those of our refusals.
+    /// The outcome of a request for a learner's vote. The reason for a failure is one of a few texts: those of our refusals.
     pub(crate) fn promoted<T>(&self, outcome: &Result<T, Status>) {
         match outcome {
             Ok(_) => self.promotions.inc(),

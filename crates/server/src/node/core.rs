@@ -8,23 +8,23 @@ use std::{
 
 use slab::Slab;
 use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
-use tenure_replica::queue::listeners::LineInput;
+use tenure_replica::election::listeners::ListenerInput;
 use tenure_replica::{Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, Replica, Status};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info};
 
 use super::{
-    bell::Bell,
-    door::{Door, Submission},
     files,
+    handle::{NodeHandle, Submission},
     meter::{Alarms, Meter},
     notices,
-    outlets::Outlets,
     peers::Peers,
     streams::{StreamNews, Streams},
+    subscriptions::Subscriptions,
+    wake::WakeTimer,
 };
 use crate::{
-    disk::{DiskError, SavedSnapshot, Writer, WriterEvent},
+    disk::{DiskError, SavedSnapshot, Writer, WriterEvent, kill_point},
     metrics::Metrics,
     peer::{PeerEvent, Transport},
 };
@@ -45,7 +45,7 @@ pub enum CoreEvent {
     SnapshotFailed(DiskError),
     /// A member says that the cluster knows us with another data directory.
     Disowned(MemberId),
-    /// The state's checksum at a place of the log.
+    /// The state's checksum at an entry of the log.
     Audited(LogIndex, u64),
     /// It could not be reckoned.
     AuditFailed(std::io::Error),
@@ -89,7 +89,7 @@ pub struct Core {
     events_sender: mpsc::UnboundedSender<CoreEvent>,
     waiting: Slab<oneshot::Sender<Answer>>,
     streams: Streams,
-    outlets: Outlets,
+    subscriptions: Subscriptions,
     status: watch::Sender<Arc<Status>>,
     status_at: Moment,
     /// Something was applied since.
@@ -97,7 +97,7 @@ pub struct Core {
     me: MemberId,
     meter: Meter,
     others: Peers,
-    /// Who said that we were removed.
+    /// The member that said that this one was removed.
     removed_by: Option<MemberId>,
 }
 
@@ -111,7 +111,7 @@ pub struct Parts {
     pub writer: Writer,
     /// The way to other members, if there are any.
     pub transport: Option<Transport>,
-    /// Whom to call before the list of members is known.
+    /// The members to call before the list of members is known.
     pub others: Vec<(MemberId, String)>,
     /// What comes from them.
     pub peers: mpsc::UnboundedReceiver<PeerEvent>,
@@ -126,8 +126,8 @@ pub struct Parts {
 }
 
 impl Core {
-    /// A loop that is ready to run, and the door to it.
-    pub fn new(me: MemberId, cluster: ClusterId, parts: Parts) -> (Core, Door) {
+    /// A loop that is ready to run, and the handle to it.
+    pub fn new(me: MemberId, cluster: ClusterId, parts: Parts) -> (Core, NodeHandle) {
         let (submit, submissions) = mpsc::unbounded_channel();
         let (status, status_seen) = watch::channel(Arc::new(parts.replica.status()));
         let core = Core {
@@ -142,7 +142,7 @@ impl Core {
             events_sender: parts.events.0,
             waiting: Slab::new(),
             streams: Streams::new(parts.metrics.clone()),
-            outlets: Outlets::default(),
+            subscriptions: Subscriptions::default(),
             status,
             status_at: Moment::ZERO,
             status_is_behind: false,
@@ -151,16 +151,16 @@ impl Core {
             others: Peers::new(me, parts.others),
             removed_by: None,
         };
-        (core, Door::new(me, cluster, submit, status_seen, parts.metrics))
+        (core, NodeHandle::new(me, cluster, submit, status_seen, parts.metrics))
     }
 
-    /// Runs until the last door is gone, or until the member cannot go on.
+    /// Runs until the last handle is gone, or until the member cannot go on.
     pub async fn run(mut self) -> Result<(), Stopped> {
         let mut inputs = vec![Input::Wake];
         let mut submissions = Vec::new();
         let mut peers = Vec::new();
         let mut events = Vec::new();
-        let mut bell = Bell::new();
+        let mut wake = WakeTimer::new();
         self.follow_members(Moment::ZERO);
         let mut woken = self.meter.woken();
         loop {
@@ -169,7 +169,7 @@ impl Core {
             let effects = self.replica.handle(now, inputs.drain(..));
             let (applied, wake_at) = (effects.applied, effects.wake_at);
             self.carry_out(now, effects)?;
-            self.set_bell(&mut bell, wake_at, now);
+            self.set_bell(&mut wake, wake_at, now);
             self.meter.round_ends(woken, applied);
             tokio::select! {
                 biased;
@@ -181,7 +181,7 @@ impl Core {
                 // Without peers the channel is closed, and a closed channel is always ready.
                 _ = self.peers.recv_many(&mut peers, ROUND_INPUTS_MAX), if self.transport.is_some() => {}
                 _ = self.events.recv_many(&mut events, ROUND_INPUTS_MAX) => {}
-                () = bell.rings() => inputs.push(Input::Wake),
+                () = wake.rings() => inputs.push(Input::Wake),
             }
             woken = self.meter.woken();
             // What else is there joins this round.
@@ -201,10 +201,10 @@ impl Core {
     }
 
     /// Not later than the replica asks for, nor than the status is due.
-    fn set_bell(&self, bell: &mut Bell, at: Moment, now: Moment) {
+    fn set_bell(&self, wake: &mut WakeTimer, at: Moment, now: Moment) {
         let due = self.status_is_behind.then_some(self.status_at + STATUS_AGE_MAX);
         let at = due.map_or(at, |due| due.min(at));
-        bell.set(self.clock + at.max(now).since_start());
+        wake.set(self.clock + at.max(now).since_start());
     }
 
     fn take_submission(&mut self, submission: Submission) -> Option<Input> {
@@ -223,13 +223,13 @@ impl Core {
             }
             Submission::Listen(input, sender) => {
                 if !self.replica.state().is_corrupt(self.me) {
-                    self.outlets.open(input.listener(), sender);
+                    self.subscriptions.open(input.listener(), sender);
                 }
-                Some(Input::Line(input))
+                Some(Input::Election(input))
             }
-            Submission::Deafen(listener) => {
-                self.outlets.close(listener);
-                Some(Input::Line(LineInput::Close(listener)))
+            Submission::Unsubscribe(listener) => {
+                self.subscriptions.close(listener);
+                Some(Input::Election(ListenerInput::Close(listener)))
             }
             Submission::HandOver => Some(Input::HandOver),
         }
@@ -304,7 +304,7 @@ impl Core {
 
     fn carry_out(&mut self, now: Moment, effects: Effects) -> Result<(), Stopped> {
         let mut status_changed = false;
-        self.meter.metrics.line.noted(&effects);
+        self.meter.metrics.election.noted(&effects);
         for notice in effects.notices {
             status_changed |= matches!(
                 notice,
@@ -319,14 +319,14 @@ impl Core {
             let differs = Alarm { member: self.me, kind: AlarmKind::Corrupt };
             if notice == Notice::AlarmRaised(differs) {
                 self.streams.end_all(Failure::Corrupt);
-                self.outlets.close_all();
+                self.subscriptions.close_all();
             }
         }
         for ttl in effects.granted_ttls {
             self.meter.metrics.lease.ttls.observe(ttl as f64);
         }
         if let Some(fatal) = effects.fatal {
-            // Whoever asked for the removal of this member is still told.
+            // The client that asked for the removal of this member is still answered.
             self.give(effects.answers);
             return Err(match fatal {
                 Fatal::Removed => Stopped::Removed(self.removed_by),
@@ -341,9 +341,15 @@ impl Core {
             self.follow_members(now);
         }
         if let Some(transport) = &self.transport {
+            if !effects.messages.is_empty() {
+                kill_point("core.messages.before");
+            }
             for (to, message) in &effects.messages {
                 self.meter.sent(now, *to, message);
                 transport.send(*to, message);
+            }
+            if !effects.messages.is_empty() {
+                kill_point("core.messages.after");
             }
             for (message, frozen) in effects.send_snapshots {
                 info!(to = %message.to, index = frozen.mark.index, "sending a snapshot");
@@ -351,17 +357,19 @@ impl Core {
             }
         }
         for persist in effects.persist {
+            kill_point("core.persist.before");
             self.writer.submit(persist);
+            kill_point("core.persist.after");
         }
-        let term = self.replica.term();
-        // Before the answers: a session must hear of a place that is gone before it hears that its
+        let term = self.replica.durable_term();
+        // Before the answers: a session must hear that a candidacy is gone before it hears that its
         // later renewal was taken.
-        self.outlets.tell(effects.lines, self.replica.state().store.revision(), term);
+        self.subscriptions.tell(effects.elections, self.replica.state().store.revision(), term);
         self.give(effects.answers);
         for news in effects.watch {
             self.streams.tell(news, term);
         }
-        if let Some(frozen) = effects.freeze {
+        if let Some(frozen) = effects.take_snapshot {
             let (events, metrics) = (self.events_sender.clone(), self.meter.metrics.clone());
             files::save(self.snapshots.clone(), frozen, events, metrics);
         }
@@ -386,12 +394,14 @@ impl Core {
 
     fn give(&mut self, answers: Vec<Answer>) {
         for answer in answers {
-            // The client may have gone away meanwhile; then nobody wants to know.
+            kill_point("core.answers.before");
+            // The client may have gone away meanwhile; then the answer is dropped.
             let _ = self.waiting.remove(answer.to as usize).send(answer);
+            kill_point("core.answers.after");
         }
     }
 
-    /// Calls go to whom the replicated list names, and are taken from those only.
+    /// Calls go to the members on the replicated list, and are taken from those only.
     fn follow_members(&mut self, now: Moment) {
         if let Some(transport) = &self.transport {
             self.others.follow(now, self.replica.state(), transport);

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use tenure_replica::{Frozen, LogIndex, State};
+use tenure_replica::{LogIndex, Snapshot, State};
 use tokio::sync::mpsc;
 
 use super::core::CoreEvent;
@@ -42,35 +42,35 @@ fn audit_by(start: Start, index: LogIndex, state: State, events: mpsc::Unbounded
 /// Writes a frozen state on a thread of its own and reports to the core loop.
 pub(super) fn save(
     folder: PathBuf,
-    frozen: Frozen,
+    snapshot: Snapshot,
     events: mpsc::UnboundedSender<CoreEvent>,
     metrics: Arc<Metrics>,
 ) {
-    save_by(start, folder, frozen, events, metrics);
+    save_by(start, folder, snapshot, events, metrics);
 }
 
 fn save_by(
     start: Start,
     folder: PathBuf,
-    frozen: Frozen,
+    snapshot: Snapshot,
     events: mpsc::UnboundedSender<CoreEvent>,
     metrics: Arc<Metrics>,
 ) {
-    let (failed, place) = (events.clone(), folder.clone());
+    let (failed, candidate) = (events.clone(), folder.clone());
     let work = move || {
-        let event = match write(&folder, &frozen, &metrics) {
+        let event = match write(&folder, &snapshot, &metrics) {
             Ok(saved) => CoreEvent::SnapshotSaved(saved),
             Err(error) => CoreEvent::SnapshotFailed(error),
         };
         let _ = events.send(event);
     };
     if let Err(cause) = start("snapshot", Box::new(work)) {
-        let error = DiskError::io("start a thread for a snapshot", &place)(cause);
+        let error = DiskError::io("start a thread for a snapshot", &candidate)(cause);
         let _ = failed.send(CoreEvent::SnapshotFailed(error));
     }
 }
 
-/// Work that nobody waits for, on a thread that gets out of the way of those that serve clients. Without a thread it
+/// Background work, on a thread that gets out of the way of those that serve clients. Without a thread it
 /// is left undone, which drops it.
 pub(crate) fn beside(name: &'static str, work: impl FnOnce() + Send + 'static) {
     if let Err(cause) = start(name, Box::new(work)) {
@@ -87,12 +87,16 @@ fn start(name: &'static str, work: Work) -> io::Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(nicely).map(drop)
 }
 
-/// Half of the time it rests: nobody waits for a snapshot, but writers wait for the disk it shares.
-fn write(folder: &Path, frozen: &Frozen, metrics: &Metrics) -> Result<SavedSnapshot, DiskError> {
+/// Half of the time it rests: a snapshot is not urgent, but writers wait for the disk it shares.
+fn write(
+    folder: &Path,
+    snapshot: &Snapshot,
+    metrics: &Metrics,
+) -> Result<SavedSnapshot, DiskError> {
     let started = Instant::now();
-    let mut writer = SnapshotWriter::create(folder, frozen.mark.clone())?;
+    let mut writer = SnapshotWriter::create(folder, snapshot.mark.clone())?;
     let mut breather = Breather::new();
-    for chunk in frozen.chunks() {
+    for chunk in snapshot.chunks() {
         writer.chunk(&chunk)?;
         breather.rest();
     }
@@ -118,8 +122,8 @@ mod tests {
     fn the_loop_is_told_when_there_is_no_thread() {
         let (events, mut told) = mpsc::unbounded_channel();
         let metrics = Arc::new(Metrics::new(&Config::default()));
-        let frozen = Frozen { mark: SnapshotMark::default(), state: State::default() };
-        save_by(none_left, PathBuf::from("snap"), frozen, events.clone(), metrics);
+        let snapshot = Snapshot { mark: SnapshotMark::default(), state: State::default() };
+        save_by(none_left, PathBuf::from("snap"), snapshot, events.clone(), metrics);
         assert!(matches!(told.try_recv(), Ok(CoreEvent::SnapshotFailed(_))));
         audit_by(none_left, 1, State::default(), events);
         assert!(matches!(told.try_recv(), Ok(CoreEvent::AuditFailed(_))));

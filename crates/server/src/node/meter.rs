@@ -28,7 +28,7 @@ pub(super) struct Woken {
     cpu: Option<Duration>,
 }
 
-/// The loop's own notebook; nobody else writes here.
+/// The loop's own measurements; only the loop writes here.
 pub(super) struct Meter {
     pub(super) metrics: Arc<Metrics>,
     alarms: Alarms,

@@ -1,4 +1,4 @@
-//! The other members, as the replicated list has them: whom to call, whom to refuse, whom to let go.
+//! The other members, as the replicated list has them: which to call, refuse and let go.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,7 +21,7 @@ const HEARSAY_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Peers {
     me: MemberId,
-    /// Whom to call while there is no list.
+    /// The members to call while there is no list.
     first: BTreeMap<MemberId, String>,
     /// Members of which others have told. A member that was away while the raft leader was added must
     /// let it speak to learn that it was.
@@ -45,9 +45,9 @@ impl Peers {
         }
     }
 
-    /// Somebody has told of these.
+    /// A peer has told of these.
     pub(super) fn hear(&mut self, members: &[Member]) {
-        for (id, at) in members.iter().filter_map(place) {
+        for (id, at) in members.iter().filter_map(candidate) {
             if self.hearsay.len() < HEARSAY_MAX {
                 self.hearsay.insert(id, at);
             }
@@ -65,7 +65,7 @@ impl Peers {
             self.first.clone()
         } else {
             transport.know(known(state));
-            state.members.values().chain(state.departing.values()).filter_map(place).collect()
+            state.members.values().chain(state.departing.values()).filter_map(candidate).collect()
         };
         self.seen = Some(picture(state));
         self.hearsay.retain(|id, _| !wanted.contains_key(id) && !state.removed.contains(id));
@@ -99,7 +99,7 @@ impl Peers {
 
 fn known(state: &State) -> Known {
     Known {
-        members: state.roll(),
+        members: state.members(),
         removed: state
             .removed
             .iter()
@@ -123,6 +123,6 @@ fn picture(state: &State) -> State {
     }
 }
 
-fn place(member: &Member) -> Option<(MemberId, String)> {
+fn candidate(member: &Member) -> Option<(MemberId, String)> {
     Some((member.id, address(member.peer_urls.first()?).ok()?))
 }

@@ -1,4 +1,4 @@
-//! Watch news on their way to the streams, encoded once for all who get them.
+//! Watch events on their way to the streams, encoded once for all that get them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -93,7 +93,7 @@ impl Streams {
     }
 
     /// What the replica is to hear of. One task reads a stream's requests and another notices that its
-    /// client is gone: what was read last may come after the end, and nobody would ever end that watch.
+    /// client is gone: what was read last may come after the end, and that watch would never be ended.
     pub(super) fn take(&mut self, input: WatchInput) -> Option<WatchInput> {
         if let WatchInput::Closed(stream) = input {
             self.close(stream);

@@ -16,7 +16,7 @@ const READ_STEP_BYTES: usize = 64 << 10;
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameKind {
-    /// Who is there; the first frame in each direction.
+    /// The sender's identity; the first frame in each direction.
     Hello = 1,
     /// Instead of a hello in return: why not.
     Refusal = 2,
@@ -30,7 +30,7 @@ pub(super) enum FrameKind {
     SnapshotEnd = 6,
     /// The receiver has it, durably.
     SnapshotStored = 7,
-    /// Instead of a hello: who belongs to this cluster?
+    /// Instead of a hello: asks for the members of this cluster.
     Ask = 8,
     /// The answer.
     Roster = 9,

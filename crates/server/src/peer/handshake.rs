@@ -1,4 +1,4 @@
-//! Who is calling whom, and why not.
+//! The handshake: which member calls which, and why a call is refused.
 //!
 //! Both sides say hello before anything else. The one that was called checks the hello and answers
 //! with its own, or with a reason that both sides can print.
@@ -106,12 +106,12 @@ pub(super) async fn introduce(
     Ok(theirs)
 }
 
-/// Who calls.
+/// The caller.
 #[derive(Debug)]
 pub(super) enum Caller {
-    /// Somebody who says that it is a member.
+    /// A member, by its own account.
     Member(Hello),
-    /// Somebody who wants to know the members.
+    /// A process that wants to know the members.
     Asks(Ask),
     /// A member that we did not know, with the list that it is on.
     Tells(Roster),
@@ -132,7 +132,7 @@ pub(super) async fn listen(
 }
 
 impl Codec for Hello {
-    /// Magic and protocol stand at fixed places, so that every version can tell every other one apart.
+    /// Magic and protocol are at fixed offsets, so that every version can tell every other one apart.
     fn encode(&self, out: &mut Vec<u8>) {
         put_protocol(out, self.protocol);
         out.push(self.purpose as u8);
@@ -189,7 +189,7 @@ fn read_protocol(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
     Ok(u32::from_le_bytes(protocol))
 }
 
-/// A question for the members, from somebody who is none or does not know it yet.
+/// A question for the members, from a process that is none or does not know it yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) protocol: u32,

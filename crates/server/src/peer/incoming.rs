@@ -1,6 +1,6 @@
 //! Taking calls, and reading what members say.
 //!
-//! Memory: a reader adds what one read of the socket gave, and then lets everybody else run. On the
+//! Memory: a reader adds what one read of the socket gave, and then lets all other tasks run. On the
 //! runtime that it shares with the core loop, the loop has taken those messages before the reader goes on; a
 //! flood waits in the sender's socket.
 
@@ -133,9 +133,17 @@ fn admit(shared: &Shared, hello: &Hello) -> Result<Accepted, Refusal> {
     let link = shared.check(hello)?;
     let entry = match hello.purpose {
         Purpose::Messages => {
-            let call = link.presence().called(hello.boot, hello.directory);
+            let mut presence = link.presence();
+            let call = presence.called(hello.boot, hello.directory);
             link.call_now.notify_one();
-            Entry::Messages(call.map_err(Refusal::Outlived)?)
+            let call = call.map_err(|newer| Refusal::Outlived(newer.0))?;
+            // Under the lock, so that whatever is told next is told next.
+            if call.returned {
+                let (member, command_version) = (link.id, hello.command_version);
+                shared.tell(PeerEvent::Connected { member, command_version });
+            }
+            drop(presence);
+            Entry::Messages(call)
         }
         Purpose::Snapshot => Entry::Snapshot(transfer::Slot::take(&link).ok_or(Refusal::Busy)?),
     };
@@ -167,7 +175,8 @@ impl Accepted {
                     _ = &mut call.superseded, if greeted.is_ok() => {}
                     else => {}
                 }
-                if self.link.presence().hung_up(&call) {
+                let mut presence = self.link.presence();
+                if presence.hung_up(&call) {
                     shared.tell(PeerEvent::Lost(from));
                 }
             }

@@ -117,7 +117,7 @@ impl Link {
         }
     }
 
-    /// All is well again.
+    /// The complaint is over.
     pub(super) fn content(&self) {
         *lock(&self.complaint) = None;
     }

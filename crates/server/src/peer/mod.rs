@@ -10,9 +10,9 @@
 //! [`PeerEvent::Lost`] says so at once. `presence` has the rules.
 //!
 //! Reading order: `frame`, `handshake`, `roster`, `link`, `presence`, `outgoing`, `incoming`,
-//! `transfer`, `transport`. `docs/FORMATS.md` has every byte.
+//! `transfer`, `transport`. `docs/reference/formats.md` has every byte.
 //!
-//! This module deliberately knows nothing of raft but who sent a message.
+//! This module deliberately knows nothing of raft but a message's sender.
 
 mod backoff;
 mod frame;

@@ -38,7 +38,7 @@ pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
         match call(&shared, &link, Purpose::Messages).await {
             Ok((stream, theirs)) => {
                 link.content();
-                if link.presence().answered(theirs.boot).is_ok() {
+                if begin(&shared, &link, &theirs) {
                     backoff.reset();
                     serve(&shared, &link, stream, &theirs).await;
                 }
@@ -108,17 +108,27 @@ pub(super) fn set_options(stream: &TcpStream) -> io::Result<()> {
     LIVENESS.watch(stream)
 }
 
-/// Sends until the connection breaks.
-async fn serve(shared: &Shared, link: &Link, stream: TcpStream, theirs: &Hello) {
+/// Messages to this life are queued from now on; false if a newer one has been heard of.
+fn begin(shared: &Shared, link: &Link, theirs: &Hello) -> bool {
+    let mut presence = link.presence();
+    if presence.answered(theirs.boot).is_err() {
+        return false;
+    }
     link.open();
-    // Also when this task is ended from outside, nothing must be queued for nobody.
-    let _closing = Closing(link);
     let command_version = theirs.command_version;
     shared.tell(PeerEvent::Connected { member: link.id, command_version });
+    true
+}
+
+/// Sends until the connection breaks.
+async fn serve(shared: &Shared, link: &Link, stream: TcpStream, theirs: &Hello) {
+    // Also when this task is ended from outside, nothing must stay queued.
+    let _closing = Closing(link);
     let cause = pump(link, stream).await;
     debug!(peer = %link.id, %cause, "outgoing connection ended");
     link.close();
-    if link.presence().broke(theirs.boot) {
+    let mut presence = link.presence();
+    if presence.broke(theirs.boot) {
         shared.tell(PeerEvent::Lost(link.id));
     }
 }

@@ -1,5 +1,5 @@
-//! Who belongs to a cluster, for somebody who wants to join it and knows nothing but addresses, or who
-//! was away when that changed.
+//! The members of a cluster, for a process that wants to join it and knows nothing but addresses, or for a member that
+//! was away when they changed.
 
 use std::{io, time::Duration};
 
@@ -23,7 +23,7 @@ const ROSTER_BYTES_MAX: usize = 1 << 20;
 pub struct Roster {
     /// Which cluster.
     pub cluster_id: ClusterId,
-    /// The command version in force: whoever cannot apply it cannot join.
+    /// The command version in force: a member that cannot apply it cannot join.
     pub cluster_version: u32,
     /// Its members.
     pub members: Vec<Member>,
@@ -32,15 +32,15 @@ pub struct Roster {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody is there.
+    /// No connection to that address, or no answer in time.
     #[error("{0}")]
     Unreachable(#[from] io::Error),
-    /// Somebody is there, but does not answer.
+    /// A connection, but no valid answer.
     #[error("{0}")]
     NoAnswer(String),
 }
 
-/// Asks the member at an address (`host:port`) who belongs to its cluster.
+/// Asks the member at an address (`host:port`) for the members of its cluster.
 pub async fn ask(address: &str) -> Result<Roster, AskError> {
     let answer = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -51,8 +51,8 @@ pub async fn ask(address: &str) -> Result<Roster, AskError> {
     timeout(ANSWER_TIMEOUT, answer).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Tells the member at an address who belongs to the cluster. A member that was away while we were
-/// added does not know us, and if we lead, nobody else will tell it.
+/// Tells the member at an address the members of the cluster. A member that was away while we were
+/// added does not know us, and if we lead, no other member will tell it.
 pub(super) async fn tell(address: &str, roster: &Roster) {
     let told = async {
         let mut stream = TcpStream::connect(address).await?;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tenure_api::{ClusterId, Member, MemberId};
-use tenure_replica::{Frozen, Message, RaftMessage, State};
+use tenure_replica::{Message, RaftMessage, Snapshot, State};
 use tokio::{
     net::TcpListener,
     sync::mpsc,
@@ -23,7 +23,7 @@ use super::{
     transfer,
 };
 
-/// Who we are and who the others are.
+/// This member and the others.
 #[derive(Debug)]
 pub struct TransportConfig {
     /// This member.
@@ -38,7 +38,7 @@ pub struct TransportConfig {
     pub command_version: u32,
     /// Where others call.
     pub listener: TcpListener,
-    /// Whom to call, and where (`host:port`).
+    /// The members to call, and their addresses (`host:port`).
     pub peers: Vec<(MemberId, String)>,
     /// Where arriving snapshots go.
     pub snapshots: PathBuf,
@@ -49,36 +49,37 @@ pub struct TransportConfig {
 pub enum PeerEvent {
     /// A member said something.
     Message {
-        /// Who.
+        /// The sender.
         from: MemberId,
         /// What.
         message: Message,
     },
-    /// Messages to this member will now be sent.
+    /// Messages to this member are sent: a connection to it was made, or it called again after a loss that
+    /// left ours standing.
     Connected {
         /// Which.
         member: MemberId,
         /// The highest command version that it can apply.
         command_version: u32,
     },
-    /// The member's connections ended: its process is most likely gone. Everything it said before
-    /// was told before.
+    /// What the member spoke on ended, or all that stood: its process is most likely gone. Everything it said
+    /// before was told before. If only one direction broke, [`PeerEvent::Connected`] follows when it stands again.
     Lost(MemberId),
     /// A member says that the cluster knows us with another data directory.
     Disowned {
-        /// Who says so.
+        /// The member that says so.
         by: MemberId,
     },
     /// A member says that we were removed from the cluster.
     Removed {
-        /// Who says so.
+        /// The member that says so.
         by: MemberId,
     },
-    /// A member has told who belongs to the cluster, and some of them are not known here.
+    /// A member has sent the cluster's members, and some of them are not known here.
     Heard(Vec<Member>),
     /// A snapshot arrived; it is sound, and its file is durable and in its place.
     SnapshotReceived {
-        /// From whom.
+        /// The sender.
         from: MemberId,
         /// The raft message that goes with it.
         message: RaftMessage,
@@ -87,7 +88,7 @@ pub enum PeerEvent {
     },
     /// A snapshot was sent.
     SnapshotSent {
-        /// To whom.
+        /// The receiver.
         to: MemberId,
         /// Whether the receiver has it, durably.
         ok: bool,
@@ -139,7 +140,7 @@ pub struct Known {
     /// The data directory of each member. One that comes with another one has forgotten its votes,
     /// and is refused.
     pub directories: BTreeMap<MemberId, u64>,
-    /// The command version in force. Whoever cannot apply it is refused.
+    /// The command version in force. A member that cannot apply it is refused.
     pub cluster_version: u32,
 }
 
@@ -175,7 +176,7 @@ impl Transport {
     }
 
     /// Sends a snapshot on a connection of its own; [`PeerEvent::SnapshotSent`] tells how it went.
-    pub fn send_snapshot(&self, message: RaftMessage, frozen: Frozen) {
+    pub fn send_snapshot(&self, message: RaftMessage, snapshot: Snapshot) {
         let to = message.to;
         let Some(link) = self.shared.link(to) else {
             self.shared.tell(PeerEvent::SnapshotSent { to, ok: false });
@@ -183,14 +184,16 @@ impl Transport {
         };
         let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(transfer::send(self.shared.clone(), link, message, frozen));
+        tasks.spawn(transfer::send(self.shared.clone(), link, message, snapshot));
     }
 
     /// Says what the cluster knows of its members.
     pub fn know(&self, known: Known) {
         for link in lock(&self.shared.links).values() {
-            if let Some(directory) = known.directories.get(&link.id) {
-                link.presence().expect_directory(*directory);
+            let Some(directory) = known.directories.get(&link.id) else { continue };
+            let mut presence = link.presence();
+            if presence.expect_directory(*directory) {
+                self.shared.tell(PeerEvent::Lost(link.id));
             }
         }
         *lock(&self.shared.known) = known;
@@ -247,7 +250,7 @@ impl Transport {
 
 impl Shared {
     pub(super) fn tell(&self, event: PeerEvent) {
-        // If nobody listens any more, the member is stopping.
+        // If the receiver is gone, the member is stopping.
         let _ = self.events.send(event);
     }
 
@@ -296,7 +299,7 @@ impl Shared {
         }
     }
 
-    /// Somebody says who belongs to the cluster. Nothing follows from it but whom to call.
+    /// A peer sends the cluster's members. They are only used as members to call.
     pub(super) fn hear(&self, roster: &Roster) {
         if roster.cluster_id != self.cluster_id {
             return;
@@ -311,7 +314,7 @@ impl Shared {
         }
     }
 
-    /// The answer to somebody who wants to join.
+    /// The answer to a process that wants to join.
     pub(super) fn roster(&self) -> Roster {
         let known = lock(&self.known);
         Roster {

@@ -1,9 +1,10 @@
-//! How many calls about keys may be open, counted from their first word.
+//! How many calls about keys may be open, counted from their first bytes.
 //!
-//! The door counts requests that have arrived whole. Until then each has a stream, a task and a piece of its message here, and a
-//! client that asks faster than it is heard would fill the memory with those. So what is too much is refused before anything
-//! else is done about it, and with it only whoever brings so much: a connection with few open calls is never refused here.
-//! Calls that wait for somebody's turn, and those that keep sessions alive, do not count: their number has limits elsewhere.
+//! The node handle counts requests that have arrived whole. Until then each has a stream, a task and a piece of its message
+//! here, and a client that asks faster than it is heard would fill the memory with those. So what is too much is refused
+//! before anything else is done about it, and only for clients that open so many: a connection with few open calls is never
+//! refused here. Calls that wait for their turn, and those that keep sessions alive, do not count: their number has limits
+//! elsewhere.
 
 use std::{
     convert::Infallible,
@@ -28,15 +29,15 @@ use tower::Service;
 
 use crate::grpc::refuse;
 
-/// How the paths of calls about keys begin: those of which anybody may ask any number.
+/// How the paths of calls about keys begin: any client may make any number of those.
 const ABOUT_KEYS: &str = "/etcdserverpb.KV/";
 
 /// Open calls at a member, above which connections with many of them may begin no more.
 const OPEN_MAX: usize = 10_000;
 /// With so many open, more is not read if that can be helped.
 const MANY: usize = OPEN_MAX / 2;
-/// How long a call may take. One that is whole is answered or given up much earlier, with any settings; who does not send
-/// the rest of what it began would count for ever.
+/// How long a call may take. One that is whole is answered or given up much earlier, with any settings; one whose rest
+/// is never sent would count for ever.
 const CALL_MAX: Duration = Duration::from_secs(150);
 /// What a connection may have open in any case.
 const FEW: usize = 64;
@@ -46,7 +47,7 @@ const FEW: usize = 64;
 pub(super) struct Calls(Arc<AtomicUsize>);
 
 impl Calls {
-    /// Whether there are so many that it would help nobody to hear of more.
+    /// Whether there are so many that reading more would be of no use.
     pub(super) fn are_many(&self) -> bool {
         self.0.load(Relaxed) >= MANY
     }

@@ -1,7 +1,7 @@
 //! How many connections clients may have.
 //!
 //! Each is a file to the kernel. If clients could take all that a process may open, a member could not open its next log segment,
-//! and would have to stop. So some are kept back; whoever connects when the rest is in use is hung up on, and can try
+//! and would have to stop. So some are kept back; a client that connects when the rest is in use is hung up on, and can try
 //! another member.
 
 use std::sync::{
@@ -25,7 +25,7 @@ pub(super) struct Connections(Arc<Shared>);
 struct Shared {
     max: usize,
     count: AtomicUsize,
-    /// Somebody was hung up on, and it was said so.
+    /// A client was hung up on, and that was logged.
     is_full: AtomicBool,
 }
 
@@ -33,12 +33,12 @@ impl Connections {
     /// Of clients: what the process may have open, without what is kept.
     pub(super) fn of_clients() -> Connections {
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
-        // Half is better than nothing for whoever allows very few.
+        // Half is better than nothing where very few are allowed.
         Connections::new(files.saturating_sub(KEPT).max(files / 2))
     }
 
-    /// Of those who look at metrics and health on addresses of their own.
-    pub(super) fn of_watchers() -> Connections {
+    /// For clients that read metrics and health on addresses of their own.
+    pub(super) fn for_metrics() -> Connections {
         Connections::new(WATCHERS_MAX)
     }
 

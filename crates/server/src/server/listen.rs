@@ -1,4 +1,4 @@
-//! Addresses to listen on, and who is in the way.
+//! Addresses to listen on, and the process that uses one already.
 
 use std::{
     fs, io,
@@ -60,7 +60,7 @@ async fn open(url: &str, flag: &'static str) -> Result<TcpListener, ListenError>
 /// Listens on `host:port`, which the flag of this name has set.
 ///
 /// # Errors
-/// [`ListenError`] says who is in the way, and which flag chooses another address.
+/// [`ListenError`] names the process that uses the address, and the flag that chooses another one.
 pub async fn at(at: &str, flag: &'static str) -> Result<TcpListener, ListenError> {
     bind(at).await.map_err(|(tried, cause)| {
         let in_use = cause.kind() == io::ErrorKind::AddrInUse;
@@ -96,7 +96,7 @@ pub fn owner_of(wanted: SocketAddr) -> Option<String> {
     let read = |table| fs::read_to_string(table).unwrap_or_default();
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(read);
     let lines = || tables.iter().flat_map(|table| table.lines().skip(1));
-    // Whoever has the very address is in the way before whoever has all of them.
+    // A process that listens on this very address is named before one that listens on all of them.
     let same = |local: SocketAddr| canonical(local) == canonical(wanted);
     let inode = lines().find_map(|line| listener_inode(line, same));
     let inode = inode.or_else(|| {

@@ -16,7 +16,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::turnstile::Pass;
+use super::throttle::ReadPermit;
 
 pub(super) struct Metered {
     pub(super) stream: TcpStream,
@@ -24,17 +24,17 @@ pub(super) struct Metered {
     pub(super) sent: IntCounter,
     pub(super) link: Link,
     pub(super) words: Words,
-    pub(super) pass: Pass,
+    pub(super) pass: ReadPermit,
     /// The connection was given up here, for silence.
     pub(super) is_given_up: bool,
 }
 
-/// How much has been heard on a connection, for those who wait for its first words.
+/// How many bytes have been read on a connection, for tasks that wait for its first ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words(Arc<AtomicUsize>);
 
 impl Words {
-    /// The first words of HTTP/2, whole. Whoever has said so much, or asked something, speaks.
+    /// The HTTP/2 preface, whole. A client that has sent so much, or a request, speaks.
     const FIRST_BYTES: usize = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 
     fn heard(&self, bytes: usize) {
@@ -114,7 +114,7 @@ impl Metered {
         }
     }
 
-    /// Silence is no word: who does not answer may live.
+    /// A timeout says nothing: a client that does not answer may live.
     fn failed(&mut self, error: &io::Error) {
         use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
         match error.kind() {
@@ -160,7 +160,7 @@ impl AsyncWrite for Metered {
 mod tests {
     use tokio::net::TcpListener;
 
-    use super::{super::turnstile::Turnstile, *};
+    use super::{super::throttle::ReadThrottle, *};
 
     /// When nothing is acknowledged any more the kernel says so once, and then that the connection is closed. The
     /// process at the other end may live, and must not lose what it holds for that.
@@ -173,7 +173,7 @@ mod tests {
             let count = || IntCounter::new("bytes", "of a test").unwrap();
             let (received, sent) = (count(), count());
             let (link, words) = (Link::default(), Words::default());
-            let pass = Turnstile::new(count()).pass();
+            let pass = ReadThrottle::new(count()).pass();
             Metered { stream, received, sent, link, words, pass, is_given_up: false }
         };
         for silence in [TimedOut, HostUnreachable] {

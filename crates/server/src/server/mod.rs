@@ -1,12 +1,12 @@
 //! A server from its settings to its end.
 
+mod bootstrap;
 mod calls;
 mod connections;
 mod listen;
 mod metered;
-mod seat;
 mod serve;
-mod turnstile;
+mod throttle;
 
 use std::{
     net::SocketAddr,
@@ -24,7 +24,7 @@ use tokio::{
 use tracing::{info, warn};
 
 pub use self::listen::{ListenError, at as listen, owner_of};
-use self::{calls::Calls, connections::Connections, seat::Seat, turnstile::Turnstile};
+use self::{bootstrap::Seat, calls::Calls, connections::Connections, throttle::ReadThrottle};
 pub(crate) use self::{
     calls::{Admitted, Admitting},
     metered::Link,
@@ -32,10 +32,10 @@ pub(crate) use self::{
 use crate::{
     backup::{self, BackupError},
     config::{AutoCompaction, Config, Problem},
-    disk::{DataDir, DiskError, Identity, Recovered, Torn, snapshot},
+    disk::{DataDir, DiskError, Identity, RecoveredLog, Torn, snapshot},
     grpc, http,
     metrics::{Counted, Metrics},
-    node::{Alarms, Core, Door, Parts, Stopped},
+    node::{Alarms, Core, NodeHandle, Parts, Stopped},
     peer::{Transport, TransportConfig},
 };
 
@@ -57,7 +57,7 @@ pub enum StartError {
     /// The data of a lost cluster cannot be taken over.
     #[error(transparent)]
     ForceNewCluster(#[from] BackupError),
-    /// It shall join a running cluster, but the settings name nobody of it.
+    /// It shall join a running cluster, but the settings name no member of it.
     #[error(
         "{} is new and --initial-cluster-state is existing, but --initial-cluster names no other member: \
          use the line that tenure member add has printed",
@@ -91,7 +91,7 @@ pub enum StartError {
         name: String,
         /// Where it is reached.
         urls: String,
-        /// Who is known there.
+        /// The member that is known there.
         member: MemberId,
         /// Of which cluster.
         cluster: ClusterId,
@@ -112,7 +112,7 @@ pub enum StartError {
         .0.display()
     )]
     Removed(std::path::PathBuf),
-    /// The data directory is somebody else's.
+    /// The data directory belongs to another member.
     #[error(
         "{} belongs to member {} of cluster {}, but the settings make this member {me} of cluster {cluster}: \
          use the settings it was made with, or another --data-dir (if the member joined a running cluster, \
@@ -124,7 +124,7 @@ pub enum StartError {
         dir: std::path::PathBuf,
         /// Whose it is.
         found: Identity,
-        /// Who we are.
+        /// This member.
         me: MemberId,
         /// Of which cluster.
         cluster: ClusterId,
@@ -146,7 +146,7 @@ fn list(problems: &[Problem]) -> String {
 
 /// A server that runs.
 pub struct Server {
-    door: Door,
+    node: NodeHandle,
     client_addresses: Vec<SocketAddr>,
     stop: watch::Sender<bool>,
     core: JoinHandle<Result<(), Stopped>>,
@@ -173,15 +173,15 @@ impl Server {
         if !config.force_new_cluster {
             disk.forget_forced()?;
         }
-        let peers = or_alone(peers, seat::is_alone(&config, &recovered))?;
-        let seat = Seat::find(&config, &recovered).await?;
-        let (me, cluster) = (seat.me(), seat.cluster());
-        claim(&mut disk, recovered.torn.as_ref(), &seat)?;
+        let peers = or_alone(peers, bootstrap::is_alone(&config, &recovered))?;
+        let bootstrap = Seat::find(&config, &recovered).await?;
+        let (me, cluster) = (bootstrap.me(), bootstrap.cluster());
+        claim(&mut disk, recovered.torn.as_ref(), &bootstrap)?;
         let clock = Instant::now();
         let boot = recovered.boot;
         let directory = recovered.directory;
         let snapshots = disk.snapshots();
-        let replica = replica(&config, &seat, recovered)?;
+        let replica = replica(&config, &bootstrap, recovered)?;
         let (events_sender, events) = mpsc::unbounded_channel();
         let log_events = events_sender.clone();
         let writer = disk.start_writer(move |event| {
@@ -197,7 +197,7 @@ impl Server {
                 directory,
                 command_version: tenure_replica::command::COMMAND_VERSION,
                 listener,
-                peers: seat.peers(),
+                peers: bootstrap.peers(),
                 snapshots: snapshots.clone(),
             };
             Transport::start(setup, peer_sender.clone())
@@ -207,7 +207,7 @@ impl Server {
             clock,
             writer,
             transport,
-            others: seat.peers(),
+            others: bootstrap.peers(),
             peers: peer_events,
             events: (events_sender, events),
             snapshots,
@@ -217,38 +217,38 @@ impl Server {
                 slow_apply: config.warning_apply_duration,
             },
         };
-        let (core, door) = Core::new(me, cluster, parts);
+        let (core, node) = Core::new(me, cluster, parts);
         let (stop, stopping) = watch::channel(false);
-        let limits = grpc::Limits {
+        let limits = grpc::RequestLimits {
             request_bytes_max: config.max_request_bytes,
             txn_ops_max: config.max_txn_ops,
             leaderless_max: 3 * config.election_timeout,
             can_grow,
         };
-        let services = grpc::routes(&door, limits).into_axum_router().fallback(http::nothing_here);
+        let services = grpc::routes(&node, limits).into_axum_router().fallback(http::nothing_here);
         let router = services
             .clone()
-            .merge(http::routes(door.clone()))
+            .merge(http::routes(node.clone()))
             .merge(http::gateway::routes(&services, limits.request_bytes_max));
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let counted = |router| Counted { router: Admitted(router), metrics: door.metrics.clone() };
+        let counted = |router| Counted { router: Admitted(router), metrics: node.metrics.clone() };
         let patience = serve::Patience::of(&config);
-        let turnstile = Turnstile::new(door.metrics.network.client_held.clone());
+        let throttle = ReadThrottle::new(node.metrics.network.client_held.clone());
         let calls = Calls::default();
-        tokio::spawn(turnstile.clone().serve(door.clone(), calls.clone(), stopping.clone()));
+        tokio::spawn(throttle.clone().serve(node.clone(), calls.clone(), stopping.clone()));
         let connections = Connections::of_clients();
-        let of_clients = serve::Limits { patience, turnstile, calls, connections };
-        let connections = Connections::of_watchers();
-        let of_watchers = serve::Limits { connections, ..of_clients.clone() };
+        let of_clients = serve::Limits { patience, throttle, calls, connections };
+        let connections = Connections::for_metrics();
+        let for_metrics = serve::Limits { connections, ..of_clients.clone() };
         let serve = |listener: TcpListener, router: &Counted, limits: &serve::Limits| {
             let (limits, stopping) = (limits.clone(), stopping.clone());
             tokio::spawn(serve::clients(listener, router.clone(), limits, stopping))
         };
-        let watched = counted(http::routes(door.clone()).fallback(http::nothing_here));
+        let watched = counted(http::routes(node.clone()).fallback(http::nothing_here));
         let router = counted(router);
         let doors = clients.into_iter().map(|listener| serve(listener, &router, &of_clients));
-        let watchers = watchers.into_iter().map(|listener| serve(listener, &watched, &of_watchers));
+        let watchers = watchers.into_iter().map(|listener| serve(listener, &watched, &for_metrics));
         let doors = doors.chain(watchers).collect();
         Ok(Server {
             client_addresses,
@@ -257,8 +257,8 @@ impl Server {
             doors,
             election_timeout: config.election_timeout,
             data_dir: config.data_dir,
-            identity: seat.identity,
-            door,
+            identity: bootstrap.identity,
+            node,
         })
     }
 
@@ -267,9 +267,9 @@ impl Server {
         &self.client_addresses
     }
 
-    /// The way in, for whoever runs the server inside a program.
-    pub fn door(&self) -> &Door {
-        &self.door
+    /// The node's handle, for a program that runs the server inside itself.
+    pub fn node(&self) -> &NodeHandle {
+        &self.node
     }
 
     /// Waits until the member cannot go on, or until `signal`; then hands over and stops.
@@ -292,10 +292,10 @@ impl Server {
     }
 
     async fn close_doors(&mut self) {
-        self.door.close();
+        self.node.close();
         self.stop.send_replace(true);
-        for door in &mut self.doors {
-            let _ = door.await;
+        for node in &mut self.doors {
+            let _ = node.await;
         }
     }
 
@@ -309,16 +309,16 @@ impl Server {
 
     /// A leader that just left would leave a vacancy; it hands over first and stops then.
     async fn hand_over(&self) {
-        let alone = self.door.status().voters == 1;
-        if alone || self.door.status().role != Role::Leader {
+        let alone = self.node.status().voters == 1;
+        if alone || self.node.status().role != Role::Leader {
             return;
         }
         info!("handing over before stopping");
-        self.door.hand_over();
+        self.node.hand_over();
         let follows = |status: &std::sync::Arc<Status>| {
             status.role != Role::Leader && status.leader.is_some()
         };
-        let handed = self.door.status_when(follows);
+        let handed = self.node.status_when(follows);
         if tokio::time::timeout(2 * self.election_timeout, handed).await.is_err() {
             warn!("nobody took over in time");
         }
@@ -326,17 +326,17 @@ impl Server {
 }
 
 /// Makes the directory this member's.
-fn claim(disk: &mut DataDir, torn: Option<&Torn>, seat: &Seat) -> Result<(), StartError> {
+fn claim(disk: &mut DataDir, torn: Option<&Torn>, bootstrap: &Seat) -> Result<(), StartError> {
     if let Some(torn) = torn {
         warn!(
             file = %torn.file.display(), offset = torn.offset, bytes = torn.bytes,
             "cut a torn end off the log: it was being written when the machine or process stopped"
         );
     }
-    if !seat.first_members.is_empty() {
-        disk.keep_founders(&seat.first_members)?;
+    if !bootstrap.first_members.is_empty() {
+        disk.keep_founders(&bootstrap.first_members)?;
     }
-    Ok(disk.claim(seat.identity)?)
+    Ok(disk.claim(bootstrap.identity)?)
 }
 
 /// The port for other members, or why there is none. With others in its settings a member does not go on
@@ -349,7 +349,7 @@ async fn listen_to_peers(config: &Config) -> Result<Result<TcpListener, ListenEr
 }
 
 /// A member without others needs no peer port before it is to have some. If it cannot have one, it
-/// serves all the same; it just cannot grow. With others it would be a voter whom nobody reaches.
+/// serves all the same; it just cannot grow. With others it would be a voter that cannot be reached.
 fn or_alone(
     listened: Result<TcpListener, ListenError>,
     is_alone: bool,
@@ -364,8 +364,13 @@ fn or_alone(
     }
 }
 
-fn replica(config: &Config, seat: &Seat, recovered: Recovered) -> Result<Replica, StartError> {
-    let mut settings = tenure_replica::Config::new(seat.me(), seat.first_members.clone());
+fn replica(
+    config: &Config,
+    bootstrap: &Seat,
+    recovered: RecoveredLog,
+) -> Result<Replica, StartError> {
+    let mut settings =
+        tenure_replica::ReplicaConfig::new(bootstrap.me(), bootstrap.first_members.clone());
     settings.name.clone_from(&config.name);
     settings.client_urls.clone_from(&config.advertise_client_urls);
     settings.directory = recovered.directory;

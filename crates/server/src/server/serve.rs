@@ -19,7 +19,7 @@ use super::{
     calls::Calls,
     connections::Connections,
     metered::{Link, Metered, Words},
-    turnstile::Turnstile,
+    throttle::ReadThrottle,
 };
 use crate::{Config, liveness::Liveness, metrics::Counted};
 
@@ -29,7 +29,7 @@ const STREAMS_PER_CONNECTION_MAX: u32 = 100_000;
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// How long the head of an HTTP/1 request may take, counted from the end of the one before it: a connection that is
-/// kept for the next request and brings none ends as well. Whoever scrapes or asks once a minute keeps its connection.
+/// kept for the next request and brings none ends as well. A client that asks once a minute keeps its connection.
 const HEAD_MAX: Duration = Duration::from_secs(150);
 /// After this silence the kernel asks whether a client's machine is still there, unless pings are to come earlier.
 const ASK_AFTER: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ const SILENCE_MIN: Duration = Duration::from_secs(1);
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 86400);
 /// How long connections may take to finish what they began when the server stops.
 const FAREWELL: Duration = Duration::from_millis(1000);
-/// How long somebody is still let in when the server stops.
+/// How long connections are still accepted when the server stops.
 const LAST_CALL: Duration = Duration::from_millis(10);
 /// A pause after a failed accept (out of file descriptors, most likely).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -49,7 +49,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub(super) patience: Patience,
-    pub(super) turnstile: Turnstile,
+    pub(super) throttle: ReadThrottle,
     pub(super) calls: Calls,
     pub(super) connections: Connections,
 }
@@ -64,7 +64,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// By the settings. As with etcd, either of the two being zero means that nobody is pinged; machines are asked
+    /// By the settings. As with etcd, either of the two being zero means that no client is pinged; machines are asked
     /// all the same.
     pub(super) fn of(config: &Config) -> Patience {
         let (after, within) = (config.grpc_keepalive_interval, config.grpc_keepalive_timeout);
@@ -118,7 +118,7 @@ pub(super) async fn clients(
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
         }
     }
-    // Whoever has connected already, and may have sent something, is not cut off unheard.
+    // A client that has connected already, and may have sent something, is not cut off unheard.
     let last_ones = async {
         while let Ok((stream, _)) = listener.accept().await {
             serve(stream, &stopping).map(|served| connections.spawn(served));
@@ -157,8 +157,8 @@ async fn connection(
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let Limits { patience, turnstile, calls, .. } = limits;
-    let (pass, caller) = (turnstile.pass(), calls.caller());
+    let Limits { patience, throttle, calls, .. } = limits;
+    let (pass, caller) = (throttle.pass(), calls.caller());
     let _ = stream.set_nodelay(true);
     if let Err(cause) = patience.liveness().watch(&stream) {
         debug!(%cause, "the kernel does not look after a client connection");
@@ -234,11 +234,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new(&Config::default()));
-        let turnstile = Turnstile::new(metrics.network.client_held.clone());
+        let throttle = ReadThrottle::new(metrics.network.client_held.clone());
         let router = Counted { router: Admitted(axum::Router::new()), metrics };
         let (_stop, stopping) = watch::channel(false);
         let (calls, connections) = (Calls::default(), Connections::new(1));
-        let limits = Limits { patience, turnstile, calls, connections };
+        let limits = Limits { patience, throttle, calls, connections };
         let server = tokio::spawn(clients(listener, router, limits, stopping));
         let mut client = TcpStream::connect(at).await.unwrap();
         client.write_all(words).await.unwrap();
@@ -255,7 +255,7 @@ mod tests {
         move |ended| ended.is_some_and(|after| after + near > expected && after < expected + near)
     }
 
-    /// Time is made to pass by the runtime whenever everybody waits.
+    /// Time is made to pass by the runtime whenever all tasks wait.
     #[tokio::test(start_paused = true)]
     async fn who_connects_and_does_not_say_what_it_wants_is_not_waited_for() {
         let patience = Patience { ping_after: Some(PING_AFTER), answer_within: WITHIN };

@@ -1,6 +1,6 @@
 //! Spans of requests, on their way to an OpenTelemetry collector.
 //!
-//! Every request makes a span (`metrics/rpc.rs`) if somebody takes it. [`Traces`] does, and sends it on. Only
+//! Every request makes a span (`metrics/rpc.rs`) if there is a subscriber for it. [`Traces`] is one, and sends it on. Only
 //! a build with the feature `otel` has something to send with; in any other there is no value of that type.
 
 #[cfg(feature = "otel")]

@@ -1,4 +1,4 @@
-//! Protobuf as anybody may send it.
+//! Protobuf as any client may send it.
 
 use proptest::prelude::*;
 use prost::Message;

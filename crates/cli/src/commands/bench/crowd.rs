@@ -1,10 +1,10 @@
-//! A crowd that stands in many lines and does nothing but live: what does that cost the members?
+//! A crowd that stands in many lines and call nothing but live: what call that cost the members?
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pb::session_request::Does;
-use pb::session_response::Says;
+use pb::session_request::Request as SessionCall;
+use pb::session_response::Response as SessionReply;
 use tenure::api::wire::tenure::v1 as pb;
 use tenure::grpc::Client;
 use tenure::grpc::stubs::SessionsClient;
@@ -40,7 +40,7 @@ pub(super) struct Args {
     key_prefix: String,
 }
 
-/// Says on stderr when everybody stands in line, so that others can begin to measure.
+/// Says on stderr when all candidates have joined, so that others can begin to measure.
 pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
     let args = Arc::new(args);
     let client = Client::new(settings.endpoints.clone(), settings.options.clone());
@@ -78,11 +78,11 @@ async fn live(number: u32, member: Client, args: &Args, ready: &Barrier) -> anyh
         identity: format!("crowd-{number}"),
         ..Default::default()
     };
-    requests.send(request(0, Does::Open(open))).await?;
+    requests.send(request(0, SessionCall::Open(open))).await?;
     let mut responses = sessions.session(ReceiverStream::new(outgoing)).await?.into_inner();
     let mut awaited = 1;
-    let places = u64::from(args.elections) * u64::from(args.candidates);
-    let mine = (u64::from(number)..places).step_by(args.sessions as usize);
+    let candidacies = u64::from(args.elections) * u64::from(args.candidates);
+    let mine = (u64::from(number)..candidacies).step_by(args.sessions as usize);
     let mut asked = 0;
     let mut next_renewal = Instant::now() + args.ttl / 3;
     let mut renewals = 0;
@@ -90,12 +90,12 @@ async fn live(number: u32, member: Client, args: &Args, ready: &Barrier) -> anyh
     let mut mine = mine.peekable();
     loop {
         while awaited <= 16
-            && let Some(place) = mine.next()
+            && let Some(candidacies) = mine.next()
         {
             asked += 1;
-            let name = format!("{}{}", args.key_prefix, place / u64::from(args.candidates));
+            let name = format!("{}{}", args.key_prefix, candidacies / u64::from(args.candidates));
             let join = pb::Join { names: vec![name], ..Default::default() };
-            requests.send(request(asked, Does::Join(join))).await?;
+            requests.send(request(asked, SessionCall::Join(join))).await?;
             awaited += 1;
         }
         if awaited == 0 && mine.peek().is_none() && until.is_none() {
@@ -103,29 +103,29 @@ async fn live(number: u32, member: Client, args: &Args, ready: &Barrier) -> anyh
             until = Some(Instant::now() + args.duration);
         }
         tokio::select! {
-            response = responses.message() => match response?.and_then(|response| response.says) {
-                Some(Says::Opened(_)) => awaited -= 1,
-                Some(Says::Answer(answer)) => {
+            response = responses.message() => match response?.and_then(|response| response.response) {
+                Some(SessionReply::Opened(_)) => awaited -= 1,
+                Some(SessionReply::Result(answer)) => {
                     anyhow::ensure!(answer.refusal.is_none(), "refused: {:?}", answer.refusal);
                     awaited -= 1;
                 }
-                Some(Says::Renewed(_)) => renewals += u64::from(until.is_some()),
-                Some(Says::Ended(ended)) => anyhow::bail!("session {number} ended: {:?}", ended.reason()),
+                Some(SessionReply::Renewed(_)) => renewals += u64::from(until.is_some()),
+                Some(SessionReply::Ended(ended)) => anyhow::bail!("session {number} ended: {:?}", ended.reason()),
                 Some(_) => {}
                 None => anyhow::bail!("the stream of session {number} ended"),
             },
             () = tokio::time::sleep_until(next_renewal) => {
                 if until.is_some_and(|until| Instant::now() >= until) {
-                    requests.send(request(0, Does::Close(pb::CloseSession { stopped: true }))).await?;
+                    requests.send(request(0, SessionCall::Close(pb::CloseSession { stopped: true }))).await?;
                     return Ok(renewals);
                 }
-                requests.send(request(0, Does::Renew(pb::RenewSession { number: renewals }))).await?;
+                requests.send(request(0, SessionCall::Renew(pb::RenewSession { number: renewals }))).await?;
                 next_renewal += args.ttl / 3;
             }
         }
     }
 }
 
-fn request(number: u64, does: Does) -> pb::SessionRequest {
-    pb::SessionRequest { request: number, does: Some(does) }
+fn request(number: u64, request: SessionCall) -> pb::SessionRequest {
+    pb::SessionRequest { request_id: number, request: Some(request) }
 }

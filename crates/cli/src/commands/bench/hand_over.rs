@@ -195,7 +195,7 @@ async fn transfers(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::R
         let candidacy = elect(&sessions[1 - at])?.candidate("");
         let waiting = tokio::spawn(async move { (candidacy.campaign().await, Instant::now()) });
         loop {
-            let listed = client.lines().candidates(name.clone()).await?;
+            let listed = client.elections().candidates(name.clone()).await?;
             if listed.candidates.len() >= 2 {
                 break;
             }
@@ -206,7 +206,7 @@ async fn transfers(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::R
             within_ms: 10_000,
             ..Default::default()
         };
-        client.lines().transfer(request).await?;
+        client.elections().transfer(request).await?;
         leader.drain().await;
         let gone = Instant::now();
         leader.resign().await?;
@@ -231,7 +231,7 @@ async fn deaths(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Resu
         let candidacy = Election::new(&waiter, name.clone())?.candidate("");
         let client = Client::new(settings.endpoints.clone(), settings.options.clone());
         let waiting = tokio::spawn(async move { (candidacy.campaign().await, Instant::now()) });
-        while client.lines().candidates(name.clone()).await?.candidates.len() < 2 {}
+        while client.elections().candidates(name.clone()).await?.candidates.len() < 2 {}
         let pid = victim.id().and_then(|id| Pid::from_raw(id as i32)).expect("it runs");
         let signal = if matches!(args.by, By::Death) { Signal::KILL } else { Signal::STOP };
         let gone = Instant::now();

@@ -1,4 +1,4 @@
-//! The members, one by one: who answers, whom it follows, how far it is.
+//! The members, one by one: whether each answers, which raft leader it follows, how far it is.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,7 +7,7 @@ use tenure::api::wire::etcdserverpb as pb;
 use tenure::grpc::{Client, ClientError, Endpoint, Options};
 use tokio::task::JoinSet;
 
-use super::chart::{Chart, Member, Says};
+use super::chart::{Chart, Member, MemberReport};
 use super::web;
 use crate::args::Settings;
 
@@ -25,9 +25,9 @@ pub(super) async fn cluster(settings: &Settings) -> anyhow::Result<Chart> {
     };
     let mut asked = each(settings.endpoints.clone(), &options).await;
     let roll = newest_roll(&asked);
-    // Members that nobody named on the command line, and those that were named by another address.
+    // Members that were not named on the command line, and those that were named by another address.
     let missing = roll.iter().filter(|listed| {
-        let speaks = |one: &Asked| one.says.as_ref().is_ok_and(|(s, _)| s.member_id == listed.id);
+        let speaks = |one: &Asked| one.report.as_ref().is_ok_and(|(s, _)| s.member_id == listed.id);
         let tried = |one: &Asked| listed.client_ur_ls.iter().any(|url| is_at(url, &one.endpoint));
         !asked.iter().any(|one| speaks(one) || tried(one))
     });
@@ -39,7 +39,7 @@ pub(super) async fn cluster(settings: &Settings) -> anyhow::Result<Chart> {
     members.extend(unheard(&members, &roll));
     // One member may have been named twice.
     let mut seen = Vec::new();
-    members.retain(|member| match member.says.as_ref().map(|says| says.member_id) {
+    members.retain(|member| match member.report.as_ref().map(|report| report.member_id) {
         Some(id) if seen.contains(&id) => false,
         Some(id) => {
             seen.push(id);
@@ -55,7 +55,7 @@ pub(super) async fn cluster(settings: &Settings) -> anyhow::Result<Chart> {
 struct Asked {
     endpoint: Endpoint,
     client: Client,
-    says: Result<(Says, Vec<pb::Member>), String>,
+    report: Result<(MemberReport, Vec<pb::Member>), String>,
 }
 
 impl Asked {
@@ -63,9 +63,9 @@ impl Asked {
         // Members say where they are as URLs, people mostly do not; one form is enough.
         let endpoint = self.endpoint.to_string();
         let endpoint = endpoint.strip_prefix("http://").map_or(endpoint.clone(), str::to_owned);
-        let says = self.says.map(|(says, _)| says);
-        let listed = roll.iter().find(|listed| match &says {
-            Ok(says) => listed.id == says.member_id,
+        let report = self.report.map(|(report, _)| report);
+        let listed = roll.iter().find(|listed| match &report {
+            Ok(report) => listed.id == report.member_id,
             Err(_) => listed.client_ur_ls.iter().any(|url| is_at(url, &self.endpoint)),
         });
         let name = listed.map(|listed| listed.name.clone()).filter(|name| !name.is_empty());
@@ -74,8 +74,8 @@ impl Asked {
             endpoint,
             is_learner: listed.is_some_and(|listed| listed.is_learner),
             belongs: listed.is_some(),
-            silence: says.as_ref().err().cloned(),
-            says: says.ok(),
+            silence: report.as_ref().err().cloned(),
+            report: report.ok(),
             client: Some(self.client),
         }
     }
@@ -85,7 +85,7 @@ impl Asked {
 fn unheard(members: &[Member], roll: &[pb::Member]) -> Vec<Member> {
     let known = |listed: &&pb::Member| {
         members.iter().any(|member| {
-            let id = member.says.as_ref().map(|says| says.member_id);
+            let id = member.report.as_ref().map(|report| report.member_id);
             id == Some(listed.id) || (id.is_none() && member.name == listed.name)
         })
     };
@@ -95,7 +95,7 @@ fn unheard(members: &[Member], roll: &[pb::Member]) -> Vec<Member> {
         endpoint: listed.peer_ur_ls.join(","),
         is_learner: listed.is_learner,
         belongs: true,
-        says: None,
+        report: None,
         silence: Some("it was added and never started".into()),
         client: None,
     };
@@ -107,10 +107,10 @@ fn is_at(url: &str, endpoint: &Endpoint) -> bool {
     at.is_ok_and(|at| at.uri().authority() == endpoint.uri().authority())
 }
 
-/// The list of members of whoever is furthest.
+/// The member list of the member that is furthest.
 fn newest_roll(asked: &[Asked]) -> Vec<pb::Member> {
-    let answers = asked.iter().filter_map(|one| one.says.as_ref().ok());
-    let newest = answers.max_by_key(|(says, _)| (says.term, says.applied));
+    let answers = asked.iter().filter_map(|one| one.report.as_ref().ok());
+    let newest = answers.max_by_key(|(report, _)| (report.term, report.applied));
     newest.map(|(_, roll)| roll.clone()).unwrap_or_default()
 }
 
@@ -128,7 +128,7 @@ async fn each(endpoints: Vec<Endpoint>, options: &Options) -> Vec<Asked> {
 async fn one(endpoint: Endpoint, options: Options) -> Asked {
     let patience = options.request_timeout;
     let client = Client::new(vec![endpoint.clone()], options);
-    let says = async {
+    let report = async {
         // The first answer has the time in it that the connection took.
         client.maintenance().status().await?;
         let asked = Instant::now();
@@ -138,21 +138,21 @@ async fn one(endpoint: Endpoint, options: Options) -> Asked {
         let roll = client.cluster().member_list(request).await?.members;
         Ok((read(status, took), roll))
     };
-    let says: Result<_, ClientError> = says.await;
-    let mut says = says.map_err(|error| match error {
+    let report: Result<_, ClientError> = report.await;
+    let mut report = report.map_err(|error| match error {
         // Its address stands beside it anyway.
         ClientError::Unreachable { cause, .. } => cause,
         other => other.to_string(),
     });
-    if let Ok((says, _)) = &mut says {
-        says.clock_ahead_s = clock(endpoint.uri(), patience).await;
+    if let Ok((report, _)) = &mut report {
+        report.clock_ahead_s = clock(endpoint.uri(), patience).await;
     }
-    Asked { endpoint, client, says }
+    Asked { endpoint, client, report }
 }
 
-fn read(status: pb::StatusResponse, took: Duration) -> Says {
+fn read(status: pb::StatusResponse, took: Duration) -> MemberReport {
     let header = status.header.unwrap_or_default();
-    Says {
+    MemberReport {
         cluster_id: header.cluster_id,
         member_id: header.member_id,
         follows: status.leader,

@@ -1,4 +1,4 @@
-//! Those outside the cluster who believe something: sidecars, status files, marker files.
+//! Believers outside the cluster: sidecars, status files, marker files.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,8 +32,8 @@ pub(super) async fn ask(
     believers
 }
 
-/// What was believed before and after. Whoever changed its mind meanwhile is taken at its last word,
-/// and only a claim to lead that was made twice counts as one.
+/// What was believed before and after. A believer that changed its mind meanwhile is taken at its last word, and only a
+/// claim to lead that was made twice counts as one.
 pub(super) fn steady(before: Vec<Believer>, after: Vec<Believer>) -> Vec<Believer> {
     let both = before.into_iter().zip(after);
     both.map(|(before, after)| match (&before.belief, &after.belief) {
@@ -132,7 +132,7 @@ fn read(json: &Value, is_file: bool) -> Belief {
 }
 
 /// The marker of `tenure run`. It exists while the command may run, so it needs no `is_leader`; and its
-/// `name` is what is led, not who leads.
+/// `name` is the election, not the leader.
 fn marker(json: &Value) -> Option<Belief> {
     let is_marker = json["is_leader"].is_null()
         && json["token"].is_i64()
@@ -157,8 +157,9 @@ mod tests {
     use serde_json::json;
 
     fn leads(token: i64) -> Believer {
-        let says = json!({"election": "jobs", "identity": "a", "is_leader": true, "token": token});
-        Believer { place: "x".into(), belief: read(&says, false) }
+        let report =
+            json!({"election": "jobs", "identity": "a", "is_leader": true, "token": token});
+        Believer { place: "x".into(), belief: read(&report, false) }
     }
 
     #[test]
@@ -174,38 +175,39 @@ mod tests {
 
     #[test]
     fn a_file_is_believed_as_long_as_it_says() {
-        let says = json!({"is_leader": true, "valid_until_unix_ms": 1, "expires_in_ms": 9000});
-        let Belief::Leads { valid_ms: Some(ms), .. } = read(&says, true) else { panic!("leads") };
+        let report = json!({"is_leader": true, "valid_until_unix_ms": 1, "expires_in_ms": 9000});
+        let Belief::Leads { valid_ms: Some(ms), .. } = read(&report, true) else { panic!("leads") };
         assert!(ms < 0, "{ms}");
-        let Belief::Leads { valid_ms, .. } = read(&says, false) else { panic!("leads") };
+        let Belief::Leads { valid_ms, .. } = read(&report, false) else { panic!("leads") };
         assert_eq!(valid_ms, Some(9000));
     }
 
     #[test]
     fn a_marker_of_tenure_run_is_a_claim_to_lead() {
-        let says = json!({"name": "jobs", "identity": "a", "token": 7, "session": "1f", "pid": 9});
+        let report =
+            json!({"name": "jobs", "identity": "a", "token": 7, "session": "1f", "pid": 9});
         let leads = Belief::Leads {
             election: Some("jobs".into()),
             identity: "a".into(),
             token: Some(7),
             valid_ms: None,
         };
-        assert_eq!(read(&says, true), leads);
-        // Whoever answers `/leader` is no file and names the leader.
-        assert!(matches!(read(&says, false), Belief::Follows { leader, .. } if leader == "jobs"));
+        assert_eq!(read(&report, true), leads);
+        // A sidecar that answers `/leader` is no file and names the leader.
+        assert!(matches!(read(&report, false), Belief::Follows { leader, .. } if leader == "jobs"));
     }
 
     #[test]
     fn who_does_not_know_says_so() {
-        let says = json!({"election": "jobs", "error": "too old", "is_leader": false});
+        let report = json!({"election": "jobs", "error": "too old", "is_leader": false});
         let unsure = Belief::Unsure { election: Some("jobs".into()), why: "too old".into() };
-        assert_eq!(read(&says, false), unsure);
+        assert_eq!(read(&report, false), unsure);
     }
 
     #[test]
     fn a_file_may_say_that_it_was_valid_before_there_was_time() {
-        let says = json!({"is_leader": true, "valid_until_unix_ms": i64::MIN});
-        assert!(matches!(read(&says, true), Belief::Leads { valid_ms: Some(i64::MIN), .. }));
+        let report = json!({"is_leader": true, "valid_until_unix_ms": i64::MIN});
+        assert!(matches!(read(&report, true), Belief::Leads { valid_ms: Some(i64::MIN), .. }));
     }
 
     #[test]

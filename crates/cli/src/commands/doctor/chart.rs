@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tenure::grpc::{Client, Options};
 
-/// The state of things, as far as somebody answered.
+/// The state of the cluster, as far as members answered.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Chart {
-    /// Those who belong to the cluster, and whoever else was asked.
+    /// The members of the cluster, and any other endpoint that was asked.
     pub(super) members: Vec<Member>,
     /// What a majority agreed on could be read; how long that took. None: it could not.
     pub(super) majority_ms: Option<f64>,
@@ -31,13 +31,13 @@ pub(super) struct Chart {
 /// One member.
 #[derive(Debug, Serialize)]
 pub(super) struct Member {
-    /// Its name, or its address if nobody told its name.
+    /// Its name, or its address if the name is unknown.
     pub(super) name: String,
     pub(super) endpoint: String,
     pub(super) is_learner: bool,
-    /// It stands in the cluster's list of members.
+    /// It is in the cluster's list of members.
     pub(super) belongs: bool,
-    pub(super) says: Option<Says>,
+    pub(super) report: Option<MemberReport>,
     /// Why it says nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) silence: Option<String>,
@@ -47,7 +47,7 @@ pub(super) struct Member {
 
 /// What a member says of itself.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Says {
+pub(super) struct MemberReport {
     #[serde(serialize_with = "hex")]
     pub(super) cluster_id: u64,
     #[serde(serialize_with = "hex")]
@@ -69,36 +69,36 @@ pub(super) struct Says {
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Election {
     pub(super) name: String,
-    /// What a majority says stands first; none if nobody does, or if no majority could be asked.
+    /// The first candidate by a majority; `None` if there is none, or if no majority could be asked.
     pub(super) first: Option<First>,
     /// The same question, answered by each member alone from what it knows.
     pub(super) seen_by: BTreeMap<String, First>,
     pub(super) frozen: bool,
-    /// Everybody in line; none if that could not be asked, which is not the same as nobody.
+    /// All candidates; `None` if that could not be asked, which is not the same as no candidates.
     pub(super) candidates: Option<Vec<Candidate>>,
     /// Why it could not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) candidates_unknown: Option<String>,
-    /// Who the leader makes room for.
+    /// The candidate that the leader makes room for.
     pub(super) successor: Option<String>,
-    /// Somebody who held before may still act for so long.
+    /// An earlier holder may still act for so long.
     pub(super) delay_ms: Option<u64>,
     /// How the last tenure ended.
     pub(super) last_end: Option<LastEnd>,
-    /// Tenures that ended lately because somebody was silent or died.
+    /// Tenures that ended lately because a leader was silent or died.
     pub(super) lost_lately: usize,
 }
 
-/// Whoever stands first in line, and when that was true.
+/// The first candidate, and when that was true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct First {
     pub(super) revision: i64,
-    /// 0 if nobody stands in line.
+    /// 0 if there is no candidate.
     pub(super) token: i64,
     pub(super) key: String,
 }
 
-/// Somebody in line.
+/// A candidate.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Candidate {
     pub(super) identity: String,
@@ -133,7 +133,7 @@ pub(super) struct Session {
     pub(super) draining: Vec<String>,
 }
 
-/// Somebody outside the cluster who believes something.
+/// A believer outside the cluster.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Believer {
     /// The URL or file.
@@ -154,11 +154,11 @@ pub(super) enum Belief {
         /// For how much longer; less than nothing if the time is over.
         valid_ms: Option<i64>,
     },
-    /// That somebody else leads, or nobody.
+    /// That another process leads, or none does.
     Follows { election: Option<String>, leader: String, token: Option<i64>, valid_ms: Option<i64> },
     /// It says that it does not know.
     Unsure { election: Option<String>, why: String },
-    /// There is a file, and it only says that somebody leads.
+    /// There is a file, and it only says that there is a leader.
     Marker { election: Option<String> },
     /// Nothing could be read.
     Silent { why: String, missing: bool },
@@ -166,13 +166,13 @@ pub(super) enum Belief {
 
 impl Chart {
     /// Members that answer.
-    pub(super) fn speaking(&self) -> impl Iterator<Item = (&Member, &Says)> {
-        self.members.iter().filter_map(|member| Some((member, member.says.as_ref()?)))
+    pub(super) fn speaking(&self) -> impl Iterator<Item = (&Member, &MemberReport)> {
+        self.members.iter().filter_map(|member| Some((member, member.report.as_ref()?)))
     }
 
     /// The name of the member with this id.
     pub(super) fn called(&self, id: u64) -> String {
-        let known = self.speaking().find(|(_, says)| says.member_id == id);
+        let known = self.speaking().find(|(_, report)| report.member_id == id);
         known.map_or_else(|| format!("{id:x}"), |(member, _)| member.name.clone())
     }
 
@@ -182,12 +182,12 @@ impl Chart {
 }
 
 impl Election {
-    /// Everybody who is known to stand in line.
+    /// All known candidates.
     pub(super) fn standing(&self) -> &[Candidate] {
         self.candidates.as_deref().unwrap_or_default()
     }
 
-    /// Whoever leads; the first of them if several hold at once.
+    /// The leader; the first of them if several hold at once.
     pub(super) fn leader(&self) -> Option<&Candidate> {
         self.holders().next()
     }

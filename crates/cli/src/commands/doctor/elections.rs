@@ -1,4 +1,4 @@
-//! The elections: what a majority says, what each member says, who stands in line.
+//! The elections: what a majority says, what each member says, and the candidates.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use tenure::api::wire::tenure::v1;
 use tenure::grpc::{Client, ClientError, Code, Endpoint};
 
 use super::chart::{Candidate, Chart, Election, First, LastEnd, Session};
-use crate::commands::line::reason;
+use crate::commands::election::reason;
 
 /// Elections looked at, at the most; name those that matter if there are more.
 const NAMES_MAX: usize = 500;
@@ -17,7 +17,7 @@ const NAMES_MAX: usize = 500;
 const ATTEMPTS: usize = 3;
 /// Tenures that ended longer ago say nothing about how things are.
 const LATELY: Duration = Duration::from_secs(10 * 60);
-/// The last part of the key that stands first in a frozen line.
+/// The last part of the key that stands first in a frozen election.
 const FROZEN: &[u8] = b"!frozen";
 
 /// Fills in everything about elections; of the wanted ones only, or of all.
@@ -43,13 +43,13 @@ pub(super) async fn look(chart: &mut Chart, wanted: Vec<String>, only: bool) {
             Ok(listed) => chart.sessions = listed.sessions.into_iter().map(session).collect(),
             Err(error) => chart.is_etcd = error.code() == Some(Code::Unimplemented),
         }
-        if !only && let Ok(listed) = client.lines().list(String::new()).await {
-            others.extend(listed.lines.into_iter().map(|line| line.name));
+        if !only && let Ok(listed) = client.elections().list(String::new()).await {
+            others.extend(listed.elections.into_iter().map(|election| election.name));
         }
     }
     let names;
     (names, chart.left_out) = choose(wanted, others);
-    // Whoever stopped answering is not asked about every other name, too.
+    // A member that stopped answering is not asked about every other name, too.
     let mut deaf = BTreeSet::new();
     for name in names {
         let election = one(chart, &client, name, &mut deaf).await;
@@ -57,8 +57,8 @@ pub(super) async fn look(chart: &mut Chart, wanted: Vec<String>, only: bool) {
     }
 }
 
-/// Those to look at, in order, and how many are left out. Those that somebody named, or believes to
-/// lead, come before the cut: what was not looked at proves nobody wrong.
+/// The elections to look at, in order, and how many are left out. Those that were named, or that a believer claims to
+/// lead, come before the cut: an election that was not looked at proves no belief wrong.
 fn choose(wanted: Vec<String>, others: Vec<String>) -> (Vec<String>, usize) {
     let wanted: BTreeSet<String> = wanted.into_iter().collect();
     let others: BTreeSet<String> =
@@ -102,7 +102,7 @@ async fn one(
             }
         }
         let Some(truth) = &election.first else { break };
-        // Whoever is further than the majority was when it answered knows better.
+        // A member that is further than the majority was when it answered knows better.
         let newer = |seen: &First| seen.revision > truth.revision && seen.token != truth.token;
         if !election.seen_by.values().any(newer) {
             break;
@@ -119,14 +119,14 @@ async fn one(
     election
 }
 
-/// Who stands first by etcd's rule: the key that was created first. Local: as this member knows it.
+/// The first candidate by etcd's rule: the key that was created first. Local: as this member knows it.
 async fn first(client: &Client, name: &str, local: bool) -> Result<First, ClientError> {
     let key: Vec<u8> = format!("{name}/").into();
     let range_end = tenure::api::span::after_prefix(&key).unwrap_or_default();
     let request = pb::RangeRequest {
         key: key.into(),
         range_end,
-        // The mark of a frozen name stands first and leads nobody.
+        // The mark of a frozen name comes first and is no candidate.
         limit: 2,
         sort_order: SortOrder::Ascend as i32,
         sort_target: SortTarget::Create as i32,
@@ -148,22 +148,22 @@ async fn details(
     client: &Client,
     election: &mut Election,
 ) -> Result<(), ClientError> {
-    let line = client.lines().candidates(election.name.clone()).await?;
-    // 0 is nobody, and also the session of a key that hangs on no lease.
-    let successor = Some(line.successor).filter(|session| *session != 0);
+    let listed = client.elections().candidates(election.name.clone()).await?;
+    // 0 means no successor, and is also the session of a key without a lease.
+    let successor = Some(listed.successor).filter(|session| *session != 0);
     let successor = successor.map(|session| format!("{session:x}"));
-    election.frozen = line.frozen;
-    election.delay_ms = line.delay_ms;
-    let standing: Vec<Candidate> =
-        line.candidates.into_iter().map(|one| candidate(chart, &election.name, one)).collect();
-    let chosen = standing.iter().find(|one| successor.as_ref() == Some(&one.session));
+    election.frozen = listed.frozen;
+    election.delay_ms = listed.delay_ms;
+    let candidates: Vec<Candidate> =
+        listed.candidates.into_iter().map(|one| candidate(chart, &election.name, one)).collect();
+    let chosen = candidates.iter().find(|one| successor.as_ref() == Some(&one.session));
     election.successor = chosen.map(|one| one.identity.clone());
-    election.candidates = Some(standing);
-    let history = client.lines().history(election.name.clone()).await?.tenures;
+    election.candidates = Some(candidates);
+    let history = client.elections().history(election.name.clone()).await?.tenures;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let lately = now.saturating_sub(LATELY).as_millis() as u64;
     let lost =
-        |end: v1::TenureEnd| matches!(end, v1::TenureEnd::Expired | v1::TenureEnd::ConnectionLost);
+        |end: v1::EndReason| matches!(end, v1::EndReason::Expired | v1::EndReason::ConnectionLost);
     let ended: Vec<_> = history.iter().filter(|tenure| tenure.until_unix_ms > 0).collect();
     election.lost_lately =
         ended.iter().filter(|one| one.until_unix_ms >= lately && lost(one.reason())).count();
@@ -194,8 +194,8 @@ fn candidate(chart: &Chart, name: &str, one: v1::Candidate) -> Candidate {
 }
 
 fn session(info: v1::SessionInfo) -> Session {
-    let names = |wanted: fn(&v1::Place) -> bool| {
-        let wanted = info.places.iter().filter(|place| wanted(place));
+    let names = |wanted: fn(&v1::Candidacy) -> bool| {
+        let wanted = info.candidacies.iter().filter(|place| wanted(place));
         wanted.map(|place| place.name.clone()).collect()
     };
     Session {

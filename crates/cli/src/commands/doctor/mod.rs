@@ -1,8 +1,8 @@
-//! Who believes to lead, against who does.
+//! Compares the processes that believe to lead with the real leaders.
 //!
-//! An election goes wrong in two ways: the cluster cannot decide, or somebody acts on a decision that
+//! An election goes wrong in two ways: the cluster cannot decide, or a process acts on a decision that
 //! is no longer true. So every member is asked on its own, at its own revision, and compared with what
-//! a majority says; and whoever believes something (sessions, sidecars, status files) is compared with
+//! a majority says; and every believer (sessions, sidecars, status files) is compared with
 //! that. [`ask`] and [`elections`] fill a [`chart`], which is a value; [`findings`] judge it and decide
 //! nothing else; [`report`] writes it down.
 
@@ -46,7 +46,7 @@ Examples:
   tenure doctor nightly-job --status-file /run/nightly-job.json
 ";
 
-/// Asks everybody, judges, and says what was found.
+/// Asks all of them, judges, and reports what was found.
 pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
     let chart = examine(&args, &settings).await?;
     let found = findings::judge(&chart);
@@ -74,7 +74,7 @@ async fn examine(args: &Args, settings: &Settings) -> anyhow::Result<Chart> {
 }
 
 fn exit(chart: &Chart, found: &[Finding]) -> Exit {
-    if chart.members.iter().all(|member| member.says.is_none()) {
+    if chart.members.iter().all(|member| member.report.is_none()) {
         return Exit::Unreachable;
     }
     match found.iter().any(|finding| finding.level != Level::Note) {

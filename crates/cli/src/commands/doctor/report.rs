@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::chart::{Belief, Candidate, Chart, Election, Member};
 use super::findings::{Finding, Level};
 use crate::args::Settings;
-use crate::commands::line::age;
+use crate::commands::election::age;
 use crate::output::{Format, visible};
 
 #[derive(Serialize)]
@@ -69,18 +69,18 @@ fn lines(chart: &Chart, found: &[Finding]) -> Vec<String> {
 }
 
 fn member_line(chart: &Chart, member: &Member) -> String {
-    let Some(says) = &member.says else {
+    let Some(report) = &member.report else {
         return format!("{}  {}  out of reach", member.name, member.endpoint);
     };
-    let follows = match says.follows {
+    let follows = match report.follows {
         0 => "follows nobody".into(),
-        leader if leader == says.member_id => "raft leader".into(),
+        leader if leader == report.member_id => "raft leader".into(),
         leader => format!("follows {}", chart.called(leader)),
     };
     let learner = if member.is_learner { "  learner" } else { "" };
     format!(
         "{}  {}  {follows}{learner}  revision {}  {:.1} ms away",
-        member.name, member.endpoint, says.revision, says.round_trip_ms
+        member.name, member.endpoint, report.revision, report.round_trip_ms
     )
 }
 

@@ -10,7 +10,7 @@ use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// Nobody who is asked here has more to say.
+/// No sidecar has more to say.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// An answer.

@@ -7,7 +7,7 @@ use crate::args::Settings;
 use crate::exit::Exit;
 use crate::output::{MemberHash, Output};
 
-/// Of whom, and up to where.
+/// Which members, and up to which revision.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(super) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
 enum Verdict {
     /// All are the same.
     Equal { members: usize, revision: i64 },
-    /// The same revision has different content: who has which checksum.
+    /// The same revision has different content: the members by checksum.
     Differ(Vec<(u32, Vec<String>)>),
     /// Checksums of different histories say nothing. The newest revision that all have.
     Incomparable { common: i64 },

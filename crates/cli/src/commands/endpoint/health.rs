@@ -41,7 +41,7 @@ async fn probe(endpoint: String, member: Client) -> MemberHealth {
     let read = RangeRequest { key: PROBE.into(), ..Default::default() };
     let error = match member.kv().range(read).await {
         Ok(_) => alarms_of(&member).await,
-        // Whoever may not read it was still answered by a majority.
+        // A user that may not read it was still answered by a majority.
         Err(error) if error.code() == Some(Code::PermissionDenied) => alarms_of(&member).await,
         Err(error) => Some(error.to_string()),
     };

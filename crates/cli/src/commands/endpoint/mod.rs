@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Hashkv(hashkv::Args),
 }
 
-/// Whom to ask.
+/// Which members to ask.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Whom {
     /// Ask every member of the cluster, not only the endpoints

@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz`, on an address of their own: no path of the upstream is hidden by them.
+//! `/metrics` and `/healthz`, on an address of their own, so that they hide no path of the upstream.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,36 +13,36 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
 use super::Proxy;
-use super::reply::Reply;
+use super::response_body::ResponseBody;
 
-/// How long somebody may take to ask.
+/// How long a client may take for the head of a request.
 const HEAD_MAX: Duration = Duration::from_secs(10);
-/// How long to wait when there are no more file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait when a connection cannot be accepted, usually for want of file descriptors.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Answers for as long as the process lives.
+/// Serves until the process ends.
 pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_AFTER).await;
             continue;
         };
         let proxy = Arc::clone(&proxy);
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let answer = answer(&request, &proxy);
-                async move { Ok::<_, Infallible>(answer) }
+                let response = respond(&request, &proxy);
+                async move { Ok::<_, Infallible>(response) }
             });
             let mut builder = Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_MAX);
-            // Whoever breaks off does not want to know.
+            // An error is the client's: it broke off, or sent no HTTP.
             let _ = builder.serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
 
-fn answer(request: &Request<Incoming>, proxy: &Proxy) -> Response<Reply> {
-    let gate = &proxy.door.gate;
+fn respond(request: &Request<Incoming>, proxy: &Proxy) -> Response<ResponseBody> {
+    let gate = &proxy.admission.gate;
     let (status, kind, text) = match request.uri().path() {
         "/metrics" => {
             let page = proxy.metrics.page(gate);
@@ -51,16 +51,16 @@ fn answer(request: &Request<Incoming>, proxy: &Proxy) -> Response<Reply> {
         "/healthz" => match gate.broken() {
             None => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
             Some(cause) => {
-                let text = format!("the gate is closed for good, start anew: {cause}\n");
+                let text = format!("the gate is closed for good, restart the proxy: {cause}\n");
                 (StatusCode::SERVICE_UNAVAILABLE, "text/plain", text)
             }
         },
         _ => {
-            let text = "there are /metrics and /healthz\n".to_owned();
+            let text = "not found: this address serves /metrics and /healthz\n".to_owned();
             (StatusCode::NOT_FOUND, "text/plain", text)
         }
     };
-    let mut response = Response::new(Reply::from(text));
+    let mut response = Response::new(ResponseBody::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response

@@ -1,237 +1,174 @@
-//! One request from the gate to its end at the upstream.
+//! One request and its answer: from the gate to their end at the upstream.
 //!
-//! The exchange is a task of its own. A client that hangs up does not end it: the upstream does not
-//! forget what it was told, so neither may the gate. The passage is held until
+//! A request that holds no passage ends with its client's connection. One that holds a passage does not:
+//! the upstream does not forget what it was told, so neither may the gate. Such an exchange goes on as a
+//! task when its client hangs up ([`Uncancelled`]), and its passage is held until
 //!
 //! - the whole answer has come and the whole request is sent, or
-//! - the connection to the upstream ended, by either side, and then for `--settle` longer ([`Inside`]),
-//!   because an upstream that lost its connection may still be at work.
+//! - the connection to the upstream ended, by either side, and then for `--settle` longer
+//!   ([`HeldPassage`]), because an upstream that lost its connection may still be at work.
 //!
-//! What only reads has no effect to wait for. Its passage ends when its answer begins, so that an old
-//! holder's endless stream of events does not keep the new one out.
+//! What only reads has no effect to wait for. Its passage ends when its answer begins, so an old holder's
+//! endless stream of events does not keep the new one out.
 //!
-//! All of it is bounded: the upstream may keep silent for `--upstream-timeout`, a client may stop
-//! sending or reading for `--client-timeout`, and the rest of an answer that nobody reads any more is
-//! read for one `--upstream-timeout` in all. What makes progress may take as long as it likes, until a
-//! newer holder waits for it: then it has one more `--upstream-timeout` in all.
+//! Everything is bounded. The upstream may be silent for `--upstream-timeout`; a client may stop sending or
+//! reading for `--client-timeout`; the rest of an answer that no client reads any more is read for one
+//! `--upstream-timeout` in all. An exchange that makes progress may take as long as it likes until a newer
+//! holder waits for it: then it has one more `--upstream-timeout` in all.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::request::Parts;
+use bytes::Bytes;
+use futures_util::FutureExt;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
-use tokio::sync::oneshot;
+use hyper::body::{Body, Frame, Incoming};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::answer::Failure;
-use super::inside::Inside;
-use super::pool::Connection;
-use super::reply::{Pipe, Reply};
-use super::upload::{Progress, Upload};
-use super::{BoxError, Stay, Worker, head};
+use super::failure::Failure;
+use super::idle_timeout::IdleTimeout;
+use super::passage::HeldPassage;
+use super::pool::UpstreamConnection;
+use super::request_body::{RequestBody, UploadProgress, UpstreamSilence};
+use super::response_body::{Pipe, ResponseBody};
+use super::{BoxError, ConnectionSlot, Worker, headers};
 
 /// How many frames of an answer may wait for a client to read them.
 const FRAMES_WAITING_MAX: usize = 4;
-/// How often it is looked whether a newer holder waits.
-const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
-const LOOK_AGAIN_MAX: Duration = Duration::from_secs(1);
+/// How often an exchange checks whether a newer holder waits for it.
+const OVERTAKEN_CHECK_MIN: Duration = Duration::from_millis(10);
+const OVERTAKEN_CHECK_MAX: Duration = Duration::from_secs(1);
 
-/// A request like this one, which has no body.
-fn head_of(request: &Request<Upload>) -> Request<Upload> {
-    let mut again = Request::new(Upload::default());
-    *again.method_mut() = request.method().clone();
-    *again.uri_mut() = request.uri().clone();
-    *again.headers_mut() = request.headers().clone();
-    again
+type Answered = Result<Response<ResponseBody>, Failure>;
+
+/// A request that is ready for the upstream.
+pub(super) struct Exchange {
+    worker: Arc<Worker>,
+    upload: UploadProgress,
+    only_reads: bool,
 }
 
-/// What is left of an exchange when its task is done.
+/// How an exchange ended at the upstream.
 enum End {
-    /// The upstream has answered, and has everything.
-    Whole(Connection),
-    /// So it has, but its connection is closed.
+    /// Both sides have sent everything, and the connection can be used again.
+    Complete(UpstreamConnection),
+    /// Both sides have sent everything, and the connection is closed.
     Closed,
-    /// The connection ended before, and is closed with a reset.
+    /// The connection ended before that.
     Unknown,
 }
 
-/// Sends a request on, and answers when the upstream's answer begins.
-pub(super) async fn exchange(
-    worker: &Arc<Worker>,
-    parts: Parts,
-    body: Incoming,
-    inside: Option<Inside>,
-    stay: Stay,
-) -> Result<Response<Reply>, Failure> {
-    let (answer, answered) = oneshot::channel();
-    let (upload, progress) = Upload::of(body, worker.proxy.waits.client);
-    let exchange = Exchange {
-        worker: Arc::clone(worker),
-        progress,
-        only_reads: parts.method.is_safe(),
-        inside: Mutex::new(inside),
-        _stay: stay,
-    };
-    tokio::spawn(exchange.run(Request::from_parts(parts, upload), answer));
-    // The task answers unless it panicked.
-    answered.await.unwrap_or(Err(Failure::Silent))
-}
-
-struct Exchange {
-    worker: Arc<Worker>,
-    progress: Arc<Progress>,
-    only_reads: bool,
-    /// Until the upstream has ended its part. Dropped, it settles.
-    inside: Mutex<Option<Inside>>,
-    _stay: Stay,
-}
-
-type Answer = oneshot::Sender<Result<Response<Reply>, Failure>>;
-
 impl Exchange {
-    async fn run(self, request: Request<Upload>, answer: Answer) {
-        let mut answer = Some(answer);
+    pub(super) fn new(worker: &Arc<Worker>, upload: UploadProgress, only_reads: bool) -> Exchange {
+        Exchange { worker: Arc::clone(worker), upload, only_reads }
+    }
+
+    /// Sends a request that holds no passage. Answers when the upstream's answer begins.
+    pub(super) async fn pass(self, request: Request<RequestBody>) -> Answered {
+        let (response, connection) = self.send(request).await?;
+        Ok(self.stream(response, connection))
+    }
+
+    /// Sends a request that holds a passage. Answers when the upstream's answer begins.
+    pub(super) fn fenced(
+        self,
+        request: Request<RequestBody>,
+        passage: HeldPassage,
+        slot: ConnectionSlot,
+    ) -> impl Future<Output = Answered> {
+        Uncancelled::new(self.run_fenced(request, passage, slot))
+    }
+
+    async fn run_fenced(
+        self,
+        request: Request<RequestBody>,
+        passage: HeldPassage,
+        slot: ConnectionSlot,
+    ) -> Answered {
+        let sent = tokio::select! {
+            biased;
+            sent = self.send(request) => sent,
+            // The connection is dropped with the request, and so is reset.
+            () = self.overtaken_for_too_long(&passage) => Err(Failure::Overtaken),
+        };
+        let (response, connection) = match sent {
+            Ok(answered) => answered,
+            Err(failure) => {
+                if !failure.outcome_unknown() {
+                    passage.release();
+                }
+                return Err(failure);
+            }
+        };
+        if self.only_reads {
+            passage.release();
+            return Ok(self.stream(response, connection));
+        }
+        let (mut parts, body) = response.into_parts();
+        headers::to_client(&mut parts);
+        // A short answer has come as a whole by now, and needs no task to hand it over.
+        let mut rest = Some(body).filter(|body| !body.is_end_stream());
+        let mut first = None;
+        if let Some(body) = &mut rest {
+            match body.frame().now_or_never() {
+                None => {}
+                Some(Some(Err(_))) => return Err(Failure::Cut),
+                Some(Some(Ok(frame))) => {
+                    first = Some(frame);
+                    rest = rest.filter(|body| !body.is_end_stream());
+                }
+                Some(None) => rest = None,
+            }
+        }
+        let is_data = first.as_ref().is_none_or(Frame::is_data);
+        if rest.is_none() && is_data && connection.sender.is_ready() {
+            passage.release();
+            self.worker.pool.put(connection);
+            let bytes = first.and_then(|frame| frame.into_data().ok());
+            return Ok(Response::from_parts(parts, ResponseBody::Complete(bytes)));
+        }
+        let (pipe, piped) = ResponseBody::piped(FRAMES_WAITING_MAX);
+        tokio::spawn(self.finish(first, rest, connection, pipe, passage, slot));
+        Ok(Response::from_parts(parts, piped))
+    }
+
+    /// The rest of an exchange that holds a passage, once its answer has begun.
+    async fn finish(
+        self,
+        first: Option<Frame<Bytes>>,
+        rest: Option<Incoming>,
+        connection: UpstreamConnection,
+        pipe: Pipe,
+        passage: HeldPassage,
+        _slot: ConnectionSlot,
+    ) {
         let end = tokio::select! {
             biased;
-            end = self.carry(request, &mut answer) => end,
-            // What was on its way is dropped, and with it the connection.
-            () = self.overstayed() => End::Unknown,
+            end = self.hand_over(first, rest, connection, pipe) => end,
+            () = self.overtaken_for_too_long(&passage) => End::Unknown,
         };
         match end {
-            End::Whole(connection) => {
-                self.leave();
-                self.worker.pool.give_back(connection);
+            End::Complete(connection) => {
+                passage.release();
+                self.worker.pool.put(connection);
             }
-            End::Closed => self.leave(),
+            End::Closed => passage.release(),
             End::Unknown => {}
         }
-        if let Some(answer) = answer {
-            // Nobody may be listening any more.
-            let _ = answer.send(Err(Failure::Overtaken));
-        }
     }
 
-    /// The whole way there and back.
-    async fn carry(&self, request: Request<Upload>, answer: &mut Option<Answer>) -> End {
-        let failure = match self.send(request).await {
-            Ok((response, connection)) => {
-                return self.hand_over(response, connection, answer).await;
-            }
-            Err(failure) => failure,
-        };
-        let end = if failure.outcome_unknown() { End::Unknown } else { End::Closed };
-        if let End::Closed = end {
-            self.leave();
-        }
-        if let Some(answer) = answer.take() {
-            let _ = answer.send(Err(failure));
-        }
-        end
-    }
-
-    /// Ends when a newer holder has waited for one `--upstream-timeout`. Whoever makes progress without
-    /// an end would keep it out for ever.
-    ///
-    /// Looks now and then, instead of being told: every end of every passage would wake everybody here.
-    async fn overstayed(&self) {
-        let allowed = self.worker.proxy.waits.upstream;
-        let look_again = (allowed / 4).clamp(LOOK_AGAIN_MIN, LOOK_AGAIN_MAX);
-        loop {
-            tokio::time::sleep(look_again).await;
-            if self.inside().as_ref().is_some_and(Inside::is_overtaken) {
-                break;
-            }
-        }
-        tokio::time::sleep(allowed).await;
-        // A read may have left in the meantime, and keeps nobody out.
-        if self.inside().is_none() {
-            std::future::pending().await
-        }
-    }
-
-    fn inside(&self) -> std::sync::MutexGuard<'_, Option<Inside>> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn leave(&self) {
-        if let Some(inside) = self.inside().take() {
-            inside.leave();
-        }
-    }
-
-    /// Sends the request and waits for the answer to begin.
-    async fn send(
-        &self,
-        mut request: Request<Upload>,
-    ) -> Result<(Response<Incoming>, Connection), Failure> {
-        loop {
-            let mut connection = self.worker.pool.take().await?;
-            // What only reads, and has no body, can be asked again.
-            let again = (self.only_reads && connection.reused && request.body().is_end_stream())
-                .then(|| head_of(&request));
-            let sending = connection.sender.try_send_request(request);
-            let Some(sent) = self.unless_silent(sending).await else {
-                return Err(Failure::Silent);
-            };
-            let mut error = match sent {
-                // Nobody asked for another protocol.
-                Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                    return Err(Failure::Broken("it wants to leave HTTP unasked".to_owned()));
-                }
-                Ok(response) if !head::is_plainly_coded(response.headers()) => {
-                    return Err(Failure::Broken("its coding is not known here".to_owned()));
-                }
-                Ok(response) => return Ok((response, connection)),
-                Err(error) => error,
-            };
-            // What comes back was not sent. Of the rest, a write may have arrived, and is not sent twice.
-            match error.take_message().or(again) {
-                Some(unsent) if connection.reused => request = unsent,
-                _ if self.progress.garbled() => return Err(Failure::Garbled),
-                _ if self.progress.failed() => return Err(Failure::ClientStopped),
-                _ => return Err(Failure::Broken(error.into_error().to_string())),
-            }
-        }
-    }
-
-    /// Waits, but not for an upstream that neither takes nor answers anything. While the client is the
-    /// one to move, its own limit counts.
-    async fn unless_silent<T>(&self, sending: impl Future<Output = T>) -> Option<T> {
-        let mut sending = std::pin::pin!(sending);
-        let mut frames = self.progress.frames();
-        loop {
-            if let Ok(sent) = timeout(self.worker.proxy.waits.upstream, &mut sending).await {
-                return Some(sent);
-            }
-            let moved = std::mem::replace(&mut frames, self.progress.frames());
-            if moved == frames && !self.progress.waits_for_client() {
-                return None;
-            }
-        }
-    }
-
-    /// Hands the answer over to whoever asked, and sees it to its end.
+    /// Hands the answer to the client, and waits for the exchange to end.
     async fn hand_over(
         &self,
-        response: Response<Incoming>,
-        connection: Connection,
-        answer: &mut Option<Answer>,
+        first: Option<Frame<Bytes>>,
+        rest: Option<Incoming>,
+        connection: UpstreamConnection,
+        pipe: Pipe,
     ) -> End {
-        if self.only_reads {
-            self.leave();
-        }
-        let (mut parts, mut body) = response.into_parts();
-        head::toward_client(&mut parts);
-        let answer = answer.take().expect("there is one answer to give, and this is it");
-        if body.is_end_stream() {
-            let _ = answer.send(Ok(Response::from_parts(parts, Reply::Said(None))));
-            return self.end(connection).await;
-        }
-        let (pipe, reply) = Pipe::new(FRAMES_WAITING_MAX);
-        let listens = answer.send(Ok(Response::from_parts(parts, reply))).is_ok();
-        match self.pump(&mut body, pipe, listens).await {
+        match self.pump(first, rest, pipe).await {
             Ok(()) => self.end(connection).await,
             Err(_) => {
                 self.worker.proxy.failed(&Failure::Cut);
@@ -240,49 +177,206 @@ impl Exchange {
         }
     }
 
-    /// Carries the answer's body over, as long as somebody listens; reads it to its end all the same.
+    /// Carries the answer's body to the client, and reads it to its end if the client is gone.
     async fn pump(
         &self,
-        body: &mut Incoming,
+        first: Option<Frame<Bytes>>,
+        rest: Option<Incoming>,
         client: Pipe,
-        mut listens: bool,
     ) -> Result<(), BoxError> {
-        let waits = self.worker.proxy.waits;
-        let mut all_by = None;
+        let timeouts = self.worker.proxy.timeouts;
+        let mut client = Some(client);
+        // When the rest must have come, once no client reads it.
+        let mut deadline = None;
+        let mut next = first;
+        let mut rest = rest;
         loop {
-            if !listens && all_by.is_none() {
-                all_by = Some(Instant::now() + waits.upstream);
+            if let Some(frame) = next.take()
+                && let Some(pipe) = &client
+                && !timeout(timeouts.client, pipe.send(frame)).await.unwrap_or(false)
+            {
+                client = None;
+                deadline = Some(Instant::now() + timeouts.upstream);
             }
-            let frame = match all_by {
-                Some(by) => timeout_at(by, body.frame()).await.ok(),
+            let Some(body) = &mut rest else { break };
+            let frame = match deadline {
+                Some(deadline) => timeout_at(deadline, body.frame()).await.ok(),
                 None => self.unless_silent(body.frame()).await,
             };
-            let frame = match frame {
+            match frame {
                 None => return Err("the upstream paused for too long".into()),
-                Some(Some(frame)) => frame?,
-                Some(None) if listens => {
-                    client.end();
-                    return Ok(());
-                }
-                Some(None) => return Ok(()),
+                Some(Some(frame)) => next = Some(frame?),
+                Some(None) => break,
+            }
+        }
+        if let Some(pipe) = client {
+            pipe.complete();
+        }
+        Ok(())
+    }
+
+    /// The answer is complete. If the request is, too, the connection is ready for the next one.
+    async fn end(&self, mut connection: UpstreamConnection) -> End {
+        match self.unless_silent(connection.sender.ready()).await {
+            Some(Ok(())) => End::Complete(connection),
+            // The upstream closes the connection behind its answer. That was all, if it has the whole
+            // request; otherwise it may be at work on a part of it.
+            Some(Err(_)) if self.upload.is_complete() => {
+                connection.exchange_complete();
+                End::Closed
+            }
+            _ => End::Unknown,
+        }
+    }
+
+    /// An answer that nothing waits for but its client.
+    fn stream(
+        self,
+        response: Response<Incoming>,
+        connection: UpstreamConnection,
+    ) -> Response<ResponseBody> {
+        let (mut parts, body) = response.into_parts();
+        headers::to_client(&mut parts);
+        let body = ResponseBody::streamed(body, connection, self.worker, self.upload);
+        Response::from_parts(parts, body)
+    }
+
+    /// Sends the request and waits for the answer to begin.
+    async fn send(
+        &self,
+        mut request: Request<RequestBody>,
+    ) -> Result<(Response<Incoming>, UpstreamConnection), Failure> {
+        loop {
+            let mut connection = self.worker.pool.take().await?;
+            // What only reads, and has no body, can be asked again.
+            let again = (self.only_reads && connection.reused && request.body().is_end_stream())
+                .then(|| without_body(&request));
+            let sending = connection.sender.try_send_request(request);
+            let Some(sent) = self.unless_silent(sending).await else {
+                return Err(Failure::Silent);
             };
-            if listens {
-                listens = timeout(waits.client, client.send(frame)).await.unwrap_or(false);
+            let mut error = match sent {
+                // The request offered no other protocol.
+                Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    return Err(Failure::Broken("it switches protocols unasked".to_owned()));
+                }
+                Ok(response) if !headers::is_plainly_coded(response.headers()) => {
+                    return Err(Failure::Broken("its transfer coding is not supported".to_owned()));
+                }
+                Ok(response) => return Ok((response, connection)),
+                Err(error) => error,
+            };
+            // hyper hands back what it has not sent. Of the rest, a write may have arrived, and is not
+            // sent twice.
+            match error.take_message().or(again) {
+                Some(unsent) if connection.reused => request = unsent,
+                _ if self.upload.malformed() => return Err(Failure::Malformed),
+                _ if self.upload.client_stopped() => return Err(Failure::ClientStopped),
+                _ => return Err(Failure::Broken(error.into_error().to_string())),
             }
         }
     }
 
-    /// The answer is complete. If the request is, too, the connection is ready for the next one.
-    async fn end(&self, mut connection: Connection) -> End {
-        match self.unless_silent(connection.sender.ready()).await {
-            Some(Ok(())) => End::Whole(connection),
-            // The upstream said that it closes behind its answer. That was all, if it has the whole
-            // request; otherwise it may be at work on a part of it.
-            Some(Err(_)) if self.progress.is_whole() => {
-                connection.is_done();
-                End::Closed
+    /// Waits, but not for an upstream that neither reads nor answers. While the next move is the
+    /// client's, the client's own limit counts.
+    async fn unless_silent<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        let limit = IdleTimeout::new(self.worker.proxy.timeouts.upstream);
+        let mut silence = UpstreamSilence::new(limit, self.upload.clone());
+        std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => silence.poll_expired(cx).map(|()| None),
+        })
+        .await
+    }
+
+    /// Ends when a newer holder has waited for one `--upstream-timeout`. An exchange that makes progress
+    /// without an end would keep it out for ever.
+    ///
+    /// Checks now and then instead of being told: every end of a passage would wake every exchange.
+    async fn overtaken_for_too_long(&self, passage: &HeldPassage) {
+        let allowed = self.worker.proxy.timeouts.upstream;
+        let check_every = (allowed / 4).clamp(OVERTAKEN_CHECK_MIN, OVERTAKEN_CHECK_MAX);
+        loop {
+            tokio::time::sleep(check_every).await;
+            if passage.is_overtaken() {
+                break;
             }
-            _ => End::Unknown,
+        }
+        tokio::time::sleep(allowed).await;
+    }
+}
+
+/// A copy of a request that has no body.
+fn without_body(request: &Request<RequestBody>) -> Request<RequestBody> {
+    let mut again = Request::new(RequestBody::default());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    again
+}
+
+/// A future that runs to its end: if it is dropped before, it goes on as a task.
+///
+/// hyper drops the future of a request when its client hangs up. To spawn every exchange from the start
+/// would do as well, but most clients wait, and a task and a channel for each request cost more.
+struct Uncancelled<F: Future<Output: Send> + Send + 'static> {
+    future: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Uncancelled<F> {
+    fn new(future: F) -> Uncancelled<F> {
+        Uncancelled { future: Some(Box::pin(future)) }
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Future for Uncancelled<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // Taken out while it runs: after a panic it must not go on.
+        let mut future = self.future.take().expect("not polled after its end");
+        let polled = future.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.future = Some(future);
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Drop for Uncancelled<F> {
+    fn drop(&mut self) {
+        if let Some(future) = self.future.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(future);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    #[tokio::test]
+    async fn uncancelled_future_goes_on_when_it_is_dropped() {
+        for drop_it in [false, true] {
+            let (go, gone) = oneshot::channel::<()>();
+            let (done, is_done) = oneshot::channel();
+            let mut future = Box::pin(Uncancelled::new(async move {
+                let _ = gone.await;
+                let _ = done.send(());
+                7
+            }));
+            assert_eq!(future.as_mut().now_or_never(), None);
+            go.send(()).unwrap();
+            if drop_it {
+                drop(future);
+            } else {
+                assert_eq!(future.await, 7);
+            }
+            is_done.await.unwrap();
         }
     }
 }

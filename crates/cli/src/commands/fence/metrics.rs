@@ -1,4 +1,4 @@
-//! What is counted.
+//! Metrics of the proxy.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use prometheus::{
 use tenure::fence::Gate;
 use tenure::fence::http::TurnedAway;
 
-use super::answer::Failure;
+use super::failure::Failure;
 
-const SOUND: &str = "names and labels of metrics are sound";
+const VALID: &str = "names and labels of metrics are valid";
 
-/// Everything that is counted.
+/// All metrics.
 #[derive(Debug)]
 pub(super) struct Metrics {
     registry: Registry,
@@ -30,14 +30,14 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// Counts, and has the gate tell how long its disk takes.
+    /// Registers all metrics, and has the gate report how long its writes take.
     pub(super) fn new(gate: &Gate) -> Metrics {
         let registry = Registry::new();
         let write = HistogramOpts::new(
             "tenure_fence_state_write_seconds",
             "How long writing a newer token to the state file took, flushes included.",
         );
-        let buckets = exponential_buckets(0.0005, 2.0, 14).expect(SOUND);
+        let buckets = exponential_buckets(0.0005, 2.0, 14).expect(VALID);
         let write = add(&registry, Histogram::with_opts(write.buckets(buckets)));
         gate.when_written(move |took: Duration| write.observe(took.as_secs_f64()));
         let counter = |name, help| add(&registry, IntCounter::new(name, help));
@@ -50,14 +50,14 @@ impl Metrics {
         };
         let gauge = |name, help| add(&registry, IntGauge::new(name, help));
         Metrics {
-            admitted: counter(
-                "tenure_fence_admitted_total",
-                "Requests whose token was let through the gate.",
+            admitted: counter("tenure_fence_admitted_total", "Requests that the gate admitted."),
+            passed: counter(
+                "tenure_fence_passed_total",
+                "Reads that were sent on without a token.",
             ),
-            passed: counter("tenure_fence_passed_total", "Reads that passed without a token."),
             refused: counters(
                 "tenure_fence_refused_total",
-                "Requests that were not let in, by reason.",
+                "Requests that were not admitted, by reason.",
                 &TurnedAway::REASONS,
             ),
             failed: counters(
@@ -80,10 +80,10 @@ impl Metrics {
         }
     }
 
-    /// Somebody came in; counted as inside until the guard is dropped.
+    /// Counts a request that was admitted, as in flight until the guard is dropped.
     pub(super) fn admitted(&self) -> InFlight {
         self.admitted.inc();
-        InFlight::enter(&self.in_flight)
+        InFlight::begin(&self.in_flight)
     }
 
     pub(super) fn passed(&self) {
@@ -102,26 +102,26 @@ impl Metrics {
         self.unfinished.inc();
     }
 
-    /// A connection came; counted until the guard is dropped.
+    /// Counts a connection until the guard is dropped.
     pub(super) fn connected(&self) -> InFlight {
-        InFlight::enter(&self.connections)
+        InFlight::begin(&self.connections)
     }
 
-    /// Everything, as Prometheus reads it.
+    /// All metrics in Prometheus' text format.
     pub(super) fn page(&self, gate: &Gate) -> String {
-        // The gate counts; one thread asks.
+        // The gate has the count, and only this thread copies it.
         self.raised.inc_by(gate.raised().saturating_sub(self.raised.get()));
         self.broken.set(gate.broken().is_some().into());
-        TextEncoder::new().encode_to_string(&self.registry.gather()).expect(SOUND)
+        TextEncoder::new().encode_to_string(&self.registry.gather()).expect(VALID)
     }
 }
 
-/// Something that is counted while it lasts.
+/// Counted in a gauge until it is dropped.
 #[derive(Debug)]
 pub(super) struct InFlight(IntGauge);
 
 impl InFlight {
-    fn enter(gauge: &IntGauge) -> InFlight {
+    fn begin(gauge: &IntGauge) -> InFlight {
         gauge.inc();
         InFlight(gauge.clone())
     }
@@ -134,7 +134,7 @@ impl Drop for InFlight {
 }
 
 fn add<T: Collector + Clone + 'static>(registry: &Registry, made: prometheus::Result<T>) -> T {
-    let made = made.expect(SOUND);
-    registry.register(Box::new(made.clone())).expect(SOUND);
+    let made = made.expect(VALID);
+    registry.register(Box::new(made.clone())).expect(VALID);
     made
 }

@@ -1,54 +1,53 @@
-//! A reverse proxy that lets only the newest holder through, for services that cannot be changed.
+//! `tenure fence`: a reverse proxy that fences off replaced leaders, for services that cannot be changed.
 //!
-//! A request comes in on a connection ([`connection`]), its head is looked at ([`door`]: token,
-//! [`resource`], is the token possible, does the gate open), and it becomes an [`exchange`] with the
-//! upstream: a task of its own, which nobody's hanging up can cancel, and which is [`inside`] the gate
-//! until the upstream has ended its part. The table of answers to those who do not come in is
-//! the library's ([`tenure::fence::http`]); [`answer`] has the proxy's own. Before all that there is a
-//! [`lane`] for what only passes: plain reads, byte by byte.
+//! hyper speaks HTTP/1.1 on both sides. A client's [`connection`] hands each request to the [`handler`].
+//! [`admission`] checks its token and resource and waits at the gate; [`headers`] rewrites its head; an
+//! [`exchange`] sends it to the upstream and hands the answer back, and holds the [`passage`] through the
+//! gate until the upstream has ended its part. [`request_body`] and [`response_body`] are the bodies on
+//! their way. Refusals are the library's ([`tenure::fence::http`]); a [`failure`] is the proxy's own answer
+//! when the upstream or the client did not do its part.
 //!
-//! Each worker is a thread with a runtime and a [`pool`] of connections of its own; they share the gate
-//! and nothing else that is waited for. [`serve`] accepts connections, deals them out in turn, and ends
-//! it all in order. [`head`] rewrites heads, [`upload`] and [`reply`] are the bodies on their way,
-//! [`wire`] is a socket that can be closed with a reset, [`metrics`] and [`admin`] tell what happened, [`talk`] says so on stderr, but not
-//! too often. [`patient`] ends with clients that do not read.
+//! [`serve`] accepts connections, deals them out to workers in turn, and stops in order. A worker is a thread
+//! with a runtime and a [`pool`] of connections to the upstream; workers share the gate and nothing else that
+//! is waited for. [`socket`] and [`idle_timeout`] are what hyper's connections run on, [`metrics`] and
+//! [`admin`] report what happened, [`log`] writes about it on stderr.
 
 mod admin;
-mod answer;
+mod admission;
 mod args;
 mod connection;
-mod door;
 mod exchange;
+mod failure;
 #[cfg(test)]
 mod fuzz;
-mod head;
-mod inside;
-mod lane;
+mod handler;
+mod headers;
+mod idle_timeout;
+mod log;
 mod metrics;
-mod patient;
+mod passage;
 mod pool;
-mod reply;
+mod request_body;
 mod resource;
+mod response_body;
 mod serve;
-mod talk;
-mod upload;
+mod socket;
 mod upstream;
-mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use self::answer::Failure;
+use self::admission::AdmissionPolicy;
 pub(crate) use self::args::Args;
-use self::door::Door;
+use self::failure::Failure;
+use self::log::RequestLog;
 use self::metrics::Metrics;
 pub(crate) use self::serve::run;
-use self::talk::Talk;
 use self::upstream::Upstream;
 
-/// What can go wrong with a body on its way.
+/// Why a body on its way failed.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What all workers share.
@@ -57,46 +56,45 @@ struct Proxy {
     upstream: Upstream,
     /// Whether the upstream gets its own name in `Host`.
     rewrite_host: bool,
-    door: Door,
-    waits: Waits,
+    admission: AdmissionPolicy,
+    timeouts: Timeouts,
     metrics: Metrics,
-    talk: Talk,
+    log: RequestLog,
 }
 
 impl Proxy {
-    /// A request has no answer of the upstream, or not all of it.
+    /// Counts and logs a request that has no answer of the upstream, or not all of it.
     fn failed(&self, failure: &Failure) {
         self.metrics.failed(failure.reason());
-        self.talk.failed(failure);
+        self.log.failed(failure);
     }
 }
 
-/// How long is waited for whom.
+/// How long the proxy waits.
 #[derive(Clone, Copy, Debug)]
-struct Waits {
-    /// For the upstream: to answer, to go on answering, to go on reading.
+struct Timeouts {
+    /// For the upstream to answer, to go on answering, to go on reading.
     upstream: Duration,
-    /// For a client: to go on sending, to go on reading.
+    /// For a client to go on sending, to go on reading.
     client: Duration,
-    /// How long the upstream may go on working on what it did not finish.
+    /// For the upstream to be done with a request that it did not finish.
     settle: Duration,
 }
 
-/// Something that is alive, for those who wait until nothing is.
-type Alive = tokio::sync::mpsc::Sender<std::convert::Infallible>;
+/// Held by everything that a worker waits for before it stops.
+type WorkGuard = tokio::sync::mpsc::Sender<std::convert::Infallible>;
 
-/// A client's presence: its connection, and every exchange that it began, whether or not it is there.
+/// One of `--max-connections`: held by a client's connection, and by every exchange that it began, also
+/// when the client has hung up.
 #[derive(Clone, Debug)]
-struct Stay {
-    alive: Alive,
-    /// One of `--max-connections`, until the last of them has ended.
-    _room: Arc<OwnedSemaphorePermit>,
+struct ConnectionSlot {
+    working: WorkGuard,
+    _permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// One thread's part.
+/// What the requests on one thread share.
 #[derive(Debug)]
 struct Worker {
     proxy: Arc<Proxy>,
-    pool: Arc<pool::Pool>,
-    stock: lane::Stock,
+    pool: pool::Pool,
 }

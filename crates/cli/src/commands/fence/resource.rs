@@ -1,30 +1,30 @@
 //! Which resource a request is about.
 //!
-//! Two names for one thing would give it two lines of tokens, and an old holder could come in by the
-//! name that the new one did not use. So what an upstream might read in another way than we do (dot
-//! segments, empty ones, slashes in disguise) is refused, not guessed at.
+//! With two names for one resource there would be two sequences of tokens, and an old holder could be
+//! admitted under the name that the new one did not use. So a path that an upstream might read in another
+//! way (dot segments, empty segments, encoded slashes) is refused.
 
 use http::{HeaderMap, HeaderName, Uri};
 use tenure::fence::http::TurnedAway;
 
-/// How resources are named.
+/// What names the resource of a request.
 #[derive(Clone, Debug)]
-pub(super) enum Naming {
-    /// The upstream is one resource.
-    One,
-    /// By a header.
+pub(super) enum ResourceNaming {
+    /// Nothing: the upstream is one resource.
+    Single,
+    /// A header.
     Header(HeaderName),
-    /// By the first so many segments of the path.
+    /// The first so many segments of the path.
     Path(usize),
 }
 
-impl Naming {
+impl ResourceNaming {
     /// The name of the resource that a request is about.
-    pub(super) fn resource(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, TurnedAway> {
+    pub(super) fn name(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, TurnedAway> {
         match self {
-            Naming::One => Ok(String::new()),
-            Naming::Header(name) => by_header(name, headers),
-            Naming::Path(segments) => by_path(uri.path(), *segments),
+            ResourceNaming::Single => Ok(String::new()),
+            ResourceNaming::Header(name) => by_header(name, headers),
+            ResourceNaming::Path(segments) => by_path(uri.path(), *segments),
         }
     }
 }
@@ -33,23 +33,23 @@ fn by_header(name: &HeaderName, headers: &HeaderMap) -> Result<String, TurnedAwa
     let mut values = headers.get_all(name).iter();
     match (values.next().map(|value| value.to_str()), values.next()) {
         (Some(Ok(resource)), None) if !resource.is_empty() => Ok(resource.to_owned()),
-        _ => Err(no_resource(format!("the header {name} has to name the resource, once"))),
+        _ => Err(no_resource(format!("the header {name} must name the resource, once"))),
     }
 }
 
 fn by_path(path: &str, segments: usize) -> Result<String, TurnedAway> {
     let mut names = Vec::with_capacity(segments);
     let inner = path.strip_prefix('/').unwrap_or(path);
-    // A slash at the very end is how folders are written.
+    // A trailing slash is common for folders, and names nothing.
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     if inner.is_empty() {
         return Ok(String::new());
     }
     for segment in inner.split('/') {
         let name = decoded(segment)?;
-        // What stands behind a semicolon, or behind a zero byte, some upstreams leave out.
-        let unclear = |c: char| matches!(c, '/' | '\\' | ';') || c.is_control();
-        if name.is_empty() || name == "." || name == ".." || name.contains(unclear) {
+        // Some upstreams ignore what follows a semicolon or a zero byte.
+        let ambiguous = |c: char| matches!(c, '/' | '\\' | ';') || c.is_control();
+        if name.is_empty() || name == "." || name == ".." || name.contains(ambiguous) {
             return Err(no_resource(format!(
                 "the path {path:?} can be read in two ways: leave out empty and dot segments, and \
                  slashes, semicolons and control characters inside a segment"
@@ -62,7 +62,7 @@ fn by_path(path: &str, segments: usize) -> Result<String, TurnedAway> {
     Ok(names.join("/"))
 }
 
-/// One segment without its percent signs.
+/// One segment, percent-decoded.
 fn decoded(segment: &str) -> Result<String, TurnedAway> {
     if !segment.contains('%') {
         return Ok(segment.to_owned());
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_segments_name_the_resource() {
+    fn path_names_the_resource_by_its_first_segments() {
         assert_eq!(named("/shards/7/rows/1", 2).as_deref(), Some("shards/7"));
         assert_eq!(named("/shards/7/", 2).as_deref(), Some("shards/7"));
         assert_eq!(named("/shards", 2).as_deref(), Some("shards"));
@@ -109,10 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn one_resource_has_one_name() {
+    fn path_with_two_readings_is_refused() {
         assert_eq!(named("/%61/b", 1), named("/a/b", 1));
         assert_eq!(named("/m%C3%BC", 1).as_deref(), Some("mü"));
-        for two_ways in [
+        for ambiguous in [
             "//a/b",
             "/a//b",
             "/./a",
@@ -137,12 +137,12 @@ mod tests {
             "/a%7F",
             "/a%C2%85",
         ] {
-            assert_eq!(named(two_ways, 1), None, "{two_ways}");
+            assert_eq!(named(ambiguous, 1), None, "{ambiguous}");
         }
     }
 
     #[test]
-    fn a_header_names_it_once() {
+    fn header_must_name_the_resource_once() {
         let name = HeaderName::from_static("x-shard");
         let mut headers = HeaderMap::new();
         assert!(by_header(&name, &headers).is_err());

@@ -1,8 +1,8 @@
-//! Starting, accepting connections, and ending in order.
+//! Starting, accepting connections, and stopping in order.
 //!
-//! One listener, whose connections are dealt out to the workers in turn. Several listeners on one port
-//! would share the work as well, but also with a second proxy that somebody starts by mistake, and
-//! that one has another memory.
+//! There is one listener, whose connections are dealt out to the workers in turn. One listener for each worker
+//! on the same port (`SO_REUSEPORT`) would spread them as well, but would also let a second proxy with
+//! another state listen there by mistake.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,23 +17,22 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{interval, sleep, timeout};
 
-use super::door::Door;
-use super::lane::Stock;
+use super::admission::AdmissionPolicy;
+use super::log::RequestLog;
 use super::metrics::{InFlight, Metrics};
 use super::pool::Pool;
-use super::talk::Talk;
-use super::{Args, Proxy, Stay, Waits, Worker, admin, connection};
+use super::{Args, ConnectionSlot, Proxy, Timeouts, WorkGuard, Worker, admin, connection};
 use crate::args::ClientArgs;
 use crate::exit::Exit;
 use crate::files;
 use crate::talk::say;
 
-/// How long to wait when there are no more file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
-/// How often connections to the upstream that grew old are closed.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How long to wait when a connection cannot be accepted, usually for want of file descriptors.
+const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(100);
+/// How often idle connections to the upstream are looked at.
+const CLOSE_OLD_EVERY: Duration = Duration::from_secs(1);
 
-/// Runs the proxy until it is told to stop.
+/// Runs the proxy until a signal stops it.
 pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(serve(args, client))
@@ -42,7 +41,7 @@ pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
 async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     files::allow_many();
-    let (gate, remembers) = open_gate(&args)?;
+    let (gate, was_open_before) = open_gate(&args)?;
     let horizon = match args.no_cluster {
         true => None,
         false => Some(Horizon::new(client.settings()?.client())),
@@ -53,39 +52,39 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         upstream: args.upstream.clone(),
         rewrite_host: args.rewrite_host,
         metrics: Metrics::new(&gate),
-        door: Door {
+        admission: AdmissionPolicy {
             gate,
             rule: TokenRule {
                 header: args.header.clone(),
                 reads_need_token: args.reads_need_token,
             },
-            naming: args.naming(),
+            resources: args.resource_naming(),
             horizon,
         },
-        waits: Waits {
+        timeouts: Timeouts {
             upstream: args.upstream_timeout,
             client: args.client_timeout,
             settle: args.settle(),
         },
-        talk: Talk::default(),
+        log: RequestLog::default(),
     });
     if let Some(admin) = args.admin_listen {
         let listener = listen(admin, "--admin-listen").await?;
         say(format!("metrics on http://{}/metrics", listener.local_addr()?));
         tokio::spawn(admin::serve(listener, Arc::clone(&proxy)));
     }
-    if let Some(horizon) = &proxy.door.horizon
+    if let Some(horizon) = &proxy.admission.horizon
         && let Err(error) = horizon.look().await
     {
         say(format!("newer tokens get 503 until the cluster can be asked: {error}"));
     }
     say(format!("listening on {address}, in front of {}", args.upstream));
-    // A proxy that was killed has forgotten what was under way. One that has seen no token cannot tell
-    // an old holder from a new one, and nothing is won by waiting.
-    let settle = if remembers { args.settle() } else { Duration::ZERO };
+    // A proxy that was killed does not know which requests were under way. One with a new gate has seen no
+    // token, cannot tell an old holder from a new one, and would win nothing by waiting.
+    let settle = if was_open_before { args.settle() } else { Duration::ZERO };
     if !settle.is_zero() {
         say(format!(
-            "requests wait for {settle:?}: what was under way before may go on (--settle)"
+            "requests wait for {settle:?}: requests from before the start may still be at work (--settle)"
         ));
     }
     tokio::select! {
@@ -99,22 +98,22 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         () = signals.next() => {}
     }
     drop(listener);
-    say("stopping: no more requests are taken; a second signal ends what is under way".to_owned());
+    say("stopping: no more requests are taken; a second signal ends those under way".to_owned());
     let _ = stop.send(true);
     tokio::select! {
-        ended = timeout(args.grace, workers.end()) => match ended {
+        ended = timeout(args.grace, workers.stop()) => match ended {
             Ok(()) => Ok(Exit::Done),
-            Err(_) => anyhow::bail!("what was under way did not end within {:?}", args.grace),
+            Err(_) => anyhow::bail!("requests under way did not end within {:?} (--grace)", args.grace),
         },
         () = signals.next() => Ok(Exit::Interrupted),
     }
 }
 
-/// The gate, and whether it may have been open before.
+/// The gate, and whether it may have admitted requests before.
 fn open_gate(args: &Args) -> anyhow::Result<(Gate, bool)> {
     let limits = args.limits();
     let Some(file) = &args.state else {
-        say("no state file: after a restart every token is as good as any other".to_owned());
+        say("no state file: after a restart this proxy admits any token".to_owned());
         return Ok((Gate::in_memory(limits), false));
     };
     if args.state_must_exist {
@@ -133,43 +132,44 @@ async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> 
     listener.with_context(|| format!("cannot listen on {address}; choose another with {flag}"))
 }
 
-/// Deals connections out for ever.
+/// Accepts connections and deals them out to the workers.
 async fn accept(
     listener: &TcpListener,
     workers: &Workers,
     connections_max: usize,
 ) -> std::convert::Infallible {
-    let room = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
+    let slots = Arc::new(Semaphore::new(connections_max.min(Semaphore::MAX_PERMITS)));
     for turn in (0..workers.inboxes.len()).cycle() {
-        let room = Arc::clone(&room).acquire_owned().await.expect("nobody closes it");
+        let permit = Arc::clone(&slots).acquire_owned().await.expect("it is never closed");
         let (stream, peer) = loop {
             match listener.accept().await {
                 Ok(accepted) => break accepted,
-                Err(_) => sleep(PAUSE).await,
+                Err(_) => sleep(ACCEPT_RETRY_AFTER).await,
             }
         };
-        // A socket belongs to the runtime that watches it; here it changes hands.
+        // A tokio socket belongs to one runtime. As a plain one it can go to another.
         if let Ok(stream) = stream.into_std() {
             let counted = workers.proxy.metrics.connected();
-            let arrival = Arrival { stream, peer, room: Arc::new(room), _counted: counted };
-            let _ = workers.inboxes[turn].send(arrival);
+            let accepted = Accepted { stream, peer, permit: Arc::new(permit), _counted: counted };
+            let _ = workers.inboxes[turn].send(accepted);
         }
     }
     unreachable!("there is at least one worker")
 }
 
 /// A connection on its way to a worker.
-struct Arrival {
+struct Accepted {
     stream: std::net::TcpStream,
     peer: SocketAddr,
-    room: Arc<OwnedSemaphorePermit>,
+    permit: Arc<OwnedSemaphorePermit>,
     _counted: InFlight,
 }
 
 struct Workers {
     proxy: Arc<Proxy>,
-    inboxes: Vec<mpsc::UnboundedSender<Arrival>>,
-    ended: mpsc::Receiver<std::convert::Infallible>,
+    inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
+    /// Closed when all workers have stopped.
+    stopped: mpsc::Receiver<std::convert::Infallible>,
 }
 
 impl Workers {
@@ -179,65 +179,62 @@ impl Workers {
         stopped: &watch::Receiver<bool>,
     ) -> anyhow::Result<Workers> {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-        let (alive, ended) = mpsc::channel(1);
+        let (working, all_stopped) = mpsc::channel(1);
         let mut inboxes = Vec::new();
         for number in 0..threads.unwrap_or(cores) {
-            let (inbox, arrivals) = mpsc::unbounded_channel();
+            let (inbox, accepted) = mpsc::unbounded_channel();
             inboxes.push(inbox);
-            let pool = Arc::new(Pool::new(proxy.upstream.clone()));
-            let stock = Stock::default();
-            let worker = Arc::new(Worker { proxy: Arc::clone(proxy), pool, stock });
+            let pool = Pool::new(proxy.upstream.clone());
+            let worker = Arc::new(Worker { proxy: Arc::clone(proxy), pool });
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let (stopped, alive) = (stopped.clone(), alive.clone());
+            let (stopped, working) = (stopped.clone(), working.clone());
             let thread = thread::Builder::new().name(format!("fence-{number}"));
-            thread.spawn(move || runtime.block_on(work(worker, arrivals, stopped, alive)))?;
+            thread.spawn(move || runtime.block_on(work(worker, accepted, stopped, working)))?;
         }
-        Ok(Workers { proxy: Arc::clone(proxy), inboxes, ended })
+        Ok(Workers { proxy: Arc::clone(proxy), inboxes, stopped: all_stopped })
     }
 
-    /// Waits until nothing is under way.
-    async fn end(mut self) {
+    /// Waits until no request is under way.
+    async fn stop(mut self) {
         self.inboxes.clear();
-        // Answers when the last one that was alive is gone.
-        let _ = self.ended.recv().await;
+        // Nothing is ever sent: it returns when the last sender is gone.
+        let _ = self.stopped.recv().await;
     }
 }
 
-/// Serves whatever arrives, until nothing can any more and everything has ended.
+/// Serves connections until the listener is closed and everything under way has ended.
 async fn work(
     worker: Arc<Worker>,
-    mut arrivals: mpsc::UnboundedReceiver<Arrival>,
+    mut inbox: mpsc::UnboundedReceiver<Accepted>,
     stopped: watch::Receiver<bool>,
-    alive: super::Alive,
+    _working: WorkGuard,
 ) {
-    let (own_alive, mut ended) = mpsc::channel(1);
-    let mut sweeps = interval(SWEEP_EVERY);
+    let (working, mut all_ended) = mpsc::channel(1);
+    let mut close_old = interval(CLOSE_OLD_EVERY);
     loop {
-        let arrival = tokio::select! {
-            arrival = arrivals.recv() => match arrival {
-                Some(arrival) => arrival,
+        let accepted = tokio::select! {
+            accepted = inbox.recv() => match accepted {
+                Some(accepted) => accepted,
                 None => break,
             },
-            _ = sweeps.tick() => {
-                worker.pool.sweep();
-                worker.stock.sweep();
+            _ = close_old.tick() => {
+                worker.pool.close_old();
                 continue;
             }
         };
         let (worker, stopped) = (Arc::clone(&worker), stopped.clone());
-        let alive = own_alive.clone();
+        let working = working.clone();
         tokio::spawn(async move {
-            let Arrival { stream, peer, room, _counted } = arrival;
-            // A connection that was reset meanwhile is no news.
+            let Accepted { stream, peer, permit, _counted } = accepted;
+            // Fails for a connection that was reset meanwhile.
             if let Ok(stream) = TcpStream::from_std(stream) {
-                let stay = Stay { alive, _room: room };
-                connection::serve(worker, stream, peer, stopped, stay).await;
+                let slot = ConnectionSlot { working, _permit: permit };
+                connection::serve(worker, stream, peer, stopped, slot).await;
             }
         });
     }
-    drop(own_alive);
-    let _ = ended.recv().await;
-    drop(alive);
+    drop(working);
+    let _ = all_ended.recv().await;
 }
 
 /// Both signals that ask a process to stop.

@@ -1,4 +1,4 @@
-//! Where requests go.
+//! The address of the upstream.
 
 use std::str::FromStr;
 
@@ -12,7 +12,7 @@ pub(super) struct Upstream {
     port: u16,
     /// As in the header `Host`.
     pub(super) authority: HeaderValue,
-    /// What comes before each request's path: empty, or a path without a slash at its end.
+    /// A path that is put before the path of each request: empty, or without a slash at its end.
     base: String,
 }
 
@@ -22,7 +22,7 @@ impl Upstream {
         (&self.host, self.port)
     }
 
-    /// The target of a request as the upstream shall see it: path and query, behind our own path.
+    /// The target of a request for the upstream: path and query, behind the base path.
     pub(super) fn target(&self, asked: &Uri) -> Option<Uri> {
         let path = asked.path_and_query().map_or("/", PathAndQuery::as_str);
         if self.base.is_empty() || path == "*" {
@@ -31,13 +31,8 @@ impl Upstream {
         format!("{}{path}", self.base).parse().ok()
     }
 
-    /// What comes before each request's path.
-    pub(super) fn base(&self) -> &[u8] {
-        self.base.as_bytes()
-    }
-
-    /// Whether a target can go on as it came.
-    pub(super) fn takes_as_is(&self, asked: &Uri) -> bool {
+    /// Whether a target needs no rewriting.
+    pub(super) fn takes_unchanged(&self, asked: &Uri) -> bool {
         self.base.is_empty() && asked.authority().is_none()
     }
 }
@@ -57,13 +52,12 @@ impl FromStr for Upstream {
         match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTP => {}
             Some(scheme) if *scheme == Scheme::HTTPS => {
-                // Going on in the clear is not what was asked for.
                 return Err("TLS arrives in a later version: use http://".to_owned());
             }
             _ => return Err(FORM.to_owned()),
         }
         let authority = uri.authority().ok_or(FORM)?;
-        // An IPv6 address stands in brackets there, and nowhere else.
+        // An authority has brackets around an IPv6 address; connecting takes it without.
         let host = authority.host().trim_matches(['[', ']']);
         if authority.as_str().contains('@') || uri.query().is_some() || host.is_empty() {
             return Err(FORM.to_owned());
@@ -82,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_base_path_stands_before_every_path() {
+    fn base_path_is_put_before_every_path() {
         let target = |upstream: &str, asked: &str| {
             let upstream: Upstream = upstream.parse().unwrap();
             upstream.target(&asked.parse().unwrap()).unwrap().to_string()
@@ -95,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_read_as_it_is_meant() {
+    fn address_needs_a_scheme_and_a_host() {
         let upstream: Upstream = "http://[::1]:81".parse().unwrap();
         assert_eq!(upstream.address(), ("::1", 81));
         assert_eq!(upstream.authority, "[::1]:81");

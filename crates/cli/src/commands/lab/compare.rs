@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use serde_json::json;
 use tenure_lab::algorithms::{self, ALGORITHMS, Algorithm};
-use tenure_lab::compare::{Row, disagreements, measure, table};
+use tenure_lab::compare::{ComparisonRow, disagreements, measure, table};
 
 use crate::commands::version::COMMIT;
 use crate::exit::{Exit, usage};
 use crate::output::Format;
 
-/// Which, and how thoroughly.
+/// Which algorithms, and how many seeds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which algorithms [default: all]
     algorithms: Vec<String>,
-    /// With how many seeds each experiment is made
+    /// How many seeds to run each experiment with
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
 }
@@ -41,7 +41,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
     write!(out, "{}", table(&rows))?;
     let disagreements = disagreements(&rows);
     if !disagreements.is_empty() {
-        writeln!(out, "\nNot as it is said:")?;
+        writeln!(out, "\nCommon claims that the measurement contradicts:")?;
     }
     for one in disagreements {
         writeln!(out, "- \"{}\" ({}); {}.", one.claim, one.from, one.found)?;
@@ -61,14 +61,18 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Algorithm>> {
     names
         .iter()
         .map(|name| {
-            let unknown =
-                || usage(format!("there is no algorithm {name}, only {}", known.join(", ")));
+            let unknown = || {
+                usage(format!(
+                    "there is no algorithm {name}; the algorithms are {}",
+                    known.join(", ")
+                ))
+            };
             algorithms::algorithm(name).ok_or_else(unknown)
         })
         .collect()
 }
 
-fn as_json(rows: &[Row]) -> serde_json::Value {
+fn as_json(rows: &[ComparisonRow]) -> serde_json::Value {
     let us = |time: Duration| time.as_micros() as u64;
     let lines: Vec<_> = rows
         .iter()

@@ -1,8 +1,8 @@
-//! What happens when an invariant breaks: say what, how to see it again, and which blows matter.
+//! What happens when an invariant breaks: print it, how to repeat the run, and the faults that matter.
 //!
-//! The worlds of the lab end a broken run by a panic, wherever it is found. The hook that is set here says
-//! what is known, finds the few blows that matter by playing shorter scripts, each in a process of its own
-//! (a run that panics takes its process with it), and ends this one.
+//! The lab ends a broken run by a panic, wherever that is found. The hook that is set here prints what is known, finds the
+//! few faults that matter by playing shorter scripts, each in a process of its own (a run that panics ends its process),
+//! and ends this one.
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 use tenure_lab::cluster::canary::plant_for_good;
-use tenure_lab::cluster::so_far::{blows_so_far, moment_so_far};
-use tenure_lab::engine::Event;
-use tenure_lab::faults::{Script, shrink};
+use tenure_lab::cluster::progress::{injected_faults, moment_reached};
+use tenure_lab::engine::TraceEvent;
+use tenure_lab::faults::{FaultScript, shrink};
 
 use super::TraceForm;
 use super::name::RunName;
@@ -21,29 +21,29 @@ use crate::output::Format;
 
 /// Set in the processes that try shorter scripts.
 const TRYING: &str = "TENURE_LAB_TRYING";
-/// What they say before what broke.
+/// The prefix of the broken invariant in their output.
 const BROKEN: &str = "broken: ";
-/// So many shorter scripts are tried.
+/// How many shorter scripts are tried.
 const TRIES_MAX: usize = 1000;
 
 /// Names a planted bug, in builds that have them.
 const CANARY: &str = "TENURE_LAB_CANARY";
 
-/// From now on, whatever breaks is that run's.
+/// Attributes every failure from now on to that run.
 pub(super) fn when_it_fails(
     run: &RunName,
-    script: Option<&Script>,
+    script: Option<&FaultScript>,
     form: Option<TraceForm>,
     format: Format,
 ) {
     if let Ok(canary) = std::env::var(CANARY)
         && !plant_for_good(&canary)
     {
-        eprintln!("{CANARY}: there is no {canary} in this build");
+        eprintln!("{CANARY}: this build has no planted bug {canary}");
     }
     let (run, script) = (run.clone(), script.cloned());
     std::panic::set_hook(Box::new(move |panic| {
-        let text = panic.payload_as_str().unwrap_or("it cannot be said").to_owned();
+        let text = panic.payload_as_str().unwrap_or("unknown").to_owned();
         if std::env::var_os(TRYING).is_some() {
             println!("{BROKEN}{}", kind(&text));
         } else {
@@ -54,19 +54,19 @@ pub(super) fn when_it_fails(
     }));
 }
 
-/// A trace ends with what broke, and with a result as every other.
+/// A trace ends with the failure, and with a result like every other.
 fn tell(
     run: &RunName,
     text: &str,
-    script: Option<&Script>,
+    script: Option<&FaultScript>,
     form: Option<TraceForm>,
     format: Format,
 ) {
-    let (now, what) = (moment_so_far(), kind(text));
-    // This process ends anyway: if nobody reads on, so be it.
+    let (now, what) = (moment_reached(), kind(text));
+    // This process ends anyway: a closed pipe does not matter.
     if let Some(form) = form {
         let first = text.lines().next().unwrap_or_default();
-        let broken = Event::new("broken", format!("!! {first}"))
+        let broken = TraceEvent::new("broken", format!("!! {first}"))
             .with("invariant", what.as_str())
             .with("how", text);
         let _ = writeln!(stdout(), "{}", broken.line(form.into(), now));
@@ -85,48 +85,47 @@ fn tell(
     }
 }
 
-/// The command that shows a run again, with the blows of one's own if there were any.
-pub(super) fn again(run: &RunName, script: Option<&Script>) -> String {
+/// The command that repeats a run, with its fault script if it had one.
+pub(super) fn again(run: &RunName, script: Option<&FaultScript>) -> String {
     match script {
         None => format!("tenure lab replay {run}"),
         Some(script) => keep(run, script, "")
-            .map_or("the same command with --trace text".into(), |path| with_blows(run, &path)),
+            .map_or("the same command with --trace text".into(), |path| with_faults(run, &path)),
     }
 }
 
-fn with_blows(run: &RunName, path: &Path) -> String {
+fn with_faults(run: &RunName, path: &Path) -> String {
     let RunName { scenario, seed, .. } = run;
     let path = path.display();
     format!("tenure lab run {scenario} --seed {seed} --faults {path} --trace text")
 }
 
-/// Writes blows to a file; none if that cannot be done.
-fn keep(run: &RunName, script: &Script, which: &str) -> Option<PathBuf> {
+/// Writes a fault script to a file; none if that fails.
+fn keep(run: &RunName, script: &FaultScript, which: &str) -> Option<PathBuf> {
     let RunName { scenario, seed, .. } = run;
     let path = std::env::temp_dir().join(format!("tenure-{scenario}-{seed}{which}.faults"));
     std::fs::write(&path, script.to_string()).ok().map(|()| path)
 }
 
-fn report(run: &RunName, text: &str, script: Option<&Script>) {
+fn report(run: &RunName, text: &str, script: Option<&FaultScript>) {
     eprintln!("FAILED: run {run}\n{text}\n");
-    let blows = blows_so_far();
-    let fell = script.unwrap_or(&blows);
-    eprintln!("{} blows had fallen; looking for those that matter", fell.steps.len());
+    let faults = injected_faults();
+    let fell = script.unwrap_or(&faults);
+    eprintln!("{} faults had been injected; looking for those that matter", fell.steps.len());
     let mut tries = 0;
     let short = shrink(fell, TRIES_MAX, |shorter| {
         tries += 1;
-        eprint!("\r{tries} tries, {} blows … ", shorter.steps.len());
+        eprint!("\r{tries} tries, {} faults … ", shorter.steps.len());
         fails(run, shorter, &kind(text))
     });
-    eprintln!("\r{tries} tries, {} blows are left:   \n\n{short}", short.steps.len());
+    eprintln!("\r{tries} tries, {} faults are left:   \n\n{short}", short.steps.len());
     eprintln!("the whole run again:   {}", again(run, script));
     if let Some(path) = keep(run, &short, "-short") {
-        eprintln!("only what matters:     {}", with_blows(run, &path));
+        eprintln!("only what matters:     {}", with_faults(run, &path));
     }
 }
 
-/// What broke, without what differs from run to run: an invariant's name, or the first words without their
-/// figures.
+/// The failure without what differs from run to run: an invariant's name, or the first words without their numbers.
 fn kind(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     match first.strip_prefix("invariant ") {
@@ -138,8 +137,8 @@ fn kind(text: &str) -> String {
     }
 }
 
-/// Whether a run still fails in the same way with these blows only.
-fn fails(run: &RunName, script: &Script, as_before: &str) -> bool {
+/// Whether a run still fails in the same way with these faults only.
+fn fails(run: &RunName, script: &FaultScript, as_before: &str) -> bool {
     let Ok(program) = std::env::current_exe() else { return false };
     let seed = run.seed.to_string();
     let child = Command::new(program)

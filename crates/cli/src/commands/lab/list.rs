@@ -1,11 +1,11 @@
-//! What there is in the lab.
+//! The algorithms, stories, scenarios and faults of the lab.
 
 use std::io::{Write, stdout};
 
 use serde_json::json;
-use tenure_lab::algorithms::{ALGORITHMS, SCENARIOS};
+use tenure_lab::algorithms::{ALGORITHMS, STORIES};
 use tenure_lab::cluster::catalogue;
-use tenure_lab::faults::BLOWS;
+use tenure_lab::faults::FAULT_SYNTAX;
 
 use crate::exit::Exit;
 use crate::output::Format;
@@ -23,7 +23,7 @@ fn as_text() -> String {
     for algorithm in ALGORITHMS {
         text +=
             &format!("\n  {} ({})\n    {}\n", algorithm.name, algorithm.origin, algorithm.about);
-        let stories = SCENARIOS.iter().copied().flatten();
+        let stories = STORIES.iter().copied().flatten();
         for story in stories.filter(|story| story.algorithm.name == algorithm.name) {
             text += &format!("    - {}: {}\n", story.name, story.about);
             for broken in story.breaks {
@@ -33,11 +33,11 @@ fn as_text() -> String {
     }
     text += "\nThe shipped replica (tenure lab run SCENARIO; tenure lab soak)\n\n";
     for scenario in catalogue::SCENARIOS {
-        text += &format!("  {:<14} {}\n", scenario.name, scenario.about);
+        text += &format!("  {:<16} {}\n", scenario.name, scenario.about);
     }
-    text += "\nBlows of a fault script, one a line: at TIME BLOW [for TIME]\n\n";
-    for (blow, about) in BLOWS {
-        text += &format!("  {blow:<24} {about}\n");
+    text += "\nFaults of a script, one per line: at TIME FAULT [for TIME]\n\n";
+    for (fault, about) in FAULT_SYNTAX {
+        text += &format!("  {fault:<32} {about}\n");
     }
     text
 }
@@ -56,7 +56,7 @@ fn as_json() -> serde_json::Value {
             })
         })
         .collect();
-    let stories: Vec<_> = SCENARIOS
+    let stories: Vec<_> = STORIES
         .iter()
         .copied()
         .flatten()
@@ -84,7 +84,9 @@ fn as_json() -> serde_json::Value {
             })
         })
         .collect();
-    let blows: Vec<_> =
-        BLOWS.iter().map(|(blow, about)| json!({ "blow": blow, "about": about })).collect();
-    json!({ "algorithms": algorithms, "stories": stories, "scenarios": scenarios, "blows": blows })
+    let faults: Vec<_> = FAULT_SYNTAX
+        .iter()
+        .map(|(fault, about)| json!({ "fault": fault, "about": about }))
+        .collect();
+    json!({ "algorithms": algorithms, "stories": stories, "scenarios": scenarios, "faults": faults })
 }

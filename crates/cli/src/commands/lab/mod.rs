@@ -1,8 +1,7 @@
 //! Run, break and check every election algorithm, ours included, in virtual time.
 //!
-//! `list` says what there is, `run` plays one story, `compare` measures algorithms side by side, `soak`
-//! looks for trouble in the shipped replica for as long as it is told to, `replay` shows a run again.
-//! [`failure`] is what happens when an invariant breaks.
+//! `list` shows what there is, `run` plays one story or scenario, `compare` measures algorithms side by side, `soak` plays
+//! scenarios of the shipped replica for a given time, `replay` repeats a run. [`failure`] handles a broken invariant.
 
 mod compare;
 mod failure;
@@ -14,7 +13,7 @@ mod soak;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use tenure_lab::engine::Form;
+use tenure_lab::engine::TraceFormat;
 
 use self::name::RunName;
 use crate::args::ClientArgs;
@@ -23,7 +22,7 @@ use crate::exit::Exit;
 /// What to do in the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show the algorithms, their stories, the scenarios of the shipped replica, and the blows of fault scripts
+    /// Show the algorithms, their stories, the scenarios of the shipped replica, and the faults of scripts
     List,
     /// Play a story or a scenario
     #[command(after_long_help = RUN)]
@@ -31,10 +30,10 @@ pub(crate) enum Command {
     /// Measure algorithms side by side: messages, failover, fairness, partitions, pauses, clocks
     #[command(after_long_help = COMPARE)]
     Compare(compare::Args),
-    /// Play scenarios of the shipped replica, seed after seed, for so long
+    /// Play scenarios of the shipped replica, seed after seed, for a given time
     #[command(after_long_help = SOAK)]
     Soak(soak::Args),
-    /// Show a run again, every event of it
+    /// Repeat a run and print every event
     #[command(after_long_help = REPLAY)]
     Replay {
         /// Its name, as a failure printed it: COMMIT/SCENARIO/SEED, or SCENARIO/SEED
@@ -47,13 +46,13 @@ pub(crate) enum Command {
 pub(crate) struct RunArgs {
     /// A story or a scenario; `tenure lab list` names them
     scenario: String,
-    /// All chance comes from this number
+    /// The seed of all randomness
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Blows of your own instead of the scenario's; `-` reads them from stdin
+    /// A fault script in place of the story's or scenario's own faults; `-` reads it from stdin
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Write every event to stdout, in plain words or as JSON lines
+    /// Write every event to stdout, as text or as JSON lines
     #[arg(long, value_name = "FORM")]
     trace: Option<TraceForm>,
 }
@@ -61,36 +60,36 @@ pub(crate) struct RunArgs {
 /// How events are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceForm {
-    /// Plain words, one event a line
+    /// Text, one event per line
     Text,
-    /// One JSON object a line, complete enough to draw from
+    /// One JSON object per line, complete enough to draw from
     Json,
 }
 
-impl From<TraceForm> for Form {
-    fn from(form: TraceForm) -> Form {
+impl From<TraceForm> for TraceFormat {
+    fn from(form: TraceForm) -> TraceFormat {
         match form {
-            TraceForm::Text => Form::Text,
-            TraceForm::Json => Form::Json,
+            TraceForm::Text => TraceFormat::Text,
+            TraceForm::Json => TraceFormat::Json,
         }
     }
 }
 
 const RUN: &str = "\
 A story of an algorithm says which promises it breaks: exit code 0 if exactly those were broken, 1 if not.
-A scenario of the shipped replica fails (1) if an invariant breaks; the blows that led to it are cut down
-to those that matter. With blows of your own a story only says what was broken.
+A scenario of the shipped replica fails (1) if an invariant breaks; the faults that led to it are cut down
+to those that matter. With a fault script of your own a story only reports what was broken.
 
 Examples:
   tenure lab run bully-partition --trace text       two leaders, event by event
-  tenure lab run rough --seed 17                    our own replica, and everything goes wrong
+  tenure lab run rough --seed 17                    our own replica under all faults
   tenure lab run bully-crash --faults mine.txt      what if?
   printf 'at 2s pause e for 3s\\n' | tenure lab run bully-crash --faults - --trace json
 ";
 
 const COMPARE: &str = "\
-Every figure is measured, now, with seeds from 1 on. Below the table: what is often said of these algorithms and
-was not borne out.
+Every figure is measured, now, with seeds from 1 on. Below the table: common claims about these algorithms that
+the measurement contradicts.
 
 Examples:
   tenure lab compare                                all of them
@@ -100,8 +99,8 @@ Examples:
 
 const SOAK: &str = "\
 Examples:
-  tenure lab soak --minutes 10                      one core, ten minutes
-  tenure lab soak --minutes 60 --scenario lines     elections only
+  tenure lab soak --minutes 10                       one core, ten minutes
+  tenure lab soak --minutes 60 --scenario elections  elections only
 ";
 
 const REPLAY: &str = "\
@@ -111,7 +110,7 @@ Example:
   tenure lab replay rough/17 | less
 ";
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) fn run(command: Command, client: ClientArgs) -> anyhow::Result<Exit> {
     let format = client.settings()?.format;
     match command {

@@ -1,4 +1,4 @@
-//! What a run is called: the commit, the scenario, the seed.
+//! The name of a run: the commit, the scenario, the seed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +34,7 @@ impl FromStr for RunName {
 
     fn from_str(text: &str) -> Result<RunName, String> {
         let expected =
-            || format!("{text} is no run: expected COMMIT/SCENARIO/SEED or SCENARIO/SEED");
+            || format!("{text} is not a run: expected COMMIT/SCENARIO/SEED or SCENARIO/SEED");
         let parts: Vec<&str> = text.split('/').collect();
         let (commit, scenario, seed) = match parts[..] {
             [scenario, seed] => (None, scenario, seed),

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
-use tenure_lab::algorithms::{self, Outcome};
+use tenure_lab::algorithms::{self, StoryOutcome};
 use tenure_lab::cluster::{catalogue, scenario::Scenario};
-use tenure_lab::engine::{Counts, Trace};
-use tenure_lab::faults::{Script, write_span};
+use tenure_lab::engine::{RunCounts, Trace};
+use tenure_lab::faults::{FaultScript, write_span};
 use tenure_lab::invariants;
 
 use super::failure;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &RunArgs, format: Format) -> anyhow::Result<Exit> {
 
 pub(super) fn replay(run: &RunName, format: Format) -> anyhow::Result<Exit> {
     if let Some(commit) = run.commit.as_deref().filter(|commit| *commit != COMMIT) {
-        eprintln!("this is commit {COMMIT}, that was {commit}: it may be another run");
+        eprintln!("this is commit {COMMIT}, the run was of {commit}: it may differ");
     }
     let form = if format == Format::Json { TraceForm::Json } else { TraceForm::Text };
     play(&run.scenario, run.seed, None, Some(form), format)
@@ -39,12 +39,12 @@ pub(super) fn scenario(name: &str) -> Option<&'static Scenario> {
 fn play(
     name: &str,
     seed: u64,
-    script: Option<&Script>,
+    script: Option<&FaultScript>,
     form: Option<TraceForm>,
     format: Format,
 ) -> anyhow::Result<Exit> {
     let run = RunName::here(name, seed);
-    if let Some(story) = algorithms::scenario(name) {
+    if let Some(story) = algorithms::story(name) {
         let outcome = story.play(seed, script, trace(form)).map_err(usage)?;
         let failed = !outcome.surprises.is_empty();
         let again = failed.then(|| failure::again(&run, script));
@@ -52,17 +52,17 @@ fn play(
     }
     if let Some(scenario) = scenario(name) {
         failure::when_it_fails(&run, script, form, format);
-        let world = scenario.tell(seed, script, trace(form)).map_err(usage)?;
+        let world = scenario.play_traced(seed, script, trace(form)).map_err(usage)?;
         let (virtual_s, counts) = (world.now().since_start().as_secs_f64(), world.counts.clone());
-        let mut never = world.never_struck();
+        let mut never = world.never_injected();
         never.extend(counts.missing(invariants::of_every_run(scenario)));
-        // With it goes the trace, whose last lines stand before the result.
+        // Drops the trace, too, whose last lines come before the result.
         drop(world);
         let again = (!never.is_empty()).then(|| failure::again(&run, script));
         let held = Held { virtual_s, counts, never, again };
         return tell_scenario(&run, &held, form, format);
     }
-    let names: Vec<&str> = algorithms::SCENARIOS
+    let names: Vec<&str> = algorithms::STORIES
         .iter()
         .copied()
         .flatten()
@@ -73,12 +73,10 @@ fn play(
         .iter()
         .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
     let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest}?"));
-    Err(usage(format!(
-        "there is no story or scenario {name}{hint} `tenure lab list` names them all"
-    )))
+    Err(usage(format!("there is no story or scenario {name}{hint} `tenure lab list` shows all")))
 }
 
-fn read(path: &Path) -> anyhow::Result<Script> {
+fn read(path: &Path) -> anyhow::Result<FaultScript> {
     let mut text = String::new();
     if path == Path::new("-") {
         std::io::stdin().read_to_string(&mut text).context("cannot read stdin")?;
@@ -89,11 +87,11 @@ fn read(path: &Path) -> anyhow::Result<Script> {
     text.parse().map_err(|error| usage(format!("{}: {error}", path.display())))
 }
 
-/// Writes lines to stdout as they come. Who does not want to read on closes the pipe.
+/// Writes lines to stdout as they come. A reader may close the pipe.
 fn trace(form: Option<TraceForm>) -> Trace {
     let Some(form) = form else { return Trace::default() };
     // Line by line: a run that fails ends its process, and its last lines are those that matter.
-    Trace::told_to(form.into(), move |line| {
+    Trace::read_by(form.into(), move |line| {
         if writeln!(stdout(), "{line}").is_err() {
             std::process::exit(i32::from(Exit::Done.code()));
         }
@@ -102,7 +100,7 @@ fn trace(form: Option<TraceForm>) -> Trace {
 
 fn tell_story(
     run: &RunName,
-    outcome: &Outcome,
+    outcome: &StoryOutcome,
     again: Option<String>,
     form: Option<TraceForm>,
     format: Format,
@@ -117,7 +115,7 @@ fn tell_story(
                 json!({
                     "promise": verdict.promise.to_string(),
                     "kept": verdict.is_kept(),
-                    "judged": verdict.judged,
+                    "judged": verdict.checked,
                     "broken_at_us": breach.map(|(at, _)| at.since_start().as_micros() as u64),
                     "how": breach.map(|(_, how)| how),
                 })
@@ -155,17 +153,17 @@ fn tell_story(
         let (vacant, double) = (write_span(ledger.vacant), write_span(ledger.double));
         writeln!(
             out,
-            "  {} tenures; nobody led for {vacant}, two at once for {double}",
+            "  {} tenures; no leader for {vacant}, two leaders at once for {double}",
             ledger.tenures.len()
         )?;
         writeln!(
             out,
-            "  writes: {} taken, {} of them of a leader that had been replaced; {} refused",
+            "  writes: {} taken, {} of them from a replaced leader; {} refused",
             ledger.writes_taken, ledger.stale_writes_taken, ledger.writes_refused
         )?;
         writeln!(
             out,
-            "  messages: {} for elections, {} of the routine",
+            "  messages: {} for elections, {} routine",
             ledger.sent(),
             ledger.routine_sent()
         )?;
@@ -177,7 +175,7 @@ fn tell_story(
     Ok(if outcome.surprises.is_empty() { Exit::Done } else { Exit::Error })
 }
 
-/// How to see a run again in which not all was as it should be.
+/// Prints how to repeat a run with an unexpected outcome.
 fn tell_again(out: &mut impl Write, again: Option<&str>) -> std::io::Result<()> {
     again.map_or(Ok(()), |again| writeln!(out, "the whole run again:   {again}"))
 }
@@ -185,8 +183,8 @@ fn tell_again(out: &mut impl Write, again: Option<&str>) -> std::io::Result<()> 
 /// A run in which no invariant broke.
 struct Held {
     virtual_s: f64,
-    counts: Counts,
-    /// Of what it proves nothing.
+    counts: RunCounts,
+    /// What the run proves nothing about.
     never: Vec<&'static str>,
     again: Option<String>,
 }
@@ -223,10 +221,10 @@ fn tell_scenario(
     Ok(if never.is_empty() { Exit::Done } else { Exit::Error })
 }
 
-/// A check without anything to hold it against is no check.
+/// An invariant that was never checked proves nothing.
 pub(super) fn tell_never(out: &mut impl Write, never: &[&str]) -> std::io::Result<()> {
     if never.is_empty() {
         return Ok(());
     }
-    writeln!(out, "NEVER HAPPENED, so nothing is proved of it: {}", never.join(", "))
+    writeln!(out, "NEVER HAPPENED, so the run proves nothing about: {}", never.join(", "))
 }

@@ -1,4 +1,4 @@
-//! Seed after seed, for so long.
+//! Seed after seed, for a given time.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tenure_lab::cluster::catalogue;
 use tenure_lab::cluster::scenario::Scenario;
-use tenure_lab::engine::{Counts, Trace};
+use tenure_lab::engine::{RunCounts, Trace};
 use tenure_lab::invariants;
 
 use super::failure;
@@ -16,15 +16,15 @@ use crate::commands::version::COMMIT;
 use crate::exit::{Exit, usage};
 use crate::output::Format;
 
-/// How often it says how far it is.
+/// How often progress is printed.
 const TELL_INTERVAL: Duration = Duration::from_secs(10);
-/// So many seeds in a row are enough for every fault to have struck and every invariant to have been asked.
+/// After this many seeds in a row every fault must have had an effect, and every invariant must have been checked.
 const SEEDS_ENOUGH: u64 = 20;
 
 /// For how long, and what.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long
+    /// How long to play
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     minutes: f64,
     /// What to play; may be repeated, and they take turns
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 }
 
 fn minutes(text: &str) -> Result<f64, String> {
-    let minutes: f64 = text.parse().map_err(|_| format!("{text} is no number"))?;
+    let minutes: f64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
     if minutes > 0.0 && minutes <= 100_000.0 {
         Ok(minutes)
     } else {
@@ -44,14 +44,14 @@ fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What was done so far.
+/// The totals so far.
 struct Tally {
     started: Instant,
     told: Instant,
     seeds: u64,
     virtual_time: Duration,
     operations: u64,
-    counts: Counts,
+    counts: RunCounts,
 }
 
 pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
@@ -60,8 +60,12 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
         .iter()
         .map(|name| {
             let known: Vec<&str> = catalogue::SCENARIOS.iter().map(|known| known.name).collect();
-            let unknown =
-                || usage(format!("there is no scenario {name}, only {}", known.join(", ")));
+            let unknown = || {
+                usage(format!(
+                    "there is no scenario {name}; the scenarios are {}",
+                    known.join(", ")
+                ))
+            };
             scenario(name).ok_or_else(unknown)
         })
         .collect::<anyhow::Result<Vec<&Scenario>>>()?;
@@ -72,14 +76,14 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
         seeds: 0,
         virtual_time: Duration::ZERO,
         operations: 0,
-        counts: Counts::default(),
+        counts: RunCounts::default(),
     };
     let limit = Duration::from_secs_f64(args.minutes * 60.0);
     let mut seed = args.seed;
     while tally.started.elapsed() < limit {
         for scenario in &scenarios {
             failure::when_it_fails(&RunName::here(scenario.name, seed), None, None, format);
-            let world = scenario.tell(seed, None, Trace::default()).map_err(usage)?;
+            let world = scenario.play_traced(seed, None, Trace::default()).map_err(usage)?;
             tally.add(&world);
         }
         seed += 1;
@@ -108,7 +112,7 @@ impl Tally {
         self.told = Instant::now();
         let virtual_s = self.virtual_time.as_secs();
         let line = format!("seed {seed}: {virtual_s} virtual seconds, {:.0} a second", self.pace());
-        // One line that moves for people, many for logs.
+        // One line that is overwritten on a terminal, many lines in logs.
         if std::io::stderr().is_terminal() {
             eprint!("\r{line}   ");
         } else {

@@ -156,7 +156,7 @@ pub(crate) struct HealthArgs {
     pub(super) unhealthy_after: u32,
 }
 
-/// What to do about a holder of whom nobody knows whether it has stopped.
+/// What to do about a holder that may not have stopped.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Fencing: what cannot check tokens")]
 pub(crate) struct FenceArgs {
@@ -179,7 +179,7 @@ pub(crate) enum Restart {
     OnFailure,
 }
 
-/// What to do when nobody confirms the lease.
+/// What to do when the lease is not confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum OnDoubt {
     Stop,

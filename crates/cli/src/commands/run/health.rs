@@ -1,7 +1,7 @@
 //! Whether the command, and the machine it runs on, are well.
 //!
-//! Whoever leads and is not well gives up the lead; whoever waits and is not well does not stand in
-//! line. A standby has no command to ask, so it is asked only about what does not need one.
+//! A leader that is not well gives up the lead; a standby that is not well is no candidate or is passed over. A standby
+//! has no command to check, so only the checks that need none are made.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(super) struct Health {
     unhealthy_after: u32,
 }
 
-/// Who is asked.
+/// Whose health is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Waits, without a command.

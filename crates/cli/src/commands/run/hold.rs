@@ -22,7 +22,7 @@ pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow
     join.value = how.value.clone().into_bytes();
     join.priority = how.priority;
     join.try_only = how.nonblock;
-    // Whoever held it with a command may still be ending it.
+    // An earlier holder may still be ending its command.
     join.no_overlap = true;
     let name = join.first_name();
     let waiting = session.join(join, how.timeout);

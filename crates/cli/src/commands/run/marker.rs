@@ -18,7 +18,7 @@ pub(super) struct Marker<'a> {
 }
 
 impl Marker<'_> {
-    /// Writes it all at once: whoever reads it sees all or nothing. The guardian removes it when the
+    /// Writes it all at once: a reader sees all or nothing. The guardian removes it when the
     /// command is gone, so that it does not outlive a supervisor that was killed.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let mut text = serde_json::to_string(self)?;

@@ -1,21 +1,22 @@
 //! `tenure run` and `tenure lock`: any program as the one leader, safely.
 //!
-//! This process is the supervisor: it keeps the session, stands in line, and decides. The command runs
+//! This process is the supervisor: it keeps the session, campaigns, and decides. The command runs
 //! below a guardian ([`crate::guardian`]) that ends it in time whatever becomes of the supervisor. A
 //! successor is told that it leads only when the one before has surely stopped: its lease has run
 //! out, or its guardian has said so.
 //!
 //! - `args`: what may be typed. `size`, `signals`: words of it.
-//! - `supervisor`: the loop: stand by, lead, begin again. `standby` and `office` are its two halves, `takeover` stands between them.
-//! - `health`, `stonith`: when not to lead, and what to do about who led before; `shell` runs what they ask.
+//! - `supervisor`: the loop: stand by, lead, begin again. `standby` and `leading` are its two halves, `takeover` comes
+//!   between them.
+//! - `health`, `stonith`: when not to lead, and what to do about earlier leaders; `shell` runs their commands.
 //! - `marker`, `terminal`: what others see of it.
 //! - `hold`: a lock without a command.
 
 mod args;
 mod health;
 mod hold;
+mod leading;
 mod marker;
-mod office;
 mod shell;
 mod signals;
 mod size;
@@ -26,7 +27,7 @@ mod takeover;
 mod terminal;
 
 pub(super) use args::{Lock, Run};
-use tenure::LineName;
+use tenure::ElectionName;
 use tenure::backend::{Join, Mode};
 
 use self::supervisor::Supervisor;
@@ -43,7 +44,7 @@ pub(super) async fn run(args: Run, settings: Settings) -> anyhow::Result<Exit> {
 pub(super) async fn lock(args: Lock, settings: Settings) -> anyhow::Result<Exit> {
     let mode = match (args.shared, args.permits) {
         (true, _) => Mode::Shared,
-        (false, Some(permits)) => Mode::Permit { of: permits.get() },
+        (false, Some(permits)) => Mode::Permit(permits.get()),
         (false, None) => Mode::Exclusive,
     };
     let join = Join::one(name(args.name)?, mode);
@@ -58,6 +59,6 @@ pub(super) async fn lock(args: Lock, settings: Settings) -> anyhow::Result<Exit>
     Supervisor::new(join, args.how, args.command, settings)?.supervise().await
 }
 
-fn name(text: String) -> anyhow::Result<LineName> {
-    LineName::try_from(text).map_err(|error| usage(error.to_string()))
+fn name(text: String) -> anyhow::Result<ElectionName> {
+    ElectionName::try_from(text).map_err(|error| usage(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! A command by `sh`, with everything it starts: when nobody waits for it any more, all of it is killed.
+//! A command by `sh`, with everything it starts: when its caller stops waiting, all of it is killed.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
-/// How often, and for how long each time, those who were killed are waited for.
+/// How often, and for how long each time, killed processes are waited for.
 const REAP_TRIES: u32 = 200;
 const REAP_PAUSE: Duration = Duration::from_millis(5);
 
@@ -45,7 +45,7 @@ impl Shell {
 impl Drop for Shell {
     fn drop(&mut self) {
         let Some(group) = self.group else { return };
-        // Whatever it left behind became a child of ours, so its group is nobody else's as long as there is one.
+        // Whatever it left behind became a child of ours, so the group's number is not reused as long as there is one.
         let left = waitpgid(group, WaitOptions::NOHANG);
         if self.child.id().is_some() || left.is_ok() {
             let _ = kill_process_group(group, Signal::KILL);
@@ -54,7 +54,7 @@ impl Drop for Shell {
     }
 }
 
-/// Hears of the end of all who were killed, so that nothing remains of them.
+/// Reaps all killed processes, so that nothing remains of them.
 fn reap(group: Pid) {
     for _ in 0..REAP_TRIES {
         match waitpgid(group, WaitOptions::NOHANG) {

@@ -51,7 +51,7 @@ pub(super) enum Wish {
     Pass(i32),
     /// The terminal wants us to stand still.
     Suspend,
-    /// Somebody let us go on: the terminal may be ours again.
+    /// This process was continued: the terminal may be ours again.
     GoOn,
 }
 

@@ -10,13 +10,13 @@ use super::supervisor::{Stood, Supervisor, ended, follow, overdue};
 use crate::exit::Exit;
 use crate::guardian::{Charge, Guardian, Job};
 
-/// Whoever waits longer than this is told for whom.
+/// After this time of waiting, the holder is named.
 const TELL_AFTER: Duration = Duration::from_millis(100);
 /// A frozen name is asked for again after this.
 const FROZEN_PAUSE: Duration = Duration::from_secs(1);
 
 impl Supervisor {
-    /// Stands in line until it is our turn. Whoever is not well does not.
+    /// Waits as a candidate until it is elected. A process that is not well does not.
     pub(super) async fn stand_by(&mut self, session: &Session) -> anyhow::Result<Stood> {
         let mut standby = self.start_standby_command()?;
         let stood = loop {
@@ -64,8 +64,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits in line. Answers nothing if that is to be tried again. Who is not well keeps its place, and others
-    /// pass it.
+    /// Waits as a candidate. Returns `None` if that is to be tried again. A candidate that is not well stays one, and
+    /// is passed over.
     async fn wait_in_line(&mut self, session: &Session) -> anyhow::Result<Option<Stood>> {
         let mut waiting = std::pin::pin!(session.join(self.join.clone(), None));
         let mut tell = std::pin::pin!(tokio::time::sleep(TELL_AFTER));
@@ -112,8 +112,8 @@ impl Supervisor {
                 self.say(&format!("out of the line for {}: {loss}", self.name()));
                 Ok(Some(Stood::Over))
             }
-            // The session lives: there is a place at the end of the line.
-            Err(error @ AcquireError::PlaceLost { .. }) => {
+            // The session lives: it can become a candidate again, behind the others.
+            Err(error @ AcquireError::CandidacyLost { .. }) => {
                 self.say(&error.to_string());
                 Ok(None)
             }
@@ -145,13 +145,13 @@ impl Supervisor {
         })
     }
 
-    /// Asked once: who waits is not woken by every change in the line.
+    /// Asked once: a waiting candidate is not woken by every change in the election.
     async fn tell_place(&self, session: &Session) {
         if self.how.quiet {
             return;
         }
         let asked = self.settings.client();
-        let Ok(line) = asked.lines().candidates(self.name()).await else { return };
+        let Ok(line) = asked.elections().candidates(self.name()).await else { return };
         let before = line.candidates.iter().take_while(|c| c.session != session.id().0);
         let (ahead, holder) =
             (before.count(), line.candidates.iter().find(|candidate| candidate.holds));

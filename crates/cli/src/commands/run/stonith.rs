@@ -1,4 +1,4 @@
-//! Cutting off a holder of whom nobody knows whether it has stopped, before taking its place.
+//! Cutting off a holder that may not have stopped, before taking over from it.
 //!
 //! The lock delay protects against a holder that keeps its promise to stop in time. Against one that
 //! cannot (a machine that hangs and comes back, a clock that stood still), and in front of something that
@@ -9,13 +9,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use tenure::api::wire::tenure::v1::{self as pb, TenureEnd};
+use tenure::api::wire::tenure::v1::{self as pb, EndReason};
 
 use super::args::FenceArgs;
 use super::shell::Shell;
 use crate::args::Settings;
 
-/// How to cut somebody off.
+/// How to cut a holder off.
 #[derive(Clone, Debug)]
 pub(super) struct Stonith {
     command: String,
@@ -23,7 +23,7 @@ pub(super) struct Stonith {
     timeout: Duration,
 }
 
-/// Who led before, and did not say that it has stopped.
+/// An earlier leader that did not say that it has stopped.
 #[derive(Clone, Debug)]
 pub(super) struct Deposed {
     pub(super) identity: String,
@@ -82,14 +82,14 @@ impl Stonith {
     }
 }
 
-/// Everybody who led before us and did not end properly, newest first, back to the last one who did: that
-/// one cut off whoever was to be cut off before it began.
+/// All leaders before us that did not end properly, newest first, back to the last one that did: that one cut off all
+/// that were to be cut off before it began.
 pub(super) async fn deposed(
     settings: &Settings,
     name: &str,
     (token, own): (i64, &str),
 ) -> anyhow::Result<Vec<Deposed>> {
-    let history = settings.client().lines().history(name.to_owned()).await?;
+    let history = settings.client().elections().history(name.to_owned()).await?;
     let before = || history.tenures.iter().filter(|tenure| tenure.token < token);
     let known = before().any(has_worked_and_stopped) || history.forgotten == 0;
     anyhow::ensure!(
@@ -104,7 +104,7 @@ pub(super) async fn deposed(
 /// We do not cut ourselves off: what led here before, under the same identity, this machine's guardians saw to.
 fn unfenced(tenures: impl DoubleEndedIterator<Item = pb::Tenure>, own: &str) -> Vec<Deposed> {
     let unsure = tenures.rev().take_while(|tenure| !has_worked_and_stopped(tenure));
-    let stopped = [TenureEnd::Unhealthy, TenureEnd::TenureLasts];
+    let stopped = [EndReason::Unhealthy, EndReason::TenureLasts];
     let deposed = unsure.filter(|tenure| !stopped.contains(&tenure.reason()));
     deposed
         .filter(|tenure| tenure.identity != own)
@@ -117,10 +117,10 @@ fn unfenced(tenures: impl DoubleEndedIterator<Item = pb::Tenure>, own: &str) -> 
         .collect()
 }
 
-/// Whoever resigns says that its work has ended, and a guardian says so after the fact. Whoever steps down as
-/// unhealthy has stopped too, but may have done so because it could not cut somebody off.
+/// A leader that resigns says that its work has ended, and a guardian says so after the fact. A leader that steps down
+/// as unhealthy has stopped too, but may have done so because it could not cut an earlier one off.
 fn has_worked_and_stopped(tenure: &pb::Tenure) -> bool {
-    tenure.stopped && tenure.reason() != TenureEnd::Unhealthy
+    tenure.stopped && tenure.reason() != EndReason::Unhealthy
 }
 
 #[cfg(test)]
@@ -143,27 +143,27 @@ mod tests {
 
     #[test]
     fn those_are_fenced_of_whom_nobody_knows_whether_they_stopped() {
-        let ended = |(identity, reason, stopped): &(&str, TenureEnd, bool)| pb::Tenure {
+        let ended = |(identity, reason, stopped): &(&str, EndReason, bool)| pb::Tenure {
             identity: (*identity).into(),
             reason: (*reason).into(),
             stopped: *stopped,
             ..Default::default()
         };
-        let who = |tenures: &[(&str, TenureEnd, bool)]| -> Vec<String> {
+        let who = |tenures: &[(&str, EndReason, bool)]| -> Vec<String> {
             let tenures: Vec<_> = tenures.iter().map(ended).collect();
             unfenced(tenures.into_iter(), "me")
                 .into_iter()
                 .map(|deposed| deposed.identity)
                 .collect()
         };
-        use TenureEnd::{Evicted, Expired, Resigned, Transferred, Unhealthy};
+        use EndReason::{Evicted, Expired, Resigned, Transferred, Unhealthy};
         assert_eq!(who(&[("a", Expired, false), ("b", Resigned, true)]), [""; 0]);
         assert_eq!(who(&[("a", Resigned, true), ("b", Expired, false)]), ["b"]);
         // Handed over in time, or taken over when the time was up; evicted, and stopped as its guardian says.
         assert_eq!(who(&[("a", Transferred, true)]), [""; 0]);
         assert_eq!(who(&[("a", Transferred, false)]), ["a"]);
         assert_eq!(who(&[("a", Evicted, true)]), [""; 0]);
-        // Nobody cuts itself off.
+        // No process cuts itself off.
         assert_eq!(who(&[("a", Expired, false), ("me", Expired, false)]), ["a"]);
         // b could not cut a off, and stepped aside.
         assert_eq!(who(&[("a", Expired, false), ("b", Unhealthy, true)]), ["a"]);

@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long the end of a session may take when there is nothing else to do.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Somebody who wants to run a command while leading.
+/// Runs a command while leading.
 pub(super) struct Supervisor {
     pub(super) join: Join,
     pub(super) how: How,
@@ -42,16 +42,16 @@ pub(super) struct Supervisor {
     pub(super) running: Option<Guardian>,
     /// When to stop waiting.
     pub(super) give_up: Option<Instant>,
-    /// Nobody may be told that what this session stood for has ended well.
+    /// The server must not be told that this session's tenure has ended well.
     pub(super) is_unsure: bool,
 }
 
-/// What comes after a time in office.
+/// What comes after a tenure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The end.
     Exit(Exit),
-    /// Stand in line again.
+    /// Campaign again.
     Again,
 }
 
@@ -78,7 +78,7 @@ impl Supervisor {
         join.value = how.value.clone().into_bytes();
         join.priority = how.priority;
         join.try_only = how.nonblock;
-        // Not before the one who held last has surely stopped.
+        // Not before the last holder has surely stopped.
         join.no_overlap = true;
         Ok(Supervisor {
             join,
@@ -130,7 +130,7 @@ impl Supervisor {
                     if self.works_on() || std::mem::take(&mut self.is_unsure) {
                         drop(session);
                     } else {
-                        // It ends by itself if this fails; nobody waits for it here.
+                        // It ends by itself if this fails; nothing waits for it here.
                         tokio::spawn(session.close());
                     }
                     session = match self.open_again().await {
@@ -265,7 +265,7 @@ impl Supervisor {
         environment
     }
 
-    /// Whether the command does its work though nobody confirms the lead, by choice.
+    /// Whether the command goes on, by choice, though the lead is not confirmed.
     pub(super) fn works_on(&self) -> bool {
         self.running.is_some() && self.how.on_doubt == OnDoubt::Continue
     }
@@ -286,11 +286,11 @@ impl Supervisor {
     pub(super) fn holding(&self) -> &'static str {
         match self.join.mode {
             Mode::Exclusive => "leading",
-            Mode::Shared | Mode::Permit { .. } => "holding",
+            Mode::Shared | Mode::Permit(_) => "holding",
         }
     }
 
-    /// Talk, for those who want it.
+    /// Talk, unless `--quiet`.
     pub(super) fn say(&self, text: &str) {
         if !self.how.quiet {
             talk!("tenure: {text}");
@@ -338,7 +338,7 @@ pub(super) fn exit_of(ending: Ending) -> Exit {
     }
 }
 
-/// Why a program cannot be run, if it cannot: better known before standing in line than after.
+/// Why a program cannot be run, if it cannot: better known before campaigning than after.
 fn missing(program: &OsStr) -> Option<Exit> {
     let candidates: Vec<PathBuf> = if program.as_encoded_bytes().contains(&b'/') {
         vec![program.into()]

@@ -1,4 +1,4 @@
-//! Between being elected and starting: whoever may still be at work is cut off first, or we step aside.
+//! Between being elected and starting: a predecessor that may still be at work is cut off first, or we step aside.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::talk::talk;
 const STEP_ASIDE: Duration = Duration::from_secs(5);
 
 impl Supervisor {
-    /// Cuts off those before us who may still be at work. Answers what comes next, if we may not start.
+    /// Cuts off predecessors that may still be at work. The error is what comes next, if we may not start.
     pub(super) async fn cut_off_predecessors(&mut self, held: &Held) -> Result<(), Next> {
         let Some(stonith) = self.stonith.clone() else { return Ok(()) };
         let (settings, name) = (self.settings.clone(), self.name());
@@ -49,14 +49,14 @@ impl Supervisor {
         }
     }
 
-    /// Lets others try before we do again. Not by resigning: that would say that all is well, and nobody would
-    /// know any more who is to be cut off.
+    /// Lets others try before we do again. Not by resigning: that would say that all is well, and then it would be
+    /// unknown which holder is to be cut off.
     pub(super) async fn step_aside(&mut self, session: &Session, held: Held, next: Next) -> Next {
         let name = self.join.first_name();
         let told = session.report_health(&name, false);
         let told = tokio::time::timeout(FAREWELL, told).await;
         drop(held);
-        // Whoever lost the lead meanwhile did not step down; its tenure must not count as one that was ended
+        // A leader that lost the lead meanwhile did not step down; its tenure must not count as one that was ended
         // well.
         self.is_unsure = !matches!(told, Ok(Ok(())));
         if let Next::Exit(_) = next {

@@ -12,7 +12,7 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-/// Who has the terminal.
+/// Which process group has the terminal.
 #[derive(Debug, Default)]
 pub(super) struct Terminal {
     lent: Option<Pid>,
@@ -54,7 +54,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Without this block whoever is in the background would be stopped by the attempt.
+/// Without this block a process in the background would be stopped by the attempt.
 fn give(group: Pid) -> bool {
     let mut blocked = SigSet::empty();
     blocked.add(Signal::SIGTTOU);

@@ -28,7 +28,7 @@ use tracing_subscriber::{
 use super::settings::{LogFormat, Logging};
 
 /// Starts logging, with the way of spans to their collector beside it. A panic becomes a log line, too, so
-/// that whoever reads JSON reads nothing else.
+/// that a reader of JSON reads nothing else.
 pub(super) fn start(logging: &Logging, spans: Option<SpanLayer>) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&logging.filter)?;
     let outputs = Mutex::new(Outputs::open(&logging.outputs)?);

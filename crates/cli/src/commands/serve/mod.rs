@@ -45,7 +45,7 @@ pub(crate) fn run(flags: Flags) -> anyhow::Result<Exit> {
     files::allow_many();
     let served = serve(&serving);
     match served {
-        // Whoever reads JSON lines reads the last one, too.
+        // With JSON logs, the last line is JSON, too.
         Err(failed) if serving.logging.format == LogFormat::Json => {
             error!("{failed:#}");
             Ok(Exit::of(&failed))

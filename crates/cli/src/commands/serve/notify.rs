@@ -1,9 +1,9 @@
 //! Tells systemd how far we are, for units of `Type=notify`.
 //!
-//! A word is one datagram to the socket that `NOTIFY_SOCKET` names: a path, or with `@` in front a name
-//! in the kernel's own namespace. Nobody answers, and a server that cannot say that it is ready serves all
-//! the same. But a unit whose word is lost stays activating for ever, and whatever is ordered after it never starts: when
-//! the queue of a busy manager is full, it is said again.
+//! A message is one datagram to the socket that `NOTIFY_SOCKET` names: a path, or with `@` in front a name in the
+//! kernel's own namespace. There is no answer, and a server that cannot say that it is ready serves all the same. But a
+//! unit whose message is lost stays activating for ever, and whatever is ordered after it never starts: when the queue
+//! of a busy manager is full, it is sent again.
 
 use std::convert::Infallible;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tracing::warn;
 
-/// The pause after a manager had no room for a word.
+/// The pause after a manager had no room for a message.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Says that clients can connect, until there was room for it. Whether a majority is there to answer them is
@@ -28,15 +28,15 @@ pub(super) async fn ready() -> Infallible {
     std::future::pending().await
 }
 
-/// Says that no more than what was begun is done. Once: whoever told us to stop knows it already.
+/// Says that no more than what was begun is done. Once: the process that stops us knows it already.
 pub(super) fn stopping() {
     tell("STOPPING=1");
 }
 
-/// What became of a word.
+/// What became of a message.
 #[derive(PartialEq, Eq)]
 enum Told {
-    /// It was sent, or nobody wants to hear it, or nobody ever can.
+    /// It was sent, or nothing listens, or it can never be sent.
     Done,
     /// Too many wait to be read.
     NoRoom,

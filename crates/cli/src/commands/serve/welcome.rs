@@ -4,7 +4,7 @@ use std::{io::Write, net::SocketAddr};
 
 use tenure_server::Config;
 
-/// Says it on stdout. Whether anybody reads it is not the server's business.
+/// Prints it on stdout. The server goes on even if that fails.
 pub(super) fn print(config: &Config, clients: &[SocketAddr]) {
     let members = config.members().len();
     let what = match members {

@@ -3,22 +3,22 @@
 //! Two things are known. *Our own tenure*, if there is one: the library says what it is worth right
 //! now, counted from the sending of the last renewal that a majority acknowledged. And *news*: the
 //! last answer to "who leads?", with the moment at which the question was *sent*. The read behind that
-//! answer is linearizable, so it tells of a time not before the sending; whoever counts its age from
-//! there can only take it for older than it is.
+//! answer is linearizable, so it tells of a time not before the sending; an age counted from there can only be too
+//! great.
 //!
-//! A silent watch proves nothing, so nothing here is fresh because nobody has said otherwise. News
-//! older than the lease, or older than something that we know to have changed, is no answer.
+//! A silent watch proves nothing, so nothing here is fresh for lack of news. News older than the lease, or older than
+//! something that we know to have changed, is no answer.
 //!
-//! One rule protects those who only compare names: *our own name is answered only while our session
-//! holds the leadership*, not while the one before us may still believe, and never from what was heard about an earlier life of ours, or about
-//! somebody else who uses the same identity.
+//! One rule protects programs that only compare names: *our own name is answered only while our session holds the
+//! leadership*, not while the leader before us may still believe, and never from what was heard about an earlier life
+//! of ours, or about another process with the same identity.
 
 use std::time::Duration;
 
 use tenure::clock::Moment;
 use tenure::{Doubt, FencingToken};
 
-/// Who leads.
+/// A leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Leader {
     pub(super) name: String,
@@ -30,14 +30,13 @@ pub(super) struct Leader {
     pub(super) since_unix_ms: Option<u64>,
 }
 
-/// The answer to "who leads?", and when that was asked.
+/// The leader, and when that was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct News {
     pub(super) leader: Option<Leader>,
     /// When the question was sent.
     pub(super) as_of: Moment,
-    /// Somebody who led before may not have stopped yet: a leader that wants no overlap is elected and
-    /// not told.
+    /// An earlier leader may not have stopped yet: a leader that wants no overlap is elected and not told.
     pub(super) delayed: bool,
 }
 
@@ -45,7 +44,7 @@ pub(super) struct News {
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub(super) leader: Leader,
-    /// Not before the server's word that we lead.
+    /// Not before the server's grant.
     pub(super) won_at: Moment,
     /// Whether something may be begun now.
     pub(super) may_act: Result<(), Doubt>,
@@ -89,7 +88,7 @@ pub(super) enum Belief {
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sure {
-    /// Nobody leads, if there is none.
+    /// There is no leader, if `None`.
     pub(super) leader: Option<Leader>,
     /// It is us, and something may be begun now.
     pub(super) is_leader: bool,
@@ -111,15 +110,15 @@ pub(super) enum Unsure {
     },
     /// We led, and have heard nothing since.
     NotLeadingAnyMore,
-    /// Somebody leads under our name who is not this process's session: an earlier life of ours, or
-    /// another process with the same identity.
+    /// The leader has our name but is not this process's session: an earlier life of ours, or another process with the
+    /// same identity.
     SameIdentity,
     /// We are elected, and may not lead before the one before us has surely stopped.
     NotYet,
 }
 
 impl Unsure {
-    /// In words.
+    /// As text.
     pub(super) fn text(self) -> String {
         match self {
             Unsure::NothingHeard => "no server has answered yet".into(),
@@ -148,7 +147,7 @@ impl Unsure {
 /// Judges, for this moment.
 pub(super) fn judge(known: Known<'_>, now: Moment) -> Belief {
     if let Some(own) = known.own.filter(|own| holds(own, known.news)) {
-        // Finding us in line is a confirmation, too, and right after the election the only one.
+        // Finding us among the candidates is a confirmation, too, and right after the election the only one.
         let found = known.news.filter(|news| token(news) == Some(own.leader.token));
         let found = found.map_or(Duration::MAX, |news| now.since(news.as_of));
         return Belief::Sure(Sure {
@@ -172,7 +171,7 @@ pub(super) fn judge(known: Known<'_>, now: Moment) -> Belief {
             return Belief::Unsure(Unsure::NotLeadingAnyMore);
         }
         if known.identity == Some(leader.name.as_str()) {
-            // Elected, and the word of it is still on its way to whoever campaigns here.
+            // Elected, and the campaign here has not been told yet.
             match known.session.filter(|alive| alive.id == leader.session) {
                 Some(_) if news.delayed => return Belief::Unsure(Unsure::NotYet),
                 Some(alive) => expires_in = expires_in.min(alive.remaining),
@@ -190,7 +189,7 @@ fn holds(own: &Own, news: Option<&News>) -> bool {
     }
     let Some(news) = news else { return true };
     let heard = token(news);
-    // Later leaders have greater tokens. And who asks after we won and does not find us finds us gone.
+    // Later leaders have greater tokens. And an answer asked for after we won that does not name us means we are gone.
     let newer = heard > Some(own.leader.token);
     let gone = news.as_of >= own.won_at && heard != Some(own.leader.token);
     !(newer || gone)

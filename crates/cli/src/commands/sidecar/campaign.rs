@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{
-    AcquireError, Election, Engine, FencingToken, Leadership, LineName, Loss, Session,
+    AcquireError, Election, ElectionName, Engine, FencingToken, Leadership, Loss, Session,
     SessionOptions, SessionState,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 
-use super::desk::Desk;
 use super::metrics::Counts;
+use super::status_cache::StatusCache;
 use crate::output::visible;
 
 /// Pauses between attempts.
@@ -24,7 +24,7 @@ const RESIGN_MAX: Duration = Duration::from_secs(3);
 /// How long giving the session back may take. It runs out by itself otherwise.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 
-/// Somebody wants us to give up this tenure, and no later one.
+/// A request to give up this tenure, and no later one.
 #[derive(Debug)]
 pub(super) struct StepDown {
     pub(super) token: FencingToken,
@@ -42,7 +42,7 @@ pub(super) enum SteppedDown {
 
 impl StepDown {
     fn answer(self, with: SteppedDown) {
-        // If nobody waits for it any more, it is done all the same.
+        // If the request is gone, it is done all the same.
         let _ = self.answer.send(with);
     }
 }
@@ -51,12 +51,12 @@ impl StepDown {
 #[derive(Debug)]
 pub(super) struct Campaign {
     pub(super) engine: Engine,
-    pub(super) name: LineName,
+    pub(super) name: ElectionName,
     pub(super) options: SessionOptions,
     pub(super) priority: u32,
     /// How long the work beside us may take to hear that it is over, before others may lead.
     pub(super) grace: Duration,
-    pub(super) desk: Arc<Desk>,
+    pub(super) status: Arc<StatusCache>,
     pub(super) counts: Arc<Counts>,
     pub(super) orders: mpsc::Receiver<StepDown>,
     pub(super) stop: watch::Receiver<bool>,
@@ -76,11 +76,10 @@ impl Campaign {
         eprintln!("waiting to lead {}", self.name);
         while let Some(session) = self.open().await {
             self.counts.session_opened();
-            self.desk.attend(&session);
+            self.status.attend(&session);
             let ended = self.stand(&session).await;
-            self.desk.part();
-            // Closed also if it is over: of one that was revoked the servers want to know that nobody
-            // works with it any more.
+            self.status.part();
+            // Closed also if it is over: the servers want to know that a revoked session's work has ended.
             let closing = timeout(CLOSE_MAX, session.close());
             if let Ended::Stopped = ended {
                 let _ = closing.await;
@@ -157,10 +156,10 @@ impl Campaign {
 
     /// Waits until we lead; nothing if we are to stop.
     async fn win(&mut self, election: &Election) -> Option<Result<Leadership, AcquireError>> {
-        let mut candidacy = election.candidate(self.desk.value.clone()).priority(self.priority);
+        let mut candidacy = election.candidate(self.status.value.clone()).priority(self.priority);
         if !self.options.fast_release {
-            // Whoever led before may be cut off, and the program beside it believes what it was told
-            // last, whatever an operator has decided meanwhile.
+            // The leader before may be cut off, and the program beside it believes what it was told last, whatever an
+            // operator has decided meanwhile.
             candidacy = candidacy.without_overlap();
         }
         let mut campaign = pin!(candidacy.campaign());
@@ -177,7 +176,7 @@ impl Campaign {
     async fn lead(&mut self, leadership: Leadership, session: &Session) -> Ended {
         let (name, token) = (self.name.clone(), leadership.token());
         let leadership = Arc::new(leadership);
-        self.desk.lead(&leadership);
+        self.status.lead(&leadership);
         self.counts.tenure_began();
         eprintln!("leading {name} with token {token}");
         let mut state = SessionState::Held;
@@ -187,11 +186,11 @@ impl Campaign {
             tokio::select! {
                 biased;
                 loss = leadership.lost() => {
-                    self.desk.step_aside(loss == Loss::Unconfirmed);
+                    self.status.step_aside(loss == Loss::Unconfirmed);
                     self.counts.tenure_lost();
                     eprintln!("lost {name}: {loss}");
                     if !ran_out(loss) {
-                        // It was taken. Those who want no overlap wait until we say that it is over.
+                        // It was taken. Candidates that want no overlap wait until we say that it is over.
                         sleep(self.grace).await;
                         // If the session is over, closing it says the same.
                         if !matches!(session.state(), SessionState::Lost(_)) {
@@ -218,13 +217,13 @@ impl Campaign {
                 }
                 changed = session.changed(state) => {
                     state = changed;
-                    self.desk.look_again();
+                    self.status.look_again();
                 }
             }
         }
-        // First nobody beside us may believe in it any more, then others may lead.
-        self.desk.step_aside(false);
-        // All of it, also if it is taken meanwhile: whoever comes next is held back until we say so.
+        // First the program beside us must stop believing in it, then others may lead.
+        self.status.step_aside(false);
+        // All of it, also if it is taken meanwhile: the successor is held back until we say so.
         sleep(self.grace).await;
         let confirmed = resign(leadership).await;
         eprintln!("gave up {name}{}", if confirmed { "" } else { " (not confirmed)" });
@@ -235,20 +234,20 @@ impl Campaign {
     }
 }
 
-/// Whether its time is over, by the servers' clock or by ours: nobody waits for our word then.
+/// Whether its time is over, by the servers' clock or by ours: then no candidate waits for our confirmation.
 fn ran_out(loss: Loss) -> bool {
     matches!(loss, Loss::Unconfirmed | Loss::Expired)
 }
 
 /// Gives it up; whether the server has confirmed that.
 async fn resign(leadership: Arc<Leadership>) -> bool {
-    // The desk has let go of it, and nobody else ever has one. If it were not so, dropping resigns too.
+    // The `StatusCache` has let go of it, and nothing else ever has one. If it were not so, dropping resigns too.
     let Some(leadership) = Arc::into_inner(leadership) else { return false };
     matches!(timeout(RESIGN_MAX, leadership.resign()).await, Ok(Ok(())))
 }
 
 /// Is done when everything is to stop.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that nobody is left who could want something else.
+    // An error means that the sender is gone, and with it any other order.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -1,6 +1,6 @@
-//! `--status-file`: the answer of `/leader` for those who would rather read a file.
+//! `--status-file`: the answer of `/leader` for programs that would rather read a file.
 //!
-//! A file outlives what it says, and whoever wrote it. So it carries `valid_until_unix_ms`, is
+//! A file outlives what it says, and the process that wrote it. So it carries `valid_until_unix_ms`, is
 //! replaced as a whole (a temporary file in the same directory, then a rename) well before that moment, and
 //! is removed when there is nothing to say, at the end, and at the start, when it can only be a
 //! former life's.
@@ -15,7 +15,7 @@ use anyhow::Context;
 use tokio::time::sleep;
 
 use super::belief::Belief;
-use super::desk::Desk;
+use super::status_cache::StatusCache;
 use super::words;
 
 /// How often it is written, as a part of the lease.
@@ -27,19 +27,19 @@ const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(2);
 pub(super) struct StatusFile {
     path: PathBuf,
     temporary: PathBuf,
-    desk: Arc<Desk>,
+    status: Arc<StatusCache>,
 }
 
 impl StatusFile {
     /// Removes what a former life left, and finds out whether it can be written.
-    pub(super) fn new(path: PathBuf, desk: Arc<Desk>) -> anyhow::Result<StatusFile> {
+    pub(super) fn new(path: PathBuf, status: Arc<StatusCache>) -> anyhow::Result<StatusFile> {
         let name =
             path.file_name().with_context(|| format!("{} is no file name", path.display()))?;
         let mut temporary = OsString::from(".");
         temporary.push(name);
         temporary.push(format!(".{}.tmp", std::process::id()));
         let temporary = path.with_file_name(temporary);
-        let file = StatusFile { path, temporary, desk };
+        let file = StatusFile { path, temporary, status };
         let cannot = || format!("cannot write --status-file {}", file.path.display());
         std::fs::write(&file.temporary, "").with_context(cannot)?;
         std::fs::remove_file(&file.temporary).with_context(cannot)?;
@@ -49,8 +49,8 @@ impl StatusFile {
 
     /// Keeps it up to date, for ever.
     pub(super) async fn run(&self) -> std::convert::Infallible {
-        let interval = (self.desk.ttl / WRITES_PER_TTL).min(WRITE_INTERVAL_MAX);
-        let mut news = self.desk.listen();
+        let interval = (self.status.ttl / WRITES_PER_TTL).min(WRITE_INTERVAL_MAX);
+        let mut news = self.status.listen();
         let mut failing = false;
         loop {
             // Seen before it is read: what changes meanwhile is written in the next round.
@@ -73,11 +73,11 @@ impl StatusFile {
     }
 
     fn renew(&self) -> io::Result<()> {
-        let (judged_unix_ms, sure) = match self.desk.dated_belief() {
+        let (judged_unix_ms, sure) = match self.status.dated_belief() {
             (at, Belief::Sure(sure)) => (at, sure),
             (_, Belief::Unsure(_)) => return self.remove(),
         };
-        let mut status = words::leader(&self.desk, &sure, judged_unix_ms);
+        let mut status = words::leader(&self.status, &sure, judged_unix_ms);
         let valid_until = judged_unix_ms.saturating_add(sure.expires_in.as_millis() as u64);
         status["valid_until_unix_ms"] = valid_until.into();
         // Not flushed: after a crash of the machine it is out of date, whatever it says.

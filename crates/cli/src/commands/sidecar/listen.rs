@@ -34,7 +34,7 @@ impl Listen {
         for address in &self.0 {
             match tenure_server::listen(address, "listen").await {
                 Ok(listener) => return Ok(listener),
-                // Somebody is there already: another family is no way around it.
+                // The port is in use: another address family is no way around it.
                 Err(error) if error.cause.kind() == io::ErrorKind::AddrInUse => {
                     return Err(error.into());
                 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::belief::Belief;
-use super::desk::Desk;
+use super::status_cache::StatusCache;
 
 /// What this process has counted since it started.
 #[derive(Debug, Default)]
@@ -51,8 +51,8 @@ impl Counts {
     }
 
     /// Everything as Prometheus reads it. client-go's two come first, under its names.
-    pub(super) fn text(&self, desk: &Desk) -> String {
-        let belief = desk.belief();
+    pub(super) fn text(&self, status: &StatusCache) -> String {
+        let belief = status.belief();
         let (fresh, token, age) = match &belief {
             Belief::Sure(sure) => {
                 let token = sure.leader.as_ref().map_or(0, |leader| leader.token.get());
@@ -62,12 +62,12 @@ impl Counts {
         };
         let leads = matches!(&belief, Belief::Sure(sure) if sure.is_leader);
         let mut text = tenure::elector::Metrics {
-            name: desk.election.clone(),
+            name: status.election.clone(),
             master_status: leads,
-            slowpath_total: desk.slow_renewals(),
+            slowpath_total: status.slow_renewals(),
         }
         .to_string();
-        let label = escaped(&desk.election);
+        let label = escaped(&status.election);
         let mut put = |name: &str, kind: &str, help: &str, value: &dyn std::fmt::Display| {
             let _ = write!(
                 text,

@@ -1,21 +1,21 @@
-//! The door for a container beside us that wants to know who leads.
+//! Answers over HTTP which process leads, for a container beside us.
 //!
-//! A program that cannot use the library asks its own machine over HTTP instead: does this replica
-//! lead, and if not, who does? `campaign` stands for the election for ever, `news` keeps asking who leads,
-//! both lay down what they know on the `desk`, and `belief` judges it at the moment of each answer. A stale answer is worse
-//! than none, so what cannot be vouched for is a 503.
+//! A program that cannot use the library asks its own machine over HTTP instead: does this replica lead, and if not,
+//! which one does? `campaign` campaigns for ever, `news` keeps asking for the leader, both store what they know in the
+//! `StatusCache`, and `belief` judges it at the moment of each answer. A stale answer is worse than none, so what cannot be
+//! vouched for is a 503.
 //!
 //! What this cannot do is stop the program beside it: between an answer and the act that follows it
 //! any time may pass. So every answer carries the fencing token, which has to go along with what is written.
 
 mod belief;
 mod campaign;
-mod desk;
 mod file;
 mod http;
 mod listen;
 mod metrics;
 mod news;
+mod status_cache;
 mod words;
 
 use std::path::PathBuf;
@@ -24,19 +24,19 @@ use std::time::Duration;
 
 use tenure::backend::Native;
 use tenure::grpc::{Client, Options};
-use tenure::{Engine, LineName, SessionOptions};
+use tenure::{ElectionName, Engine, SessionOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use self::campaign::Campaign;
-use self::desk::Desk;
 use self::file::StatusFile;
 use self::http::{Door, Healthz};
 use self::listen::Listen;
 use self::metrics::Counts;
 use self::news::Reporter;
+use self::status_cache::StatusCache;
 use crate::args::{Settings, duration};
-use crate::commands::line::look::host_name;
+use crate::commands::election::look::host_name;
 use crate::commands::stop::told_to_stop;
 use crate::exit::{Exit, usage};
 
@@ -52,7 +52,7 @@ const ORDERS_MAX: usize = 8;
 pub(crate) struct Args {
     /// The name of the election
     #[arg(long, value_name = "NAME")]
-    election: LineName,
+    election: ElectionName,
     /// Where to answer. Containers of one pod share loopback; probes of a kubelet come from outside and
     /// need :4040, which is all addresses
     #[arg(long, default_value = "127.0.0.1:4040", value_name = "ADDRESS", value_parser = listen::parse)]
@@ -101,12 +101,15 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     if options.identity.is_empty() {
         return Err(usage("--identity must not be empty: nobody could tell who leads"));
     }
-    // Before anybody can see that we are there.
+    // Before any client can see that we are there.
     let told = told_to_stop();
-    let listener = args.listen.open().await?;
     let identity = (!args.observe_only).then(|| options.identity.clone());
-    let desk = Arc::new(Desk::new(args.election.to_string(), identity, args.value, args.ttl));
-    let file = args.status_file.map(|path| StatusFile::new(path, Arc::clone(&desk))).transpose()?;
+    let status =
+        Arc::new(StatusCache::new(args.election.to_string(), identity, args.value, args.ttl));
+    // Before the port opens: a status file of an earlier run must be gone by the time a client can connect.
+    let file =
+        args.status_file.map(|path| StatusFile::new(path, Arc::clone(&status))).transpose()?;
+    let listener = args.listen.open().await?;
     let counts = Arc::new(Counts::default());
     let (stop, stopping) = watch::channel(false);
     let (close, closing) = watch::channel(false);
@@ -116,11 +119,11 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         client: client(&settings, args.ttl),
         engine: engine.clone(),
         name: args.election.clone(),
-        desk: Arc::clone(&desk),
+        status: Arc::clone(&status),
         counts: Arc::clone(&counts),
     };
     let door = Door::new(
-        Arc::clone(&desk),
+        Arc::clone(&status),
         Arc::clone(&counts),
         args.healthz,
         args.ready_when_leader,
@@ -129,7 +132,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         stopping.clone(),
     );
     if let Ok(at) = listener.local_addr() {
-        let who = desk.identity.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
+        let who = status.identity.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
         eprintln!("answering for {}{who} on http://{at}", args.election);
     }
     let serving = tokio::spawn(http::serve(listener, door, closing));
@@ -139,7 +142,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         options,
         priority: args.priority,
         grace: args.grace,
-        desk: Arc::clone(&desk),
+        status: Arc::clone(&status),
         counts,
         orders,
         stop: stopping.clone(),
@@ -162,7 +165,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         () = stand => {}
         () = end => eprintln!("the servers did not confirm the end in time"),
         foreign = reporter.run() => ended = Err(foreign.into()),
-        never = desk.tell_changes() => match never {},
+        never = status.tell_changes() => match never {},
         never = write => match never {},
     }
     if let Some(file) = &file {
@@ -178,7 +181,7 @@ fn session_options(args: &Args) -> SessionOptions {
     SessionOptions { identity, fast_release: args.fast_release, ..SessionOptions::new(args.ttl) }
 }
 
-/// A client whose questions are given up early enough to be asked again within a lease.
+/// A client that gives requests up early enough to repeat them within a lease.
 fn client(settings: &Settings, ttl: Duration) -> Client {
     let longest = ttl / ATTEMPTS_PER_TTL;
     let options = Options {

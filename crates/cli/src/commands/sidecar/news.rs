@@ -1,8 +1,8 @@
-//! Keeps asking who leads.
+//! Keeps asking for the leader.
 //!
-//! A watch that says nothing may mean that nothing happened, or that nobody is there to say it. So
+//! A watch that says nothing may mean that nothing happened, or that the member is gone. So
 //! the watch only tells *when* to look, and an interval does too; *what* is known comes from one question
-//! at a time: the candidates in line, by a linearizable read. Its answer is not older than its sending,
+//! at a time: the candidates, by a linearizable read. Its answer is not older than its sending,
 //! whichever member gave it, and a member that is cut off from the majority gives none. As there is
 //! one question at a time, answers cannot overtake each other.
 
@@ -12,22 +12,22 @@ use std::time::Duration;
 use tenure::api::wire::tenure::v1 as pb;
 use tenure::clock::{Boottime, Clock};
 use tenure::grpc::{Client, ClientError, Code};
-use tenure::{Engine, FencingToken, LineName, Observer};
+use tenure::{ElectionName, Engine, FencingToken, Observer};
 use tokio::time::sleep;
 
 use super::belief::{Leader, News};
-use super::desk::Desk;
 use super::metrics::Counts;
+use super::status_cache::StatusCache;
 
 /// How often to ask, as a part of the lease: an answer that fails leaves time for others.
 const ASKS_PER_TTL: u32 = 5;
 const ASK_INTERVAL_MAX: Duration = Duration::from_secs(3);
-/// The pause after a question that nobody answered.
+/// The pause after a question without an answer.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The pause before a watch that was refused is tried again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 
-/// Whoever answers is no server of ours: a real etcd, most likely. Waiting does not change that.
+/// The server is not tenure: a real etcd, most likely. Waiting does not change that.
 #[derive(Debug)]
 pub(super) struct Foreign;
 
@@ -47,13 +47,13 @@ impl std::error::Error for Foreign {}
 pub(super) struct Reporter {
     pub(super) client: Client,
     pub(super) engine: Engine,
-    pub(super) name: LineName,
-    pub(super) desk: Arc<Desk>,
+    pub(super) name: ElectionName,
+    pub(super) status: Arc<StatusCache>,
     pub(super) counts: Arc<Counts>,
 }
 
 impl Reporter {
-    /// Lays down news, for ever; unless those who answer never can.
+    /// Stores news, for ever; unless the server never can give any.
     pub(super) async fn run(self) -> Foreign {
         tokio::select! {
             never = self.watch() => match never {},
@@ -67,14 +67,14 @@ impl Reporter {
             let seen = Observer::open(&self.engine, self.name.clone());
             let mut seen = seen.expect("it is a name already");
             while seen.next().await.is_ok() {
-                self.desk.ask.notify_one();
+                self.status.ask.notify_one();
             }
             sleep(REFUSED_PAUSE).await;
         }
     }
 
     async fn ask_again(&self) -> Foreign {
-        let interval = (self.desk.ttl / ASKS_PER_TTL).min(ASK_INTERVAL_MAX);
+        let interval = (self.status.ttl / ASKS_PER_TTL).min(ASK_INTERVAL_MAX);
         let mut silent = false;
         let mut answered = false;
         loop {
@@ -88,7 +88,7 @@ impl Reporter {
                     if std::mem::take(&mut silent) {
                         eprintln!("a server answers again");
                     }
-                    self.desk.hear(news);
+                    self.status.hear(news);
                     interval
                 }
                 Err(error) => {
@@ -101,30 +101,31 @@ impl Reporter {
             };
             tokio::select! {
                 () = sleep(pause) => {}
-                // Not while nobody answers: whoever wants to know gets no more by asking faster.
-                () = self.desk.ask.notified(), if !silent => {}
+                // Not while no member answers: asking faster would not help.
+                () = self.status.ask.notified(), if !silent => {}
             }
         }
     }
 
     async fn ask(&self) -> Result<News, ClientError> {
         let as_of = Boottime.now();
-        let line = self.client.lines().candidates(self.name.to_string()).await?;
+        let line = self.client.elections().candidates(self.name.to_string()).await?;
         let delayed = line.delay_ms.is_some();
         let leader = line.candidates.into_iter().find(|candidate| candidate.holds);
         let Some(mut leader) = leader.and_then(described) else {
             return Ok(News { leader: None, as_of, delayed });
         };
-        leader.since_unix_ms = match self.desk.heard().filter(|known| known.token == leader.token) {
+        leader.since_unix_ms = match self.status.heard().filter(|known| known.token == leader.token)
+        {
             Some(known) if known.since_unix_ms.is_some() => known.since_unix_ms,
             _ => self.began(leader.token).await,
         };
         Ok(News { leader: Some(leader), as_of, delayed })
     }
 
-    /// When a tenure began. Only for people, so nothing fails if nobody says it.
+    /// When a tenure began. Only for people, so nothing fails if it is unknown.
     async fn began(&self, token: FencingToken) -> Option<u64> {
-        let history = self.client.lines().history(self.name.to_string()).await.ok()?;
+        let history = self.client.elections().history(self.name.to_string()).await.ok()?;
         let tenure = history.tenures.iter().rev().find(|tenure| tenure.token == token.get())?;
         (tenure.from_unix_ms > 0).then_some(tenure.from_unix_ms)
     }
@@ -132,7 +133,7 @@ impl Reporter {
 
 fn described(candidate: pb::Candidate) -> Option<Leader> {
     let value = String::from_utf8_lossy(&candidate.value).into_owned();
-    // Who came by etcd's means has no identity; its value is what it calls itself.
+    // A stock client has no identity; its value is what it calls itself.
     let name = if candidate.identity.is_empty() { value.clone() } else { candidate.identity };
     Some(Leader {
         name,

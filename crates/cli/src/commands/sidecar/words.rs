@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 
 use super::belief::{Belief, Sure, Unsure};
-use super::desk::Desk;
+use super::status_cache::StatusCache;
 
-/// Who leads, and everything that is known about it, judged not before that time.
-pub(super) fn leader(desk: &Desk, sure: &Sure, judged_unix_ms: u64) -> Value {
+/// The leader, and everything that is known about it, judged not before that time.
+pub(super) fn leader(status: &StatusCache, sure: &Sure, judged_unix_ms: u64) -> Value {
     let leader = sure.leader.as_ref();
     let age_ms = sure.age.as_millis() as u64;
     json!({
         "name": leader.map_or("", |leader| &leader.name),
-        "election": desk.election,
-        "identity": desk.identity,
+        "election": status.election,
+        "identity": status.identity,
         "is_leader": sure.is_leader,
         "token": leader.map(|leader| leader.token.get()),
         "value": leader.map(|leader| &leader.value),
@@ -22,21 +22,21 @@ pub(super) fn leader(desk: &Desk, sure: &Sure, judged_unix_ms: u64) -> Value {
     })
 }
 
-/// That nothing can be said, and why. There is no `name` in it: nobody can compare with it.
-pub(super) fn unsure(desk: &Desk, why: Unsure) -> Value {
+/// That nothing can be said, and why. There is no `name` in it, so nothing can be compared with it.
+pub(super) fn unsure(status: &StatusCache, why: Unsure) -> Value {
     json!({
         "error": why.text(),
-        "election": desk.election,
-        "identity": desk.identity,
+        "election": status.election,
+        "identity": status.identity,
         "is_leader": false,
     })
 }
 
 /// Either, judged not before that time.
-pub(super) fn whole(desk: &Desk, belief: &Belief, judged_unix_ms: u64) -> Value {
+pub(super) fn whole(status: &StatusCache, belief: &Belief, judged_unix_ms: u64) -> Value {
     match belief {
-        Belief::Sure(sure) => leader(desk, sure, judged_unix_ms),
-        Belief::Unsure(why) => unsure(desk, *why),
+        Belief::Sure(sure) => leader(status, sure, judged_unix_ms),
+        Belief::Unsure(why) => unsure(status, *why),
     }
 }
 

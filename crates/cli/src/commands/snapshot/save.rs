@@ -18,7 +18,7 @@ use crate::commands::progress::Progress;
 use crate::exit::Exit;
 use crate::output::Output;
 
-/// How nice a backup is to everybody else.
+/// The niceness of a backup, so that it does not slow other processes.
 const NICENESS: i32 = 10;
 
 pub(super) async fn run(file: &Path, settings: Settings) -> anyhow::Result<Exit> {
@@ -88,7 +88,7 @@ async fn receive(part: &Part, settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file that is not finished, and that nobody else writes to. Dropping it removes it.
+/// An unfinished file that no other process writes to. Dropping it removes it.
 struct Part {
     file: File,
     path: PathBuf,
@@ -117,7 +117,7 @@ impl Part {
                 }
                 Err(TryLockError::Error(cause)) => return Err(cause).with_context(failed),
             }
-            // Whoever had the lock may have finished since it was opened; then this is their good file.
+            // The process that had the lock may have finished since it was opened; then this is its good file.
             if is_at(&file, &path).with_context(failed)? {
                 file.set_len(0).with_context(failed)?;
                 return Ok(Part { file, path, place: place.to_owned(), finished: false });
@@ -152,7 +152,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 impl Drop for Part {
     fn drop(&mut self) {
         if !self.finished {
-            // Under the lock: nobody else's can be meant.
+            // Under the lock: it cannot be another process's file.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -33,9 +33,8 @@ pub(super) fn lines() -> mpsc::UnboundedReceiver<String> {
     lines
 }
 
-/// Whoever reads from a terminal in the background is stopped by the kernel, and members would be
-/// left without anybody to look after them. So nothing is read before there is something to read and
-/// the terminal is ours.
+/// A process that reads from a terminal in the background is stopped by the kernel, and members would be left without a
+/// supervisor. So nothing is read before there is something to read and the terminal is ours.
 fn is_our_turn(stdin: &io::Stdin) -> bool {
     let ready = poll(&mut [PollFd::new(stdin, PollFlags::IN)], None);
     ready.is_ok() && tcgetpgrp(stdin).is_ok_and(|foreground| foreground == getpgrp())

@@ -1,7 +1,7 @@
 //! One member: a process and its talk.
 //!
 //! A task of its own has the process from beginning to end. Signals go through it, so that none is
-//! ever sent to a process id that has been reaped and may be somebody else's by now.
+//! ever sent to a process id that has been reaped and may be another process's by now.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};

@@ -1,17 +1,17 @@
 //! Several members on this machine, in one terminal: to try things out and to break them.
 //!
-//! Every member is a process of its own, `tenure serve` of this very program, on loopback. [`plan`]
-//! says who listens where and keeps what, [`shelter`] is data that is thrown away, [`member`] is one process with its talk, [`raft`] watches
-//! who leads the log, [`order`] is what may be typed, [`told`] what is said about it, and [`crew`] is
+//! Every member is a process of its own, `tenure serve` of this very program, on loopback. [`plan`] says where members
+//! listen and keep their data, [`temp_dir`] is data that is thrown away, [`member`] is one process with its talk,
+//! [`raft`] watches the raft leader, [`order`] is what may be typed, [`told`] what is said about it, and [`supervisor`] is
 //! the loop that has them all. No member outlives it: see `serve/leash.rs`.
 
-mod crew;
 mod input;
 mod member;
 mod order;
 mod plan;
 mod raft;
-mod shelter;
+mod supervisor;
+mod temp_dir;
 mod told;
 
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use std::path::PathBuf;
 use crate::args::ClientArgs;
 use crate::exit::{Exit, usage};
 
-use self::crew::Crew;
 use self::plan::Plan;
+use self::supervisor::Supervisor;
 
 const MEMBERS_DEFAULT: usize = 3;
 
@@ -85,5 +85,5 @@ pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // On this thread, because a member dies with the thread that started it.
-    runtime.block_on(async { Crew::new(plan, args.restart, args.flags, format).run().await })
+    runtime.block_on(async { Supervisor::new(plan, args.restart, args.flags, format).run().await })
 }

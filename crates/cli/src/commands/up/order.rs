@@ -13,7 +13,7 @@ pub(super) enum Order {
     Kill(usize),
     Stop(usize),
     Restart(usize),
-    /// Whoever has ended.
+    /// All members that have ended.
     RestartAll,
     Pause(usize),
     Continue(usize),

@@ -1,4 +1,4 @@
-//! Who listens where, and where the data is.
+//! Where members listen, and where the data is.
 //!
 //! A member's address is part of what its cluster agreed on. So a directory that is kept remembers the
 //! ports in a file, and a cluster that comes up again there listens where it did before.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::shelter::Shelter;
+use super::temp_dir::TempHome;
 use super::{Args, MEMBERS_DEFAULT};
 use crate::exit::usage;
 
@@ -53,24 +53,24 @@ pub(super) struct Ports {
 #[derive(Debug)]
 pub(super) enum Home {
     Kept(PathBuf),
-    Temporary(Shelter),
+    Temporary(TempHome),
 }
 
 impl Home {
     pub(super) fn path(&self) -> &Path {
         match self {
             Home::Kept(path) => path,
-            Home::Temporary(shelter) => shelter.path(),
+            Home::Temporary(temp_dir) => temp_dir.path(),
         }
     }
 }
 
-/// Everything there is to know before anybody is started.
+/// Everything there is to know before a member is started.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) home: Home,
     pub(super) ports: Vec<Ports>,
-    /// Why these are not the usual ones, if nobody asked for others.
+    /// Why these are not the usual ones, if no others were asked for.
     pub(super) elsewhere: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Plan {
     pub(super) fn make(args: &Args) -> anyhow::Result<Plan> {
         let Some(dir) = &args.data_dir else {
             let (ports, elsewhere) = choose(args, args.members.unwrap_or(MEMBERS_DEFAULT))?;
-            let home = Home::Temporary(Shelter::open().context("a temporary directory")?);
+            let home = Home::Temporary(TempHome::open().context("a temporary directory")?);
             return Ok(Plan { home, ports, elsewhere });
         };
         fs::create_dir_all(dir).with_context(|| format!("--data-dir {}", dir.display()))?;
@@ -172,7 +172,7 @@ impl Taken {
     }
 }
 
-/// Whether all of them can be listened to; if not, who is in the way and what to do.
+/// Whether all of them can be listened to; if not, which one is taken and what to do.
 fn free(ports: &[Ports]) -> Result<(), Taken> {
     let mut held = Vec::new();
     for ports in ports {

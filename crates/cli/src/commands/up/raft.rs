@@ -1,4 +1,4 @@
-//! Who leads the log, asked again and again.
+//! The raft leader, asked for again and again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure::grpc::{Client, Endpoint, Options};
 use tokio::task::JoinSet;
 
-/// A paused member answers nobody; the others must not wait for it.
+/// A paused member does not answer; the others must not wait for it.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// A client of each member, and what is known of them.
@@ -21,7 +21,7 @@ pub(super) struct Raft {
 /// What the members that answer say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
-    /// Whom those in the newest term follow.
+    /// The raft leader of the members in the newest term.
     pub(super) leader: Option<usize>,
     /// Otherwise nothing is known.
     pub(super) someone_answers: bool,

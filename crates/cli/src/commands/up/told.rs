@@ -12,7 +12,7 @@ use crate::output::Format;
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(super) enum Told {
-    /// Everybody follows one raft leader for the first time.
+    /// All members follow one raft leader for the first time.
     Ready {
         after_ms: u64,
         members: Vec<Seen>,
@@ -44,7 +44,7 @@ pub(super) enum Told {
     Status {
         members: Vec<Seen>,
     },
-    /// Everybody has ended, and so does this.
+    /// All members have ended, and so does this.
     Down {
         members: usize,
     },
@@ -75,7 +75,7 @@ impl Seen {
     }
 }
 
-/// Where words go.
+/// Where output goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mouth {
     json: bool,
@@ -90,7 +90,7 @@ impl Mouth {
         Mouth { json: format == Format::Json, colours }
     }
 
-    /// Results, on stdout. Whether anybody reads them is no reason to let members die.
+    /// Results, on stdout. A failed write is no reason to let members die.
     pub(super) fn tell(&self, told: &Told) {
         let text = if self.json {
             serde_json::to_string(told).expect("names and numbers can be written")

@@ -1,43 +1,45 @@
-//! Which key stands for which place.
+//! Which key belongs to which candidate.
 
 use bytes::Bytes;
 use tenure_api::{LeaseId, Span};
 
-use crate::LineName;
+use crate::ElectionName;
 use crate::backend::Mode;
 
 const SHARED: &str = ".shared";
 const PERMIT: &str = ".permit.";
 
-/// What all keys of a line begin with.
-pub(super) fn prefix(name: &LineName) -> Bytes {
+/// The prefix of all keys of an election.
+pub(super) fn prefix(name: &ElectionName) -> Bytes {
     format!("{name}/").into()
 }
 
-/// All keys of a line, as a request names them.
-pub(super) fn span(name: &LineName) -> (Bytes, Bytes) {
+/// All keys of an election, as a request names them.
+pub(super) fn span(name: &ElectionName) -> (Bytes, Bytes) {
     Span::prefix(prefix(name)).to_wire()
 }
 
-/// A key of a line.
+/// A key of an election.
 #[derive(Debug)]
 pub(super) struct Key;
 
 impl Key {
-    /// The key of a session's place.
-    pub(super) fn of(name: &LineName, lease: LeaseId, mode: Mode) -> Bytes {
+    /// The key of a session's candidacy.
+    pub(super) fn of(name: &ElectionName, lease: LeaseId, mode: Mode) -> Bytes {
         match mode {
             Mode::Exclusive => format!("{name}/{lease}"),
             Mode::Shared => format!("{name}/{lease}{SHARED}"),
-            Mode::Permit { of } => format!("{name}/{lease}{PERMIT}{of}"),
+            Mode::Permit(of) => format!("{name}/{lease}{PERMIT}{of}"),
         }
         .into()
     }
 
     /// The mode that a key says. What is not understood is exclusive: waited for by all.
     pub(super) fn mode(prefix: &[u8], key: &[u8]) -> Mode {
-        let place = key.strip_prefix(prefix).and_then(|place| std::str::from_utf8(place).ok());
-        let Some((lease, mark)) = place.and_then(|place| place.split_at_checked(place.find('.')?))
+        let candidate =
+            key.strip_prefix(prefix).and_then(|candidate| std::str::from_utf8(candidate).ok());
+        let Some((lease, mark)) =
+            candidate.and_then(|candidate| candidate.split_at_checked(candidate.find('.')?))
         else {
             return Mode::Exclusive;
         };
@@ -47,7 +49,7 @@ impl Key {
         let permits = mark.strip_prefix(PERMIT).and_then(|of| of.parse().ok());
         match permits {
             _ if mark == SHARED => Mode::Shared,
-            Some(of) if of > 0 => Mode::Permit { of },
+            Some(of) if of > 0 => Mode::Permit(of),
             _ => Mode::Exclusive,
         }
     }
@@ -59,8 +61,8 @@ mod tests {
 
     #[test]
     fn a_key_says_its_mode_again() {
-        let name: LineName = "job/1".parse().unwrap();
-        for mode in [Mode::Exclusive, Mode::Shared, Mode::Permit { of: 3 }] {
+        let name: ElectionName = "job/1".parse().unwrap();
+        for mode in [Mode::Exclusive, Mode::Shared, Mode::Permit(3)] {
             let key = Key::of(&name, LeaseId(0x694d_77aa), mode);
             assert!(key.starts_with(b"job/1/694d77aa"));
             assert_eq!(Key::mode(&prefix(&name), &key), mode);
@@ -85,12 +87,12 @@ mod tests {
         assert_eq!(Key::mode(b"job/", b"job/\xff.shared"), Mode::Exclusive);
     }
 
-    /// Keys are anybody's to write.
+    /// Any client can write such keys.
     #[test]
     fn damaged_keys_are_refused_or_read() {
         let sound = b"job/694d77aa.permit.3".to_vec();
         tenure_damage::hold(1000, tenure_damage::damaged(proptest::strategy::Just(sound)), |key| {
-            if let Mode::Permit { of } = Key::mode(b"job/", &key) {
+            if let Mode::Permit(of) = Key::mode(b"job/", &key) {
                 proptest::prop_assert!(of > 0);
             }
             Ok(())

@@ -1,10 +1,10 @@
-//! Whose turn is it? Decided from the keys that are older than one's own.
+//! Whether a candidate's turn has come, decided from the keys that are older than its own.
 
 use bytes::Bytes;
 
 use crate::backend::Mode;
 
-/// What stands between a place and holding it.
+/// What keeps a candidate from holding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Nothing.
@@ -13,11 +13,11 @@ pub(super) enum Turn {
     Behind(Bytes),
     /// Some of those that are older must go, whichever.
     Full,
-    /// Somebody older is of another kind, beside whom there is no waiting.
+    /// An older candidate has a mode that this one cannot wait beside.
     Mismatch(Mode),
 }
 
-/// Judges by the older keys of a line, newest first, with what they are.
+/// Judges by the older keys of an election, newest first, with their modes.
 pub(super) fn turn(mode: Mode, older: &[(Bytes, Mode)]) -> Turn {
     match mode {
         Mode::Exclusive => older.first().map_or(Turn::Free, |(key, _)| Turn::Behind(key.clone())),
@@ -25,7 +25,7 @@ pub(super) fn turn(mode: Mode, older: &[(Bytes, Mode)]) -> Turn {
             let writer = older.iter().find(|(_, mode)| *mode != Mode::Shared);
             writer.map_or(Turn::Free, |(key, _)| Turn::Behind(key.clone()))
         }
-        Mode::Permit { of } => match older.iter().find(|(_, other)| *other != mode) {
+        Mode::Permit(of) => match older.iter().find(|(_, other)| *other != mode) {
             Some((_, other)) => Turn::Mismatch(*other),
             None if older.len() < of as usize => Turn::Free,
             None => Turn::Full,
@@ -33,7 +33,7 @@ pub(super) fn turn(mode: Mode, older: &[(Bytes, Mode)]) -> Turn {
     }
 }
 
-/// Whether a place with these older ones before it is held.
+/// Whether a candidate with these older ones before it holds.
 pub(super) fn is_free(mode: Mode, older: &[Mode]) -> bool {
     let older: Vec<_> = older.iter().rev().map(|mode| (Bytes::new(), *mode)).collect();
     turn(mode, &older) == Turn::Free
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusive_place_waits_for_the_newest_of_all_that_are_older() {
+    fn an_exclusive_candidate_waits_for_the_newest_of_all_that_are_older() {
         let older = [(key(2), Mode::Shared), (key(1), Mode::Exclusive)];
         assert_eq!(turn(Mode::Exclusive, &older), Turn::Behind(key(2)));
         assert_eq!(turn(Mode::Exclusive, &[]), Turn::Free);
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn a_permit_is_free_while_fewer_are_older_and_does_not_mix() {
-        let two = Mode::Permit { of: 2 };
+        let two = Mode::Permit(2);
         assert_eq!(turn(two, &[(key(1), two)]), Turn::Free);
         assert_eq!(turn(two, &[(key(2), two), (key(1), two)]), Turn::Full);
-        let three = Mode::Permit { of: 3 };
+        let three = Mode::Permit(3);
         assert_eq!(turn(two, &[(key(1), three)]), Turn::Mismatch(three));
     }
 
@@ -77,7 +77,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever is in line, in whatever order: never a writer beside anybody else.
+        /// For any candidates in any order: a writer never holds beside another holder.
         #[test]
         fn a_writer_holds_alone(line in prop::collection::vec(mode(), 0..12)) {
             let holds = |at: usize| is_free(line[at], &line[..at]);
@@ -86,7 +86,7 @@ mod tests {
             prop_assert!(!holders.contains(&Mode::Exclusive) || holders.len() == 1);
         }
 
-        /// Who holds goes on holding, whoever else leaves.
+        /// A holder goes on holding when another candidate leaves.
         #[test]
         fn nobody_loses_by_others_leaving(
             line in prop::collection::vec(mode(), 1..12),

@@ -1,8 +1,8 @@
 //! Elections and locks as a recipe over keys: for a real etcd, and for tenure.
 //!
-//! A place in the line `<name>` is the key `<name>/<lease in hex>`, bound to the session's lease, and
+//! A candidate in the election `<name>` is the key `<name>/<lease in hex>`, bound to the session's lease, and
 //! the order is that of the keys' create revisions: exactly what etcd's own clients do, so that all
-//! stand in the same line. A place is held when, at one revision, its key lives and no live key
+//! are candidates in the same election. A candidate holds when, at one revision, its key lives and no live key
 //! below `<name>/` that it must wait for is older. That is one transaction (`look`), made before
 //! anything is reported; the watches in between only say when it is worth asking again, so a watch
 //! that was compacted away, or came late, can delay and never lie.
@@ -18,18 +18,18 @@
 //! An unknown key counts as exclusive. So a stock client waits for all of these as it does for its like,
 //! and none of them passes a stock client.
 //!
-//! Several names at once are entered by one transaction and so share one revision: whoever has the
-//! lower one is before the other in *every* line, and no two can wait for each other.
+//! Several names at once are entered by one transaction and so share one revision: the candidate with the lower one is
+//! before the other in *every* election, and no two can wait for each other.
 //!
-//! What etcd's means cannot do: number the permits of a semaphore, hand over to a chosen successor,
-//! prefer somebody, tell whether a session expired or was revoked.
+//! What etcd's API cannot do: number the permits of a semaphore, hand over to a chosen successor, elect by priority,
+//! tell whether a session expired or was revoked.
 
+mod candidate;
+mod candidates;
 mod keys;
-mod lines;
 mod look;
+mod names;
 mod observe;
-mod place;
-mod roll;
 mod session;
 mod txn;
 mod watch;
@@ -41,7 +41,7 @@ use std::time::Duration;
 use super::{Backend, Boxed, Candidate, Mode, Observation, Opened, Opening};
 use crate::grpc::{Client, Endpoint, Options};
 use crate::host::Host;
-use crate::{EngineError, FencingToken, LineName};
+use crate::{ElectionName, EngineError, FencingToken};
 use keys::Key;
 use tenure_api::LeaseId;
 
@@ -80,7 +80,7 @@ impl Backend for Etcd {
     fn observe(
         &self,
         host: Arc<dyn Host>,
-        name: LineName,
+        name: ElectionName,
     ) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>> {
         Box::pin(async move {
             let client = self.client(self.options.request_timeout);
@@ -89,7 +89,7 @@ impl Backend for Etcd {
         })
     }
 
-    fn candidates(&self, name: LineName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>> {
+    fn candidates(&self, name: ElectionName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>> {
         Box::pin(async move {
             let client = self.client(self.options.request_timeout);
             let found = client.kv().range(txn::line(&name)).await?;
@@ -98,8 +98,8 @@ impl Backend for Etcd {
     }
 }
 
-/// The candidates behind the keys of a line, oldest first.
-fn in_order(name: &LineName, kvs: Vec<tenure_api::wire::mvccpb::KeyValue>) -> Vec<Candidate> {
+/// The candidates behind the keys of an election, oldest first.
+fn in_order(name: &ElectionName, kvs: Vec<tenure_api::wire::mvccpb::KeyValue>) -> Vec<Candidate> {
     let prefix = keys::prefix(name);
     let modes: Vec<Mode> = kvs.iter().map(|kv| Key::mode(&prefix, &kv.key)).collect();
     let candidate = |(at, kv): (usize, &tenure_api::wire::mvccpb::KeyValue)| {

@@ -1,4 +1,4 @@
-//! Looking at a line on etcd: all its keys once, then what happens to them.
+//! Observing an election on etcd: all its keys once, then their events.
 //!
 //! The watch begins right after the revision that was read, so nothing is missed in between. Events
 //! of one revision are taken in together, because only a revision's end is a state that existed.
@@ -10,23 +10,23 @@ use std::time::Duration;
 use tenure_api::Revision;
 use tenure_api::wire::etcdserverpb as pb;
 
-use super::roll::Roll;
+use super::candidates::Candidates;
 use super::{keys, txn};
 use crate::backend::{Boxed, Observation, Sight};
 use crate::grpc::{Client, Resumed};
 use crate::host::Host;
-use crate::{EngineError, LineName};
+use crate::{ElectionName, EngineError};
 
 /// Pause before everything is read anew.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A line that is looked at.
+/// An observed election.
 #[derive(Debug)]
 pub(super) struct Seen {
     client: Client,
     host: Arc<dyn Host>,
-    name: LineName,
-    roll: Roll,
+    name: ElectionName,
+    candidates: Candidates,
     watch: Resumed,
     /// Not told yet.
     news: VecDeque<(Revision, Sight)>,
@@ -36,21 +36,21 @@ impl Seen {
     pub(super) async fn open(
         client: Client,
         host: Arc<dyn Host>,
-        name: LineName,
+        name: ElectionName,
     ) -> Result<Seen, EngineError> {
-        let mut roll = Roll::default();
-        let (at, watch) = read(&client, &name, &mut roll).await?;
-        let news = roll.sight().map(|sight| (at, sight)).into_iter().collect();
-        Ok(Seen { client, host, name, roll, watch, news })
+        let mut candidates = Candidates::default();
+        let (at, watch) = read(&client, &name, &mut candidates).await?;
+        let news = candidates.sight().map(|sight| (at, sight)).into_iter().collect();
+        Ok(Seen { client, host, name, candidates, watch, news })
     }
 
     /// History was compacted away under us, or no member went on: begin anew, and say so.
     async fn begin_anew(&mut self) -> Result<(), EngineError> {
         self.host.pause(PAUSE).await;
-        let (at, watch) = read(&self.client, &self.name, &mut self.roll).await?;
+        let (at, watch) = read(&self.client, &self.name, &mut self.candidates).await?;
         self.watch = watch;
         self.news.push_back((at, Sight::Gap));
-        self.news.extend(self.roll.sight().map(|sight| (at, sight)));
+        self.news.extend(self.candidates.sight().map(|sight| (at, sight)));
         Ok(())
     }
 
@@ -63,8 +63,8 @@ impl Seen {
             let at = changed(first);
             let rest = events.partition_point(|event| changed(event) <= at);
             let later = events.split_off(rest);
-            self.roll.apply(std::mem::replace(&mut events, later));
-            self.news.extend(self.roll.sight().map(|sight| (Revision(at), sight)));
+            self.candidates.apply(std::mem::replace(&mut events, later));
+            self.news.extend(self.candidates.sight().map(|sight| (Revision(at), sight)));
         }
     }
 }
@@ -89,12 +89,12 @@ impl Observation for Seen {
 
 async fn read(
     client: &Client,
-    name: &LineName,
-    roll: &mut Roll,
+    name: &ElectionName,
+    candidates: &mut Candidates,
 ) -> Result<(Revision, Resumed), EngineError> {
     let found = client.kv().range(txn::line(name)).await?;
     let at = txn::revision(found.header.as_ref());
-    roll.reset(found.kvs);
+    candidates.reset(found.kvs);
     let (key, range_end) = keys::span(name);
     let start_revision = at + 1;
     let create = pb::WatchCreateRequest { key, range_end, start_revision, ..Default::default() };

@@ -6,9 +6,11 @@ use std::time::Duration;
 use tenure_api::wire::etcdserverpb as pb;
 use tenure_api::{Failure, LeaseId};
 
-use super::lines::Lines;
-use super::place::EtcdPlace;
-use crate::backend::{BackendSession, Boxed, Join, Mode, Opened, Opening, Place, RenewError};
+use super::candidate::EtcdCandidate;
+use super::names::NamesInUse;
+use crate::backend::{
+    BackendCandidate, BackendSession, Boxed, Join, Mode, Opened, Opening, RenewError,
+};
 use crate::grpc::{Client, ClientError, Code, Renewals};
 use crate::host::Host;
 use crate::{AcquireError, EngineError, Loss};
@@ -21,7 +23,7 @@ const NAMES_MAX: usize = 64;
 pub(super) struct Shared {
     pub(super) client: Client,
     pub(super) lease: LeaseId,
-    pub(super) lines: Lines,
+    pub(super) names: NamesInUse,
     pub(super) host: Arc<dyn Host>,
 }
 
@@ -57,7 +59,7 @@ pub(super) async fn open(client: Client, opening: Opening) -> Result<Opened, Eng
         match members[turn % members.len()].lease().grant(request).await {
             Ok(granted) => {
                 let lease = LeaseId(granted.id);
-                let shared = Arc::new(Shared { client, lease, lines: Lines::default(), host });
+                let shared = Arc::new(Shared { client, lease, names: NamesInUse::default(), host });
                 let ttl = Duration::from_secs(u64::try_from(granted.ttl).unwrap_or(0));
                 let renewing = Mutex::new(Renewing { turn, stream: None });
                 let session = Arc::new(EtcdSession { shared, ttl, members, renewing });
@@ -125,12 +127,12 @@ impl BackendSession for EtcdSession {
         })
     }
 
-    /// etcd says nothing unasked. Whoever holds or waits watches its own key.
+    /// etcd sends nothing unasked: holders and waiting candidates watch their own keys.
     fn ended(&self) -> Boxed<'_, Loss> {
         Box::pin(std::future::pending())
     }
 
-    fn place(&self, join: Join) -> Result<Arc<dyn Place>, AcquireError> {
+    fn candidate(&self, join: Join) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
         let name = join.first_name();
         let bad = |rule| Err(AcquireError::BadRequest { name: name.clone(), rule });
         if join.names.len() > NAMES_MAX {
@@ -150,8 +152,11 @@ impl BackendSession for EtcdSession {
         if join.no_overlap {
             return cannot("tell when a predecessor has stopped");
         }
-        self.shared.lines.take(&join.names).map_err(|name| AcquireError::AlreadyInLine { name })?;
-        Ok(Arc::new(EtcdPlace::new(Arc::clone(&self.shared), join)))
+        self.shared
+            .names
+            .take(&join.names)
+            .map_err(|name| AcquireError::AlreadyCandidate { name })?;
+        Ok(Arc::new(EtcdCandidate::new(Arc::clone(&self.shared), join)))
     }
 
     fn close(&self, _stopped: bool) -> Boxed<'_, Result<(), EngineError>> {

@@ -8,63 +8,64 @@ use tenure_api::LeaseId;
 use tenure_api::wire::{etcdserverpb as pb, mvccpb};
 
 use super::keys;
-use crate::LineName;
+use crate::ElectionName;
 
-/// One place's key in one line.
+/// One candidate's key in one election.
 #[derive(Clone, Debug)]
-pub(super) struct Spot {
-    pub(super) name: LineName,
+pub(super) struct CandidateKey {
+    pub(super) name: ElectionName,
     pub(super) key: Bytes,
 }
 
-/// Creates all keys if none is there, and reads the first of each line; otherwise reads the keys.
-pub(super) fn enter(spots: &[Spot], lease: LeaseId, value: &Bytes) -> pb::TxnRequest {
-    let absent = spots.iter().map(|spot| create(EQUAL, spot.key.clone(), Bytes::new(), 0));
-    pb::TxnRequest { compare: absent.collect(), ..enter_if(spots, lease, value) }
+/// Creates all keys if none is there, and reads the first of each election; otherwise reads the keys.
+pub(super) fn enter(keys: &[CandidateKey], lease: LeaseId, value: &Bytes) -> pb::TxnRequest {
+    let absent = keys.iter().map(|key| create(EQUAL, key.key.clone(), Bytes::new(), 0));
+    pb::TxnRequest { compare: absent.collect(), ..enter_if(keys, lease, value) }
 }
 
-/// The same, if the lines are empty altogether.
-pub(super) fn enter_empty(spots: &[Spot], lease: LeaseId, value: &Bytes) -> pb::TxnRequest {
-    let empty = spots.iter().map(|spot| {
-        let (key, range_end) = keys::span(&spot.name);
+/// The same, if the elections have no candidates at all.
+pub(super) fn enter_empty(keys: &[CandidateKey], lease: LeaseId, value: &Bytes) -> pb::TxnRequest {
+    let empty = keys.iter().map(|key| {
+        let (key, range_end) = keys::span(&key.name);
         create(EQUAL, key, range_end, 0)
     });
-    pb::TxnRequest { compare: empty.collect(), ..enter_if(spots, lease, value) }
+    pb::TxnRequest { compare: empty.collect(), ..enter_if(keys, lease, value) }
 }
 
-fn enter_if(spots: &[Spot], lease: LeaseId, value: &Bytes) -> pb::TxnRequest {
-    let put = |spot: &Spot| {
+fn enter_if(keys: &[CandidateKey], lease: LeaseId, value: &Bytes) -> pb::TxnRequest {
+    let put = |key: &CandidateKey| {
         Request::RequestPut(pb::PutRequest {
-            key: spot.key.clone(),
+            key: key.key.clone(),
             value: value.clone(),
             lease: lease.0,
             ..Default::default()
         })
     };
-    let first =
-        |spot: &Spot| Request::RequestRange(pb::RangeRequest { limit: 1, ..line(&spot.name) });
-    let read = |spot: &Spot| Request::RequestRange(one(spot.key.clone()));
+    let first = |key: &CandidateKey| {
+        Request::RequestRange(pb::RangeRequest { limit: 1, ..line(&key.name) })
+    };
+    let read = |key: &CandidateKey| Request::RequestRange(one(key.key.clone()));
     pb::TxnRequest {
         compare: vec![],
-        success: ops(spots.iter().map(put).chain(spots.iter().map(first))),
-        failure: ops(spots.iter().map(read)),
+        success: ops(keys.iter().map(put).chain(keys.iter().map(first))),
+        failure: ops(keys.iter().map(read)),
     }
 }
 
-/// If all keys are those that were created at these revisions, reads what is older in their lines.
-pub(super) fn look(places: &[(Spot, i64)], newest_only: bool) -> pb::TxnRequest {
-    let older = |(spot, token): &(Spot, i64)| {
+/// If all keys are those that were created at these revisions, reads what is older in their elections.
+pub(super) fn look(candidates: &[(CandidateKey, i64)], newest_only: bool) -> pb::TxnRequest {
+    let older = |(key, token): &(CandidateKey, i64)| {
         Request::RequestRange(pb::RangeRequest {
             max_create_revision: token - 1,
             sort_order: SortOrder::Descend as i32,
             keys_only: true,
             limit: newest_only.into(),
-            ..line(&spot.name)
+            ..line(&key.name)
         })
     };
     pb::TxnRequest {
-        compare: places.iter().map(|(spot, token)| is(&spot.key, *token)).collect(),
-        success: ops(places.iter().map(older)),
+        compare: candidates.iter().map(|(key, token)| is(&key.key, *token)).collect(),
+        success: ops(candidates.iter().map(older)),
         failure: vec![],
     }
 }
@@ -109,8 +110,8 @@ pub(super) fn proclaim(key: &Bytes, token: i64, modified: i64, value: &Bytes) ->
     }
 }
 
-/// All keys of a line, oldest first.
-pub(super) fn line(name: &LineName) -> pb::RangeRequest {
+/// All keys of an election, oldest first.
+pub(super) fn line(name: &ElectionName) -> pb::RangeRequest {
     let (key, range_end) = keys::span(name);
     pb::RangeRequest {
         key,

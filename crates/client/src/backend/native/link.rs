@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use pb::session_request::Does;
-use pb::session_response::Says;
+use pb::session_request::Request as SessionCall;
+use pb::session_response::Response as SessionReply;
 use tenure_api::wire::tenure::v1 as pb;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -18,8 +18,8 @@ use crate::grpc::{ClientError, Code};
 use crate::host::Host;
 use crate::{EngineError, Loss};
 
-/// The server waits so long for a process to come back before it ends a session that asked for fast
-/// release. Who has not come back within half of it counts as lost.
+/// The server waits so long for a process to reattach before it ends a session that asked for fast release. A session
+/// that has not reattached within half of it counts as lost.
 const REATTACH_WINDOW: Duration = Duration::from_millis(50);
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -27,7 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(500);
 const SCATTER_MAX: Duration = Duration::from_millis(200);
 const SCATTERS_PER_TTL: u32 = 20;
 
-/// What the task that keeps the stream shares with those who speak.
+/// What the task that keeps the stream shares with the callers that send requests.
 #[derive(Debug)]
 pub(super) struct Shared {
     members: Vec<Arc<dyn Wire>>,
@@ -49,7 +49,7 @@ pub(super) struct Shared {
 pub(super) struct Spoken {
     /// Streams are counted from 1 on.
     pub(super) number: u64,
-    /// When it was asked for. Who comes back to a session renews it.
+    /// When it was asked for. Reattaching renews the session.
     pub(super) sent: Moment,
 }
 
@@ -62,11 +62,11 @@ pub(super) struct Talk {
     comebacks: Comebacks,
 }
 
-/// Our attempts to come back to the session, as far as they may still come about.
+/// Our attempts to reattach to the session, as far as they may still take effect.
 ///
-/// One that got no answer may be done by the server later, after the next one: then it is we who take the
-/// place of the stream that is spoken on. Whoever is told "replaced" comes back once more, if it may have been so.
-/// The server counts attachments, so the next one tells how many of ours have come about meanwhile.
+/// An attempt without an answer may be done by the server later, after the next one: then our own late attempt replaces
+/// the stream in use. A stream that is told "replaced" reattaches once more, if that may have been the cause. The
+/// server counts attachments, so the next one tells how many of ours have taken effect meanwhile.
 #[derive(Debug, Default)]
 struct Comebacks {
     /// The number of our last attachment.
@@ -154,9 +154,9 @@ impl Shared {
     }
 
     /// Asks for something. It will be answered, unless the session ends.
-    pub(super) fn ask(&self, does: Does) -> oneshot::Receiver<pb::Answer> {
+    pub(super) fn ask(&self, request: SessionCall) -> oneshot::Receiver<pb::RequestResult> {
         let mut talk = self.talk();
-        let (_, answer) = talk.exchange.request(does);
+        let (_, answer) = talk.exchange.request(request);
         talk.flush();
         answer
     }
@@ -192,16 +192,18 @@ impl Shared {
                 member.attach(open).await.map_err(NotAttached::Failed)?;
             loop {
                 let (revision, said) = match answers.next().await {
-                    Some(Ok(said)) => (said.header.map_or(0, |header| header.revision), said.says),
+                    Some(Ok(said)) => {
+                        (said.header.map_or(0, |header| header.revision), said.response)
+                    }
                     None => return Err(NotAttached::Failed(broken("the stream has ended"))),
                     Some(Err(error)) => return Err(NotAttached::Failed(error)),
                 };
                 match said {
-                    Some(Says::Opened(opened)) => {
+                    Some(SessionReply::Opened(opened)) => {
                         return Ok(Stream { turn, out, answers, opened, revision, sent });
                     }
-                    Some(Says::Ended(ended)) => {
-                        return Err(match super::words::session_end(ended.reason) {
+                    Some(SessionReply::Ended(ended)) => {
+                        return Err(match super::convert::session_end(ended.reason) {
                             Some(loss) => NotAttached::Over(loss),
                             None => NotAttached::Failed(broken("this member has no quorum")),
                         });
@@ -260,7 +262,7 @@ impl Shared {
         self.stream.send_replace(Some(Spoken { number, sent: stream.sent }));
     }
 
-    /// How long to wait before coming back. Who loses the session by waiting does not.
+    /// How long to wait before reattaching. Zero if waiting could lose the session.
     fn scatter(&self, chance: &mut Chance) -> Duration {
         let most = SCATTER_MAX.min(self.opening.ttl / SCATTERS_PER_TTL);
         if self.opening.fast_release { Duration::ZERO } else { chance.part_of(most) }
@@ -282,7 +284,7 @@ impl Shared {
     }
 }
 
-/// Keeps the stream until the session is over. To be aborted when nobody wants it any more.
+/// Keeps the stream until the session is over. To be aborted when it is not needed any more.
 pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
     let host = Arc::clone(shared.host());
     let mut backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
@@ -337,10 +339,10 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
         };
         match said {
             Some(Ok(said)) => {
-                let Some(says) = said.says else { continue };
+                let Some(response) = said.response else { continue };
                 let revision = said.header.map_or(0, |header| header.revision);
                 let mut talk = shared.talk();
-                let over = talk.exchange.hear(says, revision);
+                let over = talk.exchange.hear(response, revision);
                 talk.flush();
                 drop(talk);
                 if let Some(over) = over {

@@ -1,6 +1,6 @@
-//! Elections and locks in tenure's own words (`tenure.v1`).
+//! Elections and locks over tenure's own API (`tenure.v1`).
 //!
-//! Here the server decides: when a place becomes the first of its line, the state machine knows it at
+//! Here the server decides: when a candidate becomes the first of its election, the state machine knows it at
 //! that revision and says so. One stream carries everything a session does and hears, renewals
 //! included. The stream is not the session: when it breaks, it is opened again at another member,
 //! and what was not answered is sent again under its old number, which the server does not do twice.
@@ -8,16 +8,16 @@
 //! - `exchange` is the conversation as a value: what was asked, what was heard, where one stands. It
 //!   knows neither network nor time.
 //! - `link` keeps a stream open and pumps.
-//! - `session` and `place` are what the recipes see.
+//! - `session` and `candidacy` are what the recipes see.
 //! - `wire` is what carries all this to the members.
 
+mod candidate;
+mod convert;
 mod exchange;
 mod link;
 mod observe;
-mod place;
 mod session;
 mod wire;
-mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub use wire::{Attached, Heard, Reach, Wire, stream_error};
 use super::{Backend, Boxed, Candidate, Observation, Opened, Opening};
 use crate::grpc::{Endpoint, Options};
 use crate::host::Host;
-use crate::{EngineError, LineName};
+use crate::{ElectionName, EngineError};
 
 /// A cluster of tenure.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Backend for Native {
     fn observe(
         &self,
         host: Arc<dyn Host>,
-        name: LineName,
+        name: ElectionName,
     ) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>> {
         Box::pin(async move {
             let members = self.reach.any(self.request_timeout);
@@ -79,11 +79,11 @@ impl Backend for Native {
         })
     }
 
-    fn candidates(&self, name: LineName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>> {
+    fn candidates(&self, name: ElectionName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>> {
         Box::pin(async move {
             let members = self.reach.any(self.request_timeout);
             let found = members.candidates(name.to_string()).await?;
-            Ok(found.candidates.into_iter().filter_map(words::candidate).collect())
+            Ok(found.candidates.into_iter().filter_map(convert::candidate).collect())
         })
     }
 }

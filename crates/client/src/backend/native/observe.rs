@@ -1,29 +1,29 @@
-//! Looking at a line over `tenure.v1`: resumed after the last revision that was told.
+//! Observing an election over `tenure.v1`: resumed after the last revision that was told.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use pb::observe_response::What;
+use pb::observe_response::Event;
 use tenure_api::Revision;
 use tenure_api::wire::tenure::v1 as pb;
 
+use super::convert;
 use super::wire::{Heard, Wire};
-use super::words;
 use crate::backend::{Boxed, Observation, Sight};
 use crate::chance::Backoff;
 use crate::host::Host;
-use crate::{EngineError, LineName};
+use crate::{ElectionName, EngineError};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A line that is looked at.
+/// An observed election.
 pub(super) struct Seen {
     members: Arc<dyn Wire>,
     host: Arc<dyn Host>,
-    name: LineName,
+    name: ElectionName,
     told: Heard<pb::ObserveResponse>,
     /// The last revision that was told.
     after: i64,
@@ -34,7 +34,7 @@ impl Seen {
     pub(super) async fn open(
         members: Arc<dyn Wire>,
         host: Arc<dyn Host>,
-        name: LineName,
+        name: ElectionName,
     ) -> Result<Seen, EngineError> {
         let told = members.observe(request(&name, 0)).await?;
         let backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
@@ -74,7 +74,7 @@ impl Observation for Seen {
                 };
                 self.backoff.reset();
                 self.after = self.after.max(told.revision);
-                if let Some(sight) = told.what.and_then(sight) {
+                if let Some(sight) = told.event.and_then(sight) {
                     return Ok((Revision(told.revision), sight));
                 }
             }
@@ -82,17 +82,17 @@ impl Observation for Seen {
     }
 }
 
-fn request(name: &LineName, after_revision: i64) -> pb::ObserveRequest {
+fn request(name: &ElectionName, after_revision: i64) -> pb::ObserveRequest {
     pb::ObserveRequest { name: name.to_string(), after_revision }
 }
 
-fn sight(what: What) -> Option<Sight> {
-    match what {
-        What::Began(tenure) => words::tenure(tenure).map(Sight::Leads),
-        What::Proclaimed(tenure) => words::tenure(tenure).map(Sight::Proclaims),
-        // What follows says who leads now, or that nobody does.
-        What::Ended(_) => None,
-        What::NoLeader(_) => Some(Sight::NoLeader),
-        What::Forgotten(_) => Some(Sight::Gap),
+fn sight(event: Event) -> Option<Sight> {
+    match event {
+        Event::Began(tenure) => convert::tenure(tenure).map(Sight::Leads),
+        Event::Proclaimed(tenure) => convert::tenure(tenure).map(Sight::Proclaims),
+        // The event that follows names the new leader, or says that there is none.
+        Event::Ended(_) => None,
+        Event::NoLeader(_) => Some(Sight::NoLeader),
+        Event::Forgotten(_) => Some(Sight::Gap),
     }
 }

@@ -3,17 +3,19 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pb::session_request::Does;
+use pb::session_request::Request as SessionCall;
 use tenure_api::LeaseId;
 use tenure_api::wire::tenure::v1 as pb;
 
+use super::candidate::NativeCandidate;
+use super::convert;
 use super::link::{self, NotAttached, Shared, Stream, unanswered};
-use super::place::NativePlace;
 use super::wire::Wire;
-use super::words;
-use crate::backend::{BackendSession, Boxed, Join, Link, Mode, Opened, Opening, Place, RenewError};
+use crate::backend::{
+    BackendCandidate, BackendSession, Boxed, Join, Link, Mode, Opened, Opening, RenewError,
+};
 use crate::host::Leash;
-use crate::{AcquireError, EngineError, LineName, Loss};
+use crate::{AcquireError, ElectionName, EngineError, Loss};
 
 /// A new stream that says nothing for this part of the time to live is tried elsewhere.
 const ATTACHES_PER_TTL: u32 = 6;
@@ -139,7 +141,7 @@ impl BackendSession for NativeSession {
         })
     }
 
-    fn place(&self, join: Join) -> Result<Arc<dyn Place>, AcquireError> {
+    fn candidate(&self, join: Join) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
         let name = join.first_name();
         if join.names.len() > 1 && join.mode != Mode::Exclusive {
             let rule = "several names can only be held exclusively";
@@ -150,17 +152,21 @@ impl BackendSession for NativeSession {
             let rule = "too much is asked for and not answered yet";
             return Err(AcquireError::BadRequest { name, rule });
         }
-        talk.exchange.take(&join.names).map_err(|name| AcquireError::AlreadyInLine { name })?;
+        talk.exchange.take(&join.names).map_err(|name| AcquireError::AlreadyCandidate { name })?;
         drop(talk);
-        Ok(Arc::new(NativePlace::new(Arc::clone(&self.shared), join)))
+        Ok(Arc::new(NativeCandidate::new(Arc::clone(&self.shared), join)))
     }
 
-    fn report_health(&self, name: &LineName, healthy: bool) -> Boxed<'_, Result<(), EngineError>> {
+    fn report_health(
+        &self,
+        name: &ElectionName,
+        healthy: bool,
+    ) -> Boxed<'_, Result<(), EngineError>> {
         let health = pb::ReportHealth { name: name.to_string(), unhealthy: !healthy };
         Box::pin(async move {
-            let answer = self.shared.ask(Does::Health(health)).await;
+            let answer = self.shared.ask(SessionCall::Health(health)).await;
             match answer.map_err(|_| unanswered())?.refusal {
-                Some(refusal) => Err(words::engine(refusal)),
+                Some(refusal) => Err(convert::engine(refusal)),
                 None => Ok(()),
             }
         })
@@ -169,19 +175,19 @@ impl BackendSession for NativeSession {
     fn close(&self, stopped: bool) -> Boxed<'_, Result<(), EngineError>> {
         Box::pin(async move {
             if self.shared.ended.borrow().is_none() {
-                let answer = self.shared.ask(Does::Close(pb::CloseSession { stopped }));
+                let answer = self.shared.ask(SessionCall::Close(pb::CloseSession { stopped }));
                 tokio::select! {
                     // An answer says more than the end that it may have brought about.
                     biased;
                     answer = answer => return match answer.map_err(|_| unanswered())?.refusal {
-                        Some(refusal) if !words::is_not_ours(&refusal) => Err(words::engine(refusal)),
+                        Some(refusal) if !convert::is_not_ours(&refusal) => Err(convert::engine(refusal)),
                         _ => Ok(()),
                     },
                     _ = self.ended() => {}
                 }
             }
-            // It was ended by others, revoked say. Whoever waits until our work has surely stopped
-            // still wants to know.
+            // It was ended from outside: revoked, say. Candidates that wait until our work has surely stopped still
+            // want to know.
             match stopped {
                 true => self.shared.confirm_stopped(self.id.0).await,
                 false => Ok(()),
@@ -193,7 +199,7 @@ impl BackendSession for NativeSession {
 impl Drop for NativeSession {
     fn drop(&mut self) {
         self.keeping.abort();
-        // Whoever still waits for an answer, on a host that outlives the session, waits no longer.
+        // Callers that still wait for an answer, on a host that outlives the session, stop waiting.
         self.shared.talk().exchange.end();
     }
 }

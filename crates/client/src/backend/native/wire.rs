@@ -25,7 +25,7 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
 /// What is heard on a stream, up to its end.
 pub type Heard<T> = BoxStream<'static, Result<T, ClientError>>;
 
-/// The two directions of a session's stream. Whoever sends limits what is under way.
+/// The two directions of a session's stream. The sender limits what is under way.
 pub struct Attached {
     /// What is asked.
     pub ask: mpsc::UnboundedSender<pb::SessionRequest>,
@@ -41,16 +41,16 @@ impl fmt::Debug for Attached {
 
 /// The way to one member, or to any.
 pub trait Wire: fmt::Debug + Send + Sync + 'static {
-    /// Opens a stream whose first message is this one.
+    /// Opens a stream with this as its first message.
     fn attach(&self, open: pb::OpenSession) -> Boxed<'_, Result<Attached, ClientError>>;
 
     /// Ends a session; `stopped` if all its work is known to have ended.
     fn end(&self, session: i64, stopped: bool) -> Boxed<'_, Result<(), ClientError>>;
 
-    /// Who stands in a line.
+    /// The candidates of an election.
     fn candidates(&self, name: String) -> Boxed<'_, Result<pb::CandidatesResponse, ClientError>>;
 
-    /// Tells what happens in a line, on one member.
+    /// Streams the events of an election, from one member.
     fn observe(
         &self,
         request: pb::ObserveRequest,
@@ -102,14 +102,14 @@ impl Wire for Client {
     }
 
     fn candidates(&self, name: String) -> Boxed<'_, Result<pb::CandidatesResponse, ClientError>> {
-        Box::pin(async move { self.lines().candidates(name).await })
+        Box::pin(async move { self.elections().candidates(name).await })
     }
 
     fn observe(
         &self,
         request: pb::ObserveRequest,
     ) -> Boxed<'_, Result<Heard<pb::ObserveResponse>, ClientError>> {
-        Box::pin(async move { self.lines().observe(request).await.map(heard) })
+        Box::pin(async move { self.elections().observe(request).await.map(heard) })
     }
 
     fn turn(&self) -> usize {

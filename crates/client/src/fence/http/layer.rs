@@ -25,13 +25,13 @@ type Naming = dyn Fn(&Parts) -> String + Send + Sync;
 ///
 /// ```
 /// use axum::{Extension, Router, routing::post};
-/// use tenure::fence::{FencingToken, Gate, Limits, http::FenceLayer};
+/// use tenure::fence::{FencingToken, Gate, GateLimits, http::FenceLayer};
 ///
 /// async fn write(Extension(token): Extension<FencingToken>) -> String {
 ///     format!("written under {token}")
 /// }
 ///
-/// let gate = Gate::in_memory(Limits::default());
+/// let gate = Gate::in_memory(GateLimits::default());
 /// let app: Router = Router::new().route("/orders", post(write)).layer(FenceLayer::new(gate));
 /// ```
 #[derive(Clone)]
@@ -50,8 +50,8 @@ impl FenceLayer {
     /// One gate for several resources: `naming` says which of them a request is about.
     ///
     /// Name what one holder holds, as a shard, and not what a request touches, as a row: names are
-    /// never forgotten. Clients choose paths; check that the name is one of yours, or somebody fills
-    /// the gate with others.
+    /// never forgotten. Clients choose paths; check that the name is one of yours, or a client can fill the gate with
+    /// others.
     pub fn naming(
         gate: Gate,
         naming: impl Fn(&Parts) -> String + Send + Sync + 'static,

@@ -16,9 +16,8 @@
 //! | a newer token, while older requests do not end | 503 with `Retry-After` |
 //! | any, when the gate is full or broken | 503 |
 //!
-//! `TokenRule` reads a request's head, `TurnedAway` is the answer to whoever does not come in; the
-//! command `tenure fence` stands on these two. `FenceLayer` is all of it as a tower layer, with the
-//! feature `tower`.
+//! `TokenRule` reads a request's head, `TurnedAway` is the response to a request that is not admitted; the command
+//! `tenure fence` is built on these two. `FenceLayer` is all of it as a tower layer, with the feature `tower`.
 
 #[cfg(feature = "tower")]
 mod layer;

@@ -1,25 +1,25 @@
-//! The answer to a request that does not come in.
+//! The response to a request that is not admitted.
 
 use std::fmt::Write;
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
-use crate::fence::{Doubt, FencingToken, Refusal};
+use crate::fence::{FencingToken, Refusal, TokenDoubt};
 
 /// When to ask again after something did not end in time.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// Why a request does not come in.
+/// Why a request is not admitted.
 #[derive(Clone, Debug)]
 pub enum TurnedAway {
     /// It needs a token and has none.
     NoToken,
     /// What it shows as a token is none, for this reason.
     NotAToken(String),
-    /// Nobody can tell which resource it is about, for this reason.
+    /// It cannot be told which resource it is about, for this reason.
     NoResource(String),
     /// Its token cannot be believed.
-    Doubted(Doubt),
+    Doubted(TokenDoubt),
     /// The gate did not open.
     Refused(Refusal),
 }
@@ -33,8 +33,8 @@ impl TurnedAway {
             TurnedAway::NoResource(_) | TurnedAway::Refused(Refusal::NameTooLong { .. }) => {
                 "bad_resource"
             }
-            TurnedAway::Doubted(Doubt::NeverGiven { .. }) => "never_given",
-            TurnedAway::Doubted(Doubt::Unknown { .. }) => "cluster_unknown",
+            TurnedAway::Doubted(TokenDoubt::NeverGiven { .. }) => "never_given",
+            TurnedAway::Doubted(TokenDoubt::Unknown { .. }) => "cluster_unknown",
             TurnedAway::Refused(Refusal::Stale { .. }) => "stale",
             TurnedAway::Refused(Refusal::NotYet { .. }) => "not_yet",
             TurnedAway::Refused(Refusal::NoRoom { .. }) => "no_room",
@@ -61,10 +61,10 @@ impl TurnedAway {
             TurnedAway::NoToken => StatusCode::PRECONDITION_REQUIRED,
             TurnedAway::NotAToken(_)
             | TurnedAway::NoResource(_)
-            | TurnedAway::Doubted(Doubt::NeverGiven { .. })
+            | TurnedAway::Doubted(TokenDoubt::NeverGiven { .. })
             | TurnedAway::Refused(Refusal::NameTooLong { .. }) => StatusCode::BAD_REQUEST,
             TurnedAway::Refused(Refusal::Stale { .. }) => StatusCode::CONFLICT,
-            TurnedAway::Doubted(Doubt::Unknown { .. }) | TurnedAway::Refused(_) => {
+            TurnedAway::Doubted(TokenDoubt::Unknown { .. }) | TurnedAway::Refused(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
         }
@@ -82,7 +82,7 @@ impl TurnedAway {
         }
     }
 
-    /// What whoever asked should do now.
+    /// What the client should do now.
     pub fn next_step(&self) -> &'static str {
         match self {
             TurnedAway::NoToken | TurnedAway::NotAToken(_) => {
@@ -91,10 +91,10 @@ impl TurnedAway {
             TurnedAway::NoResource(_) | TurnedAway::Refused(Refusal::NameTooLong { .. }) => {
                 "name one resource, as the service's documentation says"
             }
-            TurnedAway::Doubted(Doubt::NeverGiven { .. }) => {
+            TurnedAway::Doubted(TokenDoubt::NeverGiven { .. }) => {
                 "send the token as this cluster gave it; one of another cluster does not count"
             }
-            TurnedAway::Doubted(Doubt::Unknown { .. })
+            TurnedAway::Doubted(TokenDoubt::Unknown { .. })
             | TurnedAway::Refused(Refusal::NotYet { .. }) => {
                 "nothing was done: try again while you hold your leadership or lock"
             }
@@ -126,10 +126,10 @@ impl TurnedAway {
                 in_force = Some(*refused_by);
             }
             TurnedAway::Refused(Refusal::NotYet { token, .. })
-            | TurnedAway::Doubted(Doubt::Unknown { token, .. }) => {
+            | TurnedAway::Doubted(TokenDoubt::Unknown { token, .. }) => {
                 numbers.push(("token", token.get()));
             }
-            TurnedAway::Doubted(Doubt::NeverGiven { token, revision }) => {
+            TurnedAway::Doubted(TokenDoubt::NeverGiven { token, revision }) => {
                 numbers.extend([("token", token.get()), ("revision", *revision)]);
             }
             _ => {}
@@ -144,7 +144,7 @@ impl TurnedAway {
             headers.insert(header, HeaderValue::from(in_force.get()));
         }
         if let TurnedAway::Refused(Refusal::NotYet { .. })
-        | TurnedAway::Doubted(Doubt::Unknown { .. }) = self
+        | TurnedAway::Doubted(TokenDoubt::Unknown { .. }) = self
         {
             headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         }

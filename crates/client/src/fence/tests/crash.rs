@@ -5,18 +5,18 @@ use std::{
     time::Duration,
 };
 
-use super::super::{Gate, Limits, Obstacle, OpenError, Pass, Refusal};
+use super::super::{Gate, GateLimits, Obstacle, OpenError, Pass, Refusal};
 use super::simulated::{Op, STEPS, Simulated, Survived};
 use super::token;
 
 fn open(disk: &Simulated) -> Result<Gate, OpenError> {
-    Gate::open_on(Box::new(disk.clone()), Limits::default())
+    Gate::open_on(Box::new(disk.clone()), GateLimits::default())
 }
 
 /// A gate that has token 7 in force, and its disk.
 fn at_seven() -> (Gate, Simulated) {
     let disk = Simulated::default();
-    let gate = Gate::create_on(Box::new(disk.clone()), Limits::default()).unwrap();
+    let gate = Gate::create_on(Box::new(disk.clone()), GateLimits::default()).unwrap();
     gate.raise_blocking(token(7)).unwrap();
     (gate, disk)
 }
@@ -66,7 +66,7 @@ fn a_crash_while_it_is_made_leaves_no_gate_or_a_new_one() {
         for survived in Survived::all() {
             let disk = Simulated::default();
             disk.fail_at(step, false);
-            let made = Gate::create_on(Box::new(disk.clone()), Limits::default());
+            let made = Gate::create_on(Box::new(disk.clone()), GateLimits::default());
             match open(&disk.after_crash(survived)) {
                 Ok(found) => assert_eq!(found.in_force(""), None),
                 Err(OpenError::Missing { .. }) => assert!(made.is_err(), "step {step}"),
@@ -105,7 +105,7 @@ async fn a_failed_write_ends_the_waiting_of_tasks_too() {
     assert!(matches!(gate.enter(token(7)).await, Err(Refusal::Broken { .. })));
 }
 
-/// Nobody knows how far a write got that ended in a panic.
+/// It is unknown how far a write got that ended in a panic.
 #[tokio::test]
 async fn a_write_that_is_given_up_half_way_closes_the_gate() {
     for on_this_thread in [true, false] {
@@ -125,7 +125,7 @@ async fn a_write_that_is_given_up_half_way_closes_the_gate() {
 #[tokio::test]
 async fn a_disk_that_does_not_answer_is_waited_for_only_so_long() {
     let disk = Simulated::default();
-    let limits = Limits { patience: Duration::from_millis(20), ..Limits::default() };
+    let limits = GateLimits { patience: Duration::from_millis(20), ..GateLimits::default() };
     let gate = Gate::create_on(Box::new(disk.clone()), limits).unwrap();
     disk.stall(true);
     let refused = gate.enter(token(9)).await.unwrap_err();
@@ -173,7 +173,7 @@ fn a_disk_that_lies_about_a_flush_is_noticed() {
 #[test]
 fn all_kinds_of_tokens_survive() {
     let disk = Simulated::default();
-    let gate = Gate::create_on(Box::new(disk.clone()), Limits::default()).unwrap();
+    let gate = Gate::create_on(Box::new(disk.clone()), GateLimits::default()).unwrap();
     gate.raise_blocking(Pass::to("table", token(5))).unwrap();
     gate.raise_blocking(Pass::to("table", token(6)).shared()).unwrap();
     gate.raise_blocking(Pass::to("table", token(3)).permit(1)).unwrap();

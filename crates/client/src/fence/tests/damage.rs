@@ -7,11 +7,11 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::super::{Gate, Limits, OpenError, Pass};
+use super::super::{Gate, GateLimits, OpenError, Pass};
 use super::token;
 
-fn limits() -> Limits {
-    Limits::default()
+fn limits() -> GateLimits {
+    GateLimits::default()
 }
 
 /// A directory with a gate's file in it.

@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 use tempfile::TempDir;
 use tenure_damage::{damaged, damaged_text, frugally, hold};
 
-use super::super::{FencingToken, Gate, Limits, Pass, file, http::TokenRule};
+use super::super::{FencingToken, Gate, GateLimits, Pass, file, http::TokenRule};
 use super::token;
 use crate::fence::book::{Marks, Place};
 
@@ -41,7 +41,7 @@ fn files_that_are_sealed_and_wrong() {
     });
 }
 
-/// The same through the door: what is opened goes on, and remembers.
+/// The same through the public API: what is opened goes on, and remembers.
 #[test]
 fn a_gate_that_opens_goes_on() {
     hold(60, damaged(body()), |body| {
@@ -49,7 +49,7 @@ fn a_gate_that_opens_goes_on() {
         let path = home.path().join("gate");
         let bytes = sealed(&body);
         fs::write(&path, &bytes).unwrap();
-        let open = || Gate::open(&path, Limits::default());
+        let open = || Gate::open(&path, GateLimits::default());
         let Ok(gate) = frugally(bytes.len(), open) else { return Ok(()) };
         let newest = token(i64::MAX);
         gate.raise_blocking(Pass::to("orders", newest)).unwrap();

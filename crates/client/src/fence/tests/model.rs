@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::super::book::{Book, Held, Place};
-use super::super::{FencingToken, Hold, Limits, Pass, Refusal};
+use super::super::{FencingToken, GateLimits, Hold, Pass, Refusal};
 use super::token;
 
 const RESOURCES: [&str; 2] = ["a", "b"];
@@ -33,7 +33,7 @@ impl Shown {
         Pass { resource: RESOURCES[self.resource], token: self.token, hold: self.hold }
     }
 
-    /// Whether the two stand in one line of growing tokens.
+    /// Whether the two belong to one series of growing tokens.
     fn meets(&self, other: &Shown) -> bool {
         let slot = |hold| if let Hold::Permit { slot } = hold { Some(slot) } else { None };
         self.resource == other.resource && slot(self.hold) == slot(other.hold)
@@ -47,7 +47,7 @@ impl Shown {
     }
 }
 
-/// The whole past, and who is inside.
+/// All tokens ever seen, and those inside.
 #[derive(Debug, Default)]
 struct Model {
     seen: Vec<Shown>,
@@ -122,12 +122,12 @@ proptest! {
         deeds in prop::collection::vec(deed(), 1..80),
         forget_at in prop::collection::vec(any::<prop::sample::Index>(), 0..3),
     ) {
-        let limits = Limits::default();
+        let limits = GateLimits::default();
         let mut book = Book::with(limits, BTreeMap::new());
         let mut model = Model::default();
         let mut waiting: Vec<Shown> = Vec::new();
         for (at, deed) in deeds.iter().enumerate() {
-            // A restart: what was seen is read back, and nobody is inside.
+            // A restart: what was seen is read back, and no token is inside.
             if forget_at.iter().any(|index| index.index(deeds.len()) == at) {
                 book = Book::with(limits, book.marks().1);
                 model.inside.clear();
@@ -178,7 +178,8 @@ proptest! {
 
 #[test]
 fn a_gate_that_is_full_forgets_nobody() {
-    let mut book = Book::with(Limits { resources_max: 2, ..Limits::default() }, BTreeMap::new());
+    let mut book =
+        Book::with(GateLimits { resources_max: 2, ..GateLimits::default() }, BTreeMap::new());
     book.see(&Pass::to("a", token(5))).unwrap();
     book.see(&Pass::to("a", token(5)).permit(0)).unwrap();
     let refused = book.see(&Pass::to("b", token(9))).unwrap_err();
@@ -189,7 +190,8 @@ fn a_gate_that_is_full_forgets_nobody() {
 
 #[test]
 fn a_name_that_is_too_long_is_refused_before_it_takes_room() {
-    let mut book = Book::with(Limits { resources_max: 1, ..Limits::default() }, BTreeMap::new());
+    let mut book =
+        Book::with(GateLimits { resources_max: 1, ..GateLimits::default() }, BTreeMap::new());
     let long = "n".repeat(256);
     let refused = book.see(&Pass::to(&long, token(1))).unwrap_err();
     assert!(matches!(refused, Refusal::NameTooLong { bytes: 256 }), "{refused}");

@@ -11,11 +11,11 @@ use std::{
     time::Duration,
 };
 
-use super::super::{Gate, Limits, Obstacle, Pass, Refusal};
+use super::super::{Gate, GateLimits, Obstacle, Pass, Refusal};
 use super::token;
 
 fn gate() -> Gate {
-    Gate::in_memory(Limits::default())
+    Gate::in_memory(GateLimits::default())
 }
 
 /// Polls once: whether it is done, without waiting.
@@ -70,7 +70,7 @@ async fn waiting_has_an_end_and_older_ones_stay_out() {
     else {
         panic!("{refused}")
     };
-    assert_eq!((who, waited), (token(2), Limits::default().patience));
+    assert_eq!((who, waited), (token(2), GateLimits::default().patience));
     assert!(matches!(gate.enter(token(1)).await, Err(Refusal::Stale { .. })));
     drop(stuck);
     gate.raise(token(2)).await.unwrap();
@@ -151,7 +151,7 @@ async fn overtaken_ends_when_a_newer_holder_comes() {
 
 #[test]
 fn without_waiting_the_answer_comes_at_once() {
-    let gate = Gate::in_memory(Limits { patience: Duration::MAX, ..Limits::default() });
+    let gate = Gate::in_memory(GateLimits { patience: Duration::MAX, ..GateLimits::default() });
     let inside = gate.enter_blocking(token(1)).unwrap();
     assert!(!gate.admits(token(2)).is_admitted());
     drop(inside);
@@ -206,15 +206,15 @@ fn no_older_write_lands_after_a_newer_one_under_threads() {
 fn no_older_write_lands_after_a_newer_one_with_a_disk() {
     let home = tempfile::TempDir::new().unwrap();
     let path = home.path().join("gate");
-    hammer(&Gate::create(&path, Limits::default()).unwrap());
-    let gate = Gate::open(&path, Limits::default()).unwrap();
+    hammer(&Gate::create(&path, GateLimits::default()).unwrap());
+    let gate = Gate::open(&path, GateLimits::default()).unwrap();
     assert_eq!(gate.in_force(""), Some(token(8)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_that_raise_at_once_are_all_remembered() {
     let home = tempfile::TempDir::new().unwrap();
-    let gate = Gate::create(home.path().join("gate"), Limits::default()).unwrap();
+    let gate = Gate::create(home.path().join("gate"), GateLimits::default()).unwrap();
     let tasks: Vec<_> = (1..=64)
         .map(|n| {
             let gate = gate.clone();
@@ -225,7 +225,7 @@ async fn tasks_that_raise_at_once_are_all_remembered() {
         task.await.unwrap().unwrap();
     }
     drop(gate);
-    let gate = Gate::open(home.path().join("gate"), Limits::default()).unwrap();
+    let gate = Gate::open(home.path().join("gate"), GateLimits::default()).unwrap();
     for n in 1..=64 {
         assert_eq!(gate.in_force(&format!("shard/{n}")), Some(token(n)));
     }

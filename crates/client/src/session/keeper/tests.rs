@@ -6,7 +6,7 @@ use tenure_api::LeaseId;
 use tokio::sync::{Notify, watch};
 
 use super::{in_time, keep};
-use crate::backend::{BackendSession, Boxed, Join, Link, Place, RenewError};
+use crate::backend::{BackendCandidate, BackendSession, Boxed, Join, Link, RenewError};
 use crate::clock::{Clock, Moment};
 use crate::host::Virtual;
 use crate::session::core::{Core, Owner, SessionState};
@@ -24,7 +24,7 @@ enum Fate {
     Over,
 }
 
-/// A session whose renewals go as they are told to; afterwards, as the last one did.
+/// A session with scripted renewals; after the script, each goes as the last one did.
 #[derive(Debug)]
 struct Scripted {
     clock: Arc<Virtual>,
@@ -90,7 +90,7 @@ impl BackendSession for Scripted {
         })
     }
 
-    fn place(&self, join: Join) -> Result<Arc<dyn Place>, AcquireError> {
+    fn candidate(&self, join: Join) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
         Err(AcquireError::Taken { name: join.first_name() })
     }
 
@@ -207,7 +207,7 @@ async fn doubt_ends_with_an_acknowledgement() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acknowledgement_after_the_deadline_is_too_late() {
-    // Every attempt is answered, but each only after everybody has given up waiting for it.
+    // Every attempt is answered, but only after its time limit.
     let (core, _session) = session(&[Fate::AcknowledgedAfter(Duration::from_millis(1_001))]);
     assert_eq!(keep_for(&core, 3 * TTL).await, Some(Loss::Unconfirmed));
     assert!(!core.revise(|tenancy, now| tenancy.acknowledge(now, now)), "for good");
@@ -249,7 +249,7 @@ async fn a_broken_connection_ends_it_unless_there_is_another_in_time() {
     assert_eq!(kept.await.unwrap(), Loss::ConnectionLost);
 }
 
-/// The machine was suspended: nothing has run, and the first question comes before anybody has noticed.
+/// The machine was suspended: nothing has run, and the first question comes before any task has noticed.
 #[tokio::test(start_paused = true)]
 async fn who_asks_after_a_suspend_is_told_the_truth_first() {
     let (core, _session) = session(&[Fate::Acknowledged]);

@@ -7,8 +7,8 @@
 //! searched alone.
 //!
 //! Open operations are placed whenever that helps, or never. Two things keep them from making the search long.
-//! A write whose value nobody saw explains nothing and is left out. And one whose value was seen must be placed
-//! before the first who saw it was answered.
+//! A write whose value was never seen explains nothing and is left out. And one whose value was seen must be placed
+//! before the first operation that saw it was answered.
 
 mod search;
 #[cfg(test)]

@@ -91,7 +91,7 @@ struct Placeable {
 
 /// Without what explains nothing, and with limits for what is open.
 fn useful(operations: &[Operation]) -> Vec<Placeable> {
-    // Who saw a value first, by when it was answered.
+    // The first operation that saw each value, by when it was answered.
     let mut seen: BTreeMap<Value, u64> = BTreeMap::new();
     let mut expected: BTreeSet<Value> = BTreeSet::new();
     for one in operations {
@@ -143,7 +143,7 @@ struct Step {
     forced: bool,
 }
 
-/// Who depends on a value.
+/// What depends on a value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Observers {
     /// Operations not placed yet that saw it.
@@ -172,7 +172,7 @@ struct Search {
 enum Left {
     Empty,
     Holds(Value),
-    /// A value that nobody will see.
+    /// A value that no operation will see.
     Dead,
 }
 
@@ -181,7 +181,7 @@ impl Search {
         let mut timed = Vec::new();
         let mut observers: HashMap<Value, Observers> = HashMap::new();
         for (at, one) in operations.iter().enumerate() {
-            // Who is answered in the moment in which another one asks is beside it.
+            // An operation that is answered in the moment in which another one asks is beside it.
             timed.push((one.operation.asked, Event::Asked(at)));
             timed.extend(one.until.map(|until| (until, Event::Until(at))));
             if let Some(value) = observed(&one.operation) {
@@ -267,7 +267,7 @@ impl Search {
     }
 
     /// Something that can as well be placed now as later: it changes nothing and fits; or it writes what
-    /// nobody sees over what nobody will see any more.
+    /// no operation sees over what none will see any more.
     fn forced(&self, register: Register) -> Option<(usize, usize)> {
         let mut at = self.next[HEAD];
         while let Event::Asked(one) = self.events[at]
@@ -304,7 +304,7 @@ impl Search {
     fn place(&mut self, one: usize, register: Register) -> Option<Register> {
         let operation = &self.operations[one].operation;
         let after = step(register, operation)?;
-        // A value comes once: it is left only when all who saw it are placed.
+        // A value comes once: it is left only when all operations that saw it are placed.
         if after != register
             && let Some(value) = register
         {
@@ -378,7 +378,7 @@ impl Search {
             }
             at = self.next[at];
         }
-        // Who saw what it holds and comes too late keeps the others from being placed.
+        // An operation that saw what it holds and comes too late keeps the others from being placed.
         let left = (0..self.operations.len()).filter(|one| !self.placed.has(*one));
         let late = left.map(|one| self.operations[one].operation);
         let late = late.filter(|one| register.is_some() && observed(one) == register);

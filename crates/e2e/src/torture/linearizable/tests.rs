@@ -10,7 +10,7 @@ use crate::torture::{
 
 /// An operation that was answered.
 fn told(from: u64, to: u64, call: Call, before: Option<Register>, swapped: bool) -> Operation {
-    let answer = Some(Answer { at: to, before, swapped });
+    let answer = Some(Answer { at: to, before, swapped, revision: 0 });
     Operation { client: 0, asked: from, call, answer }
 }
 
@@ -34,10 +34,10 @@ fn open(from: u64, call: Call) -> Operation {
 fn a_stale_read_is_refused() {
     let history = [put(0, 1, 1), put(2, 3, 2), get(4, 5, Some(1))];
     let violation = check(&history).unwrap_err();
-    // The second write cannot be placed because of who saw the first one after it.
+    // The second write cannot be placed because a read saw the first one after it.
     assert_eq!((violation.placed, violation.register), (1, Some(1)));
     assert_eq!(violation.around, [history[1], history[2]]);
-    // Two who read the same two values in different orders.
+    // Two clients that read the same two values in different orders.
     let crossed =
         [put(0, 9, 1), put(0, 9, 2), get(1, 2, Some(1)), get(3, 4, Some(2)), get(5, 6, Some(1))];
     assert!(check(&crossed).is_err());
@@ -152,7 +152,7 @@ fn small_histories() -> impl Strategy<Value = Vec<Operation>> {
                 Call::Put(_) if swapped => None,
                 _ => Some(before),
             };
-            let answer = Answer { at: asked + lasts, before, swapped };
+            let answer = Answer { at: asked + lasts, before, swapped, revision: 0 };
             Operation { client: at, asked, call, answer: (open > 0).then_some(answer) }
         });
         operations.collect()
@@ -201,7 +201,7 @@ fn made_by_a_register(
         let lost = chance.percent(open_percent) && call != Call::Get;
         // Half of what is lost has never happened.
         let happens = !lost || chance.percent(50);
-        let answer = (!lost).then_some(Answer { at, before, swapped });
+        let answer = (!lost).then_some(Answer { at, before, swapped, revision: 0 });
         let operation = Operation { client, asked, call, answer };
         if happens {
             let blind = Operation { answer: None, ..operation };

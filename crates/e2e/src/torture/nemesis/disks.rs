@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Fault, members};
+use super::{Fault, LONG, SHORT, members};
 use crate::{
     tools,
     torture::{Chance, Ground},
@@ -23,7 +23,7 @@ const FILLER_MIB: usize = 1;
 
 /// A member's disk that is bad, until this is dropped.
 pub(super) struct BadDisk {
-    /// Whose it is.
+    /// The member that it belongs to.
     pub(super) at: usize,
     how: How,
 }
@@ -114,6 +114,71 @@ pub(super) async fn error(ground: &mut Ground, chance: &mut Chance) -> bool {
     let at = if chance.percent(50) { leader } else { chance.below(ground.count()) };
     let disk = BadDisk::broken(ground, at);
     strike(disk, ground).await
+}
+
+/// Milliseconds of a flush of a slow disk, and of one that stands still.
+const SLOW_MS: [usize; 2] = [50, 500];
+const STALLED_MS: usize = 60_000;
+
+/// A member is started on a disk that forgets, and loses its power while it works.
+pub(super) async fn power_loss(ground: &mut Ground, chance: &mut Chance) -> bool {
+    let leader = ground.some_leader().await;
+    let at = if chance.percent(50) { leader } else { chance.below(ground.count()) };
+    ground.cluster.members[at].kill();
+    ground.begin_on(at, true);
+    ground.serves().await;
+    tokio::time::sleep(chance.between(SHORT, LONG)).await;
+    ground.cluster.members[at].kill();
+    ground.begin(at);
+    true
+}
+
+/// All members do, at once.
+pub(super) async fn power_loss_of_all(ground: &mut Ground, chance: &mut Chance) -> bool {
+    for at in 0..ground.count() {
+        ground.cluster.members[at].kill();
+        ground.begin_on(at, true);
+    }
+    ground.serves().await;
+    tokio::time::sleep(chance.between(SHORT, LONG)).await;
+    for member in &mut ground.cluster.members {
+        member.kill();
+    }
+    for at in 0..ground.count() {
+        ground.begin(at);
+    }
+    true
+}
+
+/// Every flush of a member takes some hundredths to tenths of a second, each time another.
+pub(super) async fn slow(ground: &mut Ground, chance: &mut Chance) -> bool {
+    let leader = ground.some_leader().await;
+    let at = if chance.percent(50) { leader } else { chance.below(ground.count()) };
+    for _ in 0..5 {
+        let ms = SLOW_MS[0] + chance.below(SLOW_MS[1] - SLOW_MS[0]);
+        flushes_take(ground, at, ms);
+        tokio::time::sleep(chance.between(SHORT, 2 * SHORT)).await;
+    }
+    flushes_take(ground, at, 0);
+    true
+}
+
+/// No flush of a member ends for some seconds.
+pub(super) async fn stalled(ground: &mut Ground, chance: &mut Chance) -> bool {
+    let leader = ground.some_leader().await;
+    let at = if chance.percent(70) { leader } else { chance.below(ground.count()) };
+    flushes_take(ground, at, STALLED_MS);
+    tokio::time::sleep(chance.between(LONG, 3 * LONG)).await;
+    flushes_take(ground, at, 0);
+    true
+}
+
+fn flushes_take(ground: &Ground, at: usize, ms: usize) {
+    let file = ground.slowness(at);
+    // A reader must never see half of it.
+    let written = file.with_extension("new");
+    fs::write(&written, ms.to_string()).expect("a file of ours");
+    fs::rename(&written, &file).expect("a file of ours");
 }
 
 async fn strike(disk: BadDisk, ground: &mut Ground) -> bool {

@@ -9,12 +9,12 @@ use crate::{
     torture::{Chance, Ground},
 };
 
-/// How long a change of members may take on a busy machine, with everybody well.
+/// How long a change of members may take on a busy machine, with all members well.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long one that needs a snapshot may take to have it; one that needs none never will.
 const INSTALLED_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// A member that follows keeps 16 MiB of its log for those who are behind when it leads.
+/// A follower keeps 16 MiB of its log for members that are behind when it leads.
 const MORE_THAN_A_FOLLOWER_KEEPS_MIB: usize = 20;
 
 /// Writes so many MiB over the same few keys; whatever fails does.
@@ -30,7 +30,7 @@ pub(super) async fn fill(ground: &Ground, mib: usize) {
     }
 }
 
-/// A follower is away while more is written than others keep; then somebody else leads, and it comes back.
+/// A follower is away while more is written than others keep; then another member leads, and it comes back.
 pub(super) async fn away_too_long(ground: &mut Ground, chance: &mut Chance) -> bool {
     let before = installed(ground);
     let leader = ground.some_leader().await;

@@ -1,7 +1,7 @@
 //! What is done to a cluster.
 //!
-//! Each fault strikes, lasts for a while and is mended, by itself or by the next round of mending. It answers
-//! whether it really struck: a disk that was full but that nobody wrote to does not count. A `storm` is made of
+//! Each fault is injected, lasts for a while and is mended, by itself or by the next round of mending. It answers
+//! whether it really took effect: a disk that was full but never written to does not count. A `storm` is made of
 //! several that are in force at the same time.
 
 mod clocks;
@@ -43,7 +43,7 @@ pub enum Fault {
     Split,
     /// Packets get through in one direction only.
     OneWay,
-    /// Two members do not see each other, but everybody else.
+    /// Two members do not see each other, but all others.
     Bridge,
     /// A member that comes and goes.
     Flap,
@@ -55,6 +55,16 @@ pub enum Fault {
     DiskFull,
     /// A flush that fails.
     DiskError,
+    /// Power loss of one member: what was not flushed is gone.
+    PowerLoss,
+    /// Power loss of all members at once.
+    PowerLossAll,
+    /// Flushes of one member take long.
+    DiskSlow,
+    /// Flushes of one member do not end for seconds.
+    DiskStalled,
+    /// SIGSTOP of a member, for longer than leases live.
+    Suspend,
     /// Wall clocks jump.
     ClockJump,
     /// A member is removed, and a new one with an empty disk added in its place.
@@ -63,7 +73,7 @@ pub enum Fault {
     Snapshot,
     /// History is forgotten.
     Compact,
-    /// Lines, clocks, processes and a disk at once.
+    /// Links, clocks, processes and a disk at once.
     Storm,
     /// The same, and meanwhile a member is replaced and gets a snapshot.
     StormReplace,
@@ -73,7 +83,7 @@ use Fault::*;
 
 impl Fault {
     /// All there are.
-    pub const ALL: [Fault; 22] = [
+    pub const ALL: [Fault; 27] = [
         KillLeader,
         KillFollower,
         KillAll,
@@ -90,6 +100,11 @@ impl Fault {
         Slow,
         DiskFull,
         DiskError,
+        PowerLoss,
+        PowerLossAll,
+        DiskSlow,
+        DiskStalled,
+        Suspend,
         ClockJump,
         Replace,
         Snapshot,
@@ -107,6 +122,9 @@ impl Fault {
     pub fn left_out(self) -> Option<&'static str> {
         match self {
             DiskFull if !tools::is_root() => Some("only root may mount a small disk to fill"),
+            PowerLoss | PowerLossAll | DiskSlow | DiskStalled if !tools::takes_faults() => {
+                Some("only a build with debug assertions takes faults from its environment")
+            }
             // No storm without a bad disk.
             DiskError | Storm | StormReplace if !tools::may_trace() => {
                 Some("strace may not attach to a process here: kernel.yama.ptrace_scope is not 0")
@@ -137,6 +155,11 @@ impl Fault {
             Slow => "slow links",
             DiskFull => "disk full",
             DiskError => "fsync EIO",
+            PowerLoss => "power loss",
+            PowerLossAll => "power loss of all",
+            DiskSlow => "slow disk",
+            DiskStalled => "stalled disk",
+            Suspend => "suspended",
             ClockJump => "clock jump",
             Replace => "member replaced",
             Snapshot => "snapshot install",
@@ -158,16 +181,16 @@ pub fn in_words(together: &BTreeSet<Fault>) -> String {
     together.iter().map(|fault| fault.name()).collect::<Vec<_>>().join(" + ")
 }
 
-/// What came of a blow.
+/// What came of a fault.
 #[derive(Clone, Debug)]
 pub struct Blow {
-    /// Whether it really struck.
+    /// Whether it really took effect.
     pub struck: bool,
     /// Of a storm: what was in force at the same time.
     pub together: BTreeSet<Fault>,
 }
 
-/// Strikes, waits, and mends.
+/// Injects a fault, waits, and mends.
 pub async fn strike(fault: Fault, ground: &mut Ground, chance: &mut Chance) -> Blow {
     let mut together = BTreeSet::new();
     let struck = match fault {
@@ -186,6 +209,11 @@ pub async fn strike(fault: Fault, ground: &mut Ground, chance: &mut Chance) -> B
         Flap => network::flap(ground, chance).await,
         DiskFull => disks::full(ground).await,
         DiskError => disks::error(ground, chance).await,
+        PowerLoss => disks::power_loss(ground, chance).await,
+        PowerLossAll => disks::power_loss_of_all(ground, chance).await,
+        DiskSlow => disks::slow(ground, chance).await,
+        DiskStalled => disks::stalled(ground, chance).await,
+        Suspend => processes::suspend(ground, chance).await,
         ClockJump => clocks::jump(ground, chance).await,
         Replace => members::replace(ground, chance).await,
         Snapshot => members::away_too_long(ground, chance).await,

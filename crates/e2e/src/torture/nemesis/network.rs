@@ -8,7 +8,7 @@ const FLAPS: usize = 6;
 /// The most packets of a hundred that are lost.
 const LOST_MAX: usize = 8;
 
-/// Who is to be cut off: more often than not whoever leads, because that is worse.
+/// The member to cut off: more often than not the raft leader, because that is worse.
 async fn victim(ground: &Ground, chance: &mut Chance) -> usize {
     let leader = ground.leader().await.filter(|_| chance.percent(60));
     leader.unwrap_or_else(|| chance.below(ground.count()))

@@ -12,6 +12,8 @@ use crate::{
 
 /// How long a member that was told to stop, or to hand over, may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// No lease and no session of the clients lives so long without a renewal.
+const LONGER_THAN_LEASES: Duration = Duration::from_millis(3500);
 
 pub(super) async fn kill_leader(ground: &mut Ground, chance: &mut Chance) -> bool {
     let leader = ground.some_leader().await;
@@ -55,6 +57,16 @@ pub(super) async fn stop_any(ground: &mut Ground, chance: &mut Chance) -> bool {
     ground.cluster.members[stopped].pause();
     tokio::time::sleep(chance.between(SHORT, 2 * LONG)).await;
     ground.cluster.members[stopped].resume();
+    true
+}
+
+/// A member stands still for longer than its peers wait for it and than leases and sessions live.
+pub(super) async fn suspend(ground: &mut Ground, chance: &mut Chance) -> bool {
+    let leader = ground.some_leader().await;
+    let at = if chance.percent(50) { leader } else { chance.below(ground.count()) };
+    ground.cluster.members[at].pause();
+    tokio::time::sleep(chance.between(LONGER_THAN_LEASES, LONGER_THAN_LEASES + LONG)).await;
+    ground.cluster.members[at].resume();
     true
 }
 

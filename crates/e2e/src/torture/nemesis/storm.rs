@@ -31,7 +31,7 @@ pub(super) fn is_one(together: &BTreeSet<Fault>) -> bool {
     (any(&CUTS) || any(&POOR)) && any(&PROCESSES) && any(&DISKS)
 }
 
-/// Who is hurt, each in another way.
+/// The members that are hurt, each in another way.
 #[derive(Clone, Copy)]
 struct Victims {
     sick: usize,
@@ -40,7 +40,7 @@ struct Victims {
 }
 
 impl Victims {
-    /// Any three; on some days the one whose disk may be filled is the sick one.
+    /// Any three; sometimes the member with the small disk is the sick one.
     fn choose(ground: &Ground, chance: &mut Chance) -> Victims {
         let mut places: Vec<usize> = (0..ground.count()).collect();
         chance.shuffle(&mut places);
@@ -75,11 +75,11 @@ struct Storm {
     together: BTreeSet<Fault>,
 }
 
-/// Lines are cut, clocks jump, a disk goes bad, one member is stopped or one is killed, or both.
+/// Links are cut, clocks jump, a disk goes bad, one member is stopped or one is killed, or both.
 pub(super) async fn strike(ground: &mut Ground, chance: &mut Chance) -> BTreeSet<Fault> {
     let victims = Victims::choose(ground, chance);
     let mut storm = Storm { victims, disk: None, together: BTreeSet::new() };
-    // A disk is noticed while somebody writes, so it comes before too few are left for that.
+    // A bad disk is noticed while clients write, so it comes before too few members are left for that.
     let mut parts = vec![Part::Lines, Part::Clocks, Part::Disk];
     chance.shuffle(&mut parts);
     let processes: &[&[Part]] =
@@ -159,7 +159,7 @@ async fn bad_lines(ground: &Ground, chance: &mut Chance) -> Vec<Fault> {
     bad
 }
 
-/// A member ends of its disk and is replaced by a new one, which gets a snapshot, while packets are lost, lines are
+/// A member ends of its disk and is replaced by a new one, which gets a snapshot, while packets are lost, links are
 /// slow, clocks jump, a member is stopped again and again, and, of five, another one is dead.
 pub(super) async fn strike_and_replace(
     ground: &mut Ground,
@@ -217,7 +217,7 @@ pub(super) async fn strike_and_replace(
     together
 }
 
-/// As somebody would whose member's machine is gone: the new one learns before it votes, because no more than a
+/// As an operator would after a machine is gone: the new member learns before it votes, because no more than a
 /// majority is there. Answers whether it was sent a snapshot in time, and has its vote.
 async fn replace(ground: &mut Ground, at: usize, id: u64, disk: BadDisk) -> bool {
     let before = members::installed(ground);

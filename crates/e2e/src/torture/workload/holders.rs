@@ -1,4 +1,4 @@
-//! Leaders and holders of locks, by the shipped library, who write under their tokens.
+//! Leaders and holders of locks, by the shipped library, that write under their tokens.
 //!
 //! What they protect is a key that the store guards, and a resource in this process behind a gate. Some of their
 //! writes are sent late, when the hold may be over: a write under a token that comes after one under a newer
@@ -11,8 +11,8 @@ use std::{
 };
 
 use tenure::{
-    AcquireError, Election, Engine, FencingToken, LineName, Lock, Loss, Session, SessionState,
-    fence::{Gate, GuardedError, HolderKey, Limits, Pass, guarded_put},
+    AcquireError, Election, ElectionName, Engine, FencingToken, Lock, Loss, Session, SessionState,
+    fence::{Gate, GateLimits, GuardedError, HolderKey, Pass, guarded_put},
     grpc::Client,
 };
 use tokio::task::{JoinHandle, JoinSet};
@@ -25,7 +25,7 @@ use crate::{
 
 /// The prefix of what is guarded.
 pub(super) const GUARDED: &str = "guarded";
-/// Who stands in each line.
+/// How many candidates contend for each name.
 const CONTENDERS: usize = 3;
 const TTL: Duration = Duration::from_secs(2);
 /// How long one waits before it looks whether it is to stop.
@@ -37,7 +37,7 @@ const FAILED_PAUSE: Duration = Duration::from_millis(50);
 /// How late a late write is.
 const LATE_MAX: Duration = Duration::from_secs(4);
 
-/// A line that contenders stand in.
+/// An election that contenders are candidates in.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     name: &'static str,
@@ -80,7 +80,7 @@ pub(super) struct Held {
     stale: Vec<String>,
 }
 
-/// One time in office, as its holder believed.
+/// One tenure, as its holder believed.
 #[derive(Clone, Copy, Debug)]
 struct Tenure {
     line: &'static str,
@@ -104,7 +104,7 @@ impl Seat {
         }
     }
 
-    fn name(&self) -> &LineName {
+    fn name(&self) -> &ElectionName {
         match self {
             Seat::Lock(held) => held.name(),
             Seat::Lead(leadership) => leadership.name(),
@@ -129,7 +129,7 @@ impl Seat {
 
 impl Holders {
     pub(super) fn start(ground: &Ground, chance: &mut Chance, stop: &Stop) -> Holders {
-        let gate = Gate::in_memory(Limits::default());
+        let gate = Gate::in_memory(GateLimits::default());
         let shared = Arc::new(Shared { gate, seen: Mutex::default() });
         let endpoints = ground.cluster.endpoints();
         let mut contenders = Vec::new();
@@ -304,7 +304,7 @@ impl Contender {
         drop(passage);
     }
 
-    /// A session that is over, though nobody closed it.
+    /// A session that is over, though it was not closed.
     fn lost(&self, session: &Session, loss: Loss) {
         let sure_for = session.remaining();
         let by_server = matches!(
@@ -326,7 +326,7 @@ fn revision(done: &pb::PutResponse) -> i64 {
 }
 
 impl Held {
-    /// Nobody wrote under an old token, and no two believed at once.
+    /// No write passed under an old token, and no two holders believed at once.
     pub(super) fn judge(&self, told: &Everything) -> Vec<Check> {
         let mut stale = self.stale.clone();
         for (line, passed) in &self.passed {

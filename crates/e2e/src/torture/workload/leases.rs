@@ -1,10 +1,10 @@
-//! Leases that somebody keeps alive, by etcd's means, at whichever member answers.
+//! Leases that clients keep alive, by etcd's API, at whichever member answers.
 //!
 //! A lease must not be gone before its time to live has passed since the last acknowledged renewal was *sent*. One
-//! that nobody could renew in time may go, and is replaced.
+//! that could not be renewed in time may go, and is replaced.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     time::{Duration, Instant},
 };
 
@@ -12,9 +12,12 @@ use tenure::grpc::Client;
 use tokio::task::JoinHandle;
 
 use super::{Check, Stop, holders::Held};
-use crate::{pb, torture::Ground};
+use crate::{
+    pb,
+    torture::{Ground, truth::LeaseAnswers},
+};
 
-/// Who keeps one lease at a time.
+/// How many clients keep one lease each at a time.
 const KEEPERS: usize = 4;
 const TTL_SECONDS: i64 = 3;
 const TTL: Duration = Duration::from_secs(TTL_SECONDS as u64);
@@ -33,9 +36,11 @@ pub(super) struct Leases {
 pub(super) struct Kept {
     leases: usize,
     renewals: usize,
-    /// Gone when nobody could renew them in time.
+    /// Gone after they could not be renewed in time.
     ran_out: usize,
     early: Vec<String>,
+    /// What was said of each.
+    pub(super) told: BTreeMap<i64, LeaseAnswers>,
 }
 
 impl Leases {
@@ -57,6 +62,7 @@ impl Leases {
             all.renewals += one.renewals;
             all.ran_out += one.ran_out;
             all.early.extend(one.early);
+            all.told.extend(one.told);
         }
         all
     }
@@ -94,6 +100,7 @@ async fn keep(number: usize, mut clients: VecDeque<Client>, stop: Stop) -> Kept 
             continue;
         };
         kept.leases += 1;
+        kept.told.insert(granted.id, LeaseAnswers::default());
         let key = format!("leased/{number}/{:x}", granted.id);
         renew(granted.id, &key, sent, &mut clients, &stop, &mut kept).await;
     }
@@ -115,13 +122,20 @@ async fn renew(
     while !stop.told() {
         rounds += 1;
         let sent = Instant::now();
-        match renew_once(&clients[0], lease).await {
-            Some(0) => return gone(kept, format!("lease {lease:x}"), confirmed),
+        let answer = renew_once(&clients[0], lease).await;
+        let told = kept.told.entry(lease).or_default();
+        match answer {
+            Some(0) => {
+                told.gone = true;
+                return gone(kept, format!("lease {lease:x}"), confirmed);
+            }
             Some(_) => {
+                told.confirmed += 1;
                 confirmed = sent;
                 kept.renewals += 1;
             }
             None => {
+                told.unknown += 1;
                 clients.rotate_left(1);
                 tokio::time::sleep(FAILED_PAUSE).await;
                 continue;

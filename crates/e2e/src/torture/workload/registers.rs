@@ -48,7 +48,7 @@ pub(super) struct Registers {
     clients: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     history: History,
     next_value: AtomicU64,
     refused: AtomicUsize,
@@ -112,6 +112,11 @@ impl Registers {
         &self.shared.history
     }
 
+    /// What all clients share.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Ends the work, and reads every register once more.
     pub(super) async fn stop(self, ground: &Ground) -> Registered {
         self.stop.now();
@@ -164,6 +169,16 @@ impl Registered {
 }
 
 impl Shared {
+    pub(super) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// One of the registers that were ever in use.
+    pub(super) fn any(&self, chance: &mut Chance) -> String {
+        let made = self.slots.lock().unwrap_or_else(PoisonError::into_inner).made;
+        name_of(chance.below(made))
+    }
+
     /// One of the registers in use.
     fn pick(&self, chance: &mut Chance) -> (usize, String) {
         let at = chance.below(REGISTERS);
@@ -225,6 +240,7 @@ impl Work {
                         self.note(&register, asked, call, None);
                         self.shared.count(slot, &register, true);
                     } else {
+                        self.shared.history.refuse(call);
                         self.shared.refused.fetch_add(1, Ordering::Relaxed);
                     }
                     tokio::time::sleep(FAILED_PAUSE).await;
@@ -248,8 +264,14 @@ impl Work {
         self.shared.history.add(register, Operation { client: self.number, asked, call, answer });
     }
 
-    fn answer(&self, before: Option<Register>, swapped: bool) -> Answer {
-        Answer { at: self.shared.history.now(), before, swapped }
+    fn answer(
+        &self,
+        header: Option<&pb::ResponseHeader>,
+        before: Option<Register>,
+        swapped: bool,
+    ) -> Answer {
+        let revision = header.map_or(0, |header| header.revision);
+        Answer { at: self.shared.history.now(), before, swapped, revision }
     }
 
     /// What a key that was found says.
@@ -265,7 +287,7 @@ impl Work {
         let range = pb::RangeRequest { key: register.to_owned().into(), ..Default::default() };
         let found = self.client.kv().range(range).await?;
         let seen = self.read(found.kvs.first());
-        Ok((self.answer(Some(seen.0), false), Some(seen)))
+        Ok((self.answer(found.header.as_ref(), Some(seen.0), false), Some(seen)))
     }
 
     async fn put(&self, register: &str, value: Value) -> Told {
@@ -273,10 +295,10 @@ impl Work {
         let prev_kv = value.is_multiple_of(2);
         let put = pb::PutRequest { prev_kv, ..written(register, value) };
         let done = self.client.kv().put(put).await?;
-        let revision = done.header.map_or(0, |header| header.revision);
+        let revision = done.header.as_ref().map_or(0, |header| header.revision);
         self.shared.history.saw(value, revision);
         let before = prev_kv.then(|| self.read(done.prev_kv.as_ref()).0);
-        Ok((self.answer(before, false), Some((Some(value), revision))))
+        Ok((self.answer(done.header.as_ref(), before, false), Some((Some(value), revision))))
     }
 
     async fn delete(&self, register: &str) -> Told {
@@ -287,7 +309,7 @@ impl Work {
         };
         let done = self.client.kv().delete_range(delete).await?;
         let before = self.read(done.prev_kvs.first()).0;
-        Ok((self.answer(Some(before), false), Some((None, 0))))
+        Ok((self.answer(done.header.as_ref(), Some(before), false), Some((None, 0))))
     }
 
     /// By value or by revision: each value is at one revision, so both mean the same.
@@ -315,16 +337,18 @@ impl Work {
         };
         let done = self.client.kv().txn(txn).await?;
         if done.succeeded {
-            let revision = done.header.map_or(0, |header| header.revision);
+            let revision = done.header.as_ref().map_or(0, |header| header.revision);
             self.shared.history.saw(value, revision);
-            return Ok((self.answer(Some(expected), true), Some((Some(value), revision))));
+            let answer = self.answer(done.header.as_ref(), Some(expected), true);
+            return Ok((answer, Some((Some(value), revision))));
         }
+        let header = done.header;
         let first = done.responses.into_iter().next().and_then(|op| op.response);
         let Some(Response::ResponseRange(found)) = first else {
             panic!("a range was answered as something else")
         };
         let seen = self.read(found.kvs.first());
-        Ok((self.answer(Some(seen.0), false), Some(seen)))
+        Ok((self.answer(header.as_ref(), Some(seen.0), false), Some(seen)))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     torture::{Ground, history::Value},
 };
 
-/// How long a watcher may take to hear of the last write, with everybody well.
+/// How long a watcher may take to hear of the last write, with all members well.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause before a watch that could not be resumed is opened again.
 const AGAIN: Duration = Duration::from_millis(50);

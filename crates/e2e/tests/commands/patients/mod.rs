@@ -74,7 +74,7 @@ impl Drop for Candidate {
     }
 }
 
-/// Stands for election and waits until it stands in line.
+/// Campaigns and waits until it is a candidate.
 pub async fn elect(endpoints: &str, name: &str, identity: &str) -> Candidate {
     elect_with(endpoints, name, identity, &[]).await
 }

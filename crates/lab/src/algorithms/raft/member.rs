@@ -1,17 +1,20 @@
-//! A replica that nobody asks for anything: it elects, or is elected.
+//! A replica without clients: it elects, or is elected.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use tenure_api::{MemberId, Term};
 use tenure_replica::{Effects, Input, Message, Moment, Notice, RaftKind, Role};
 
-use super::{super::Setup, house::House};
-use crate::stage::{Gate, NodeId, Part, Play, Program, Scene, Stage, View, Word};
+use super::{super::Setup, host::RaftHost};
+use crate::stage::{
+    Actor, AlgorithmRun, Context, ProcessId, ProcessRole, ProcessView, ProtocolMessage, Stage,
+    StorageGate,
+};
 
 /// A leader is deposed only if it has lost the majority.
-pub(super) const IN_TOUCH: &str = "who hears from a majority stays in office";
+pub(super) const IN_TOUCH: &str = "a leader in touch with a majority stays leader";
 
-/// What differs between the ways to run it.
+/// What differs between the variants.
 #[derive(Debug)]
 pub(super) struct Preset {
     pub(super) tick: Duration,
@@ -24,9 +27,9 @@ pub(super) struct Preset {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::algorithms) struct Say(pub(in crate::algorithms) Message);
+pub(in crate::algorithms) struct RaftStageMessage(pub(in crate::algorithms) Message);
 
-impl fmt::Display for Say {
+impl fmt::Display for RaftStageMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Message::Raft(message) => {
@@ -39,7 +42,7 @@ impl fmt::Display for Say {
     }
 }
 
-impl Word for Say {
+impl ProtocolMessage for RaftStageMessage {
     fn kind(&self) -> &'static str {
         match &self.0 {
             Message::Forward(_) => "forward",
@@ -68,8 +71,8 @@ impl Word for Say {
     }
 }
 
-impl Say {
-    /// Whether a follower says that it follows in that term.
+impl RaftStageMessage {
+    /// Whether a follower confirms that it follows in that term.
     fn answers(&self, term: Term) -> bool {
         let Message::Raft(message) = &self.0 else { return false };
         let follows =
@@ -78,126 +81,133 @@ impl Say {
     }
 }
 
-struct Member {
-    house: House,
+struct RaftProcess {
+    host: RaftHost,
     hears_of_ends: bool,
     role: Role,
     term: Term,
     leader: Option<MemberId>,
     /// When its followers last answered it.
-    answered: BTreeMap<NodeId, Moment>,
-    /// When it last noticed that it had stood still.
+    answered: BTreeMap<ProcessId, Moment>,
+    /// When it last noticed that it had been paused.
     resumed: Option<Moment>,
 }
 
-impl Member {
-    /// One round of the replica's loop.
-    fn call(&mut self, inputs: Vec<Input>, scene: &mut Scene<'_, Say>) {
-        let effects = self.house.call(inputs, scene);
-        let status = self.house.replica().expect("it was just called").status();
-        self.notice(&effects, scene);
+impl RaftProcess {
+    /// One call of the replica.
+    fn call(&mut self, inputs: Vec<Input>, context: &mut Context<'_, RaftStageMessage>) {
+        let effects = self.host.call(inputs, context);
+        let status = self.host.replica().expect("it was just called").status();
+        self.notice(&effects, context);
         let before = (self.role, self.term);
         (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
-        self.judge(before, scene);
-        self.house.carry_out(effects, scene, Say);
+        self.check(before, context);
+        self.host.carry_out(effects, context, RaftStageMessage);
     }
 
-    fn notice(&mut self, effects: &Effects, scene: &mut Scene<'_, Say>) {
+    fn notice(&mut self, effects: &Effects, context: &mut Context<'_, RaftStageMessage>) {
         for notice in &effects.notices {
             match notice {
                 Notice::Paused(_) => {
                     self.answered.clear();
-                    self.resumed = Some(scene.now());
+                    self.resumed = Some(context.now());
                 }
-                Notice::LeaderLost(_) => scene.detect(),
+                Notice::LeaderLost(_) => context.detect(),
                 _ => {}
             }
         }
     }
 
-    /// Its office, as it changes.
-    fn judge(&mut self, (role, term): (Role, Term), scene: &mut Scene<'_, Say>) {
+    /// Follows the changes of its leadership.
+    fn check(&mut self, (role, term): (Role, Term), context: &mut Context<'_, RaftStageMessage>) {
         if (self.role, self.term) == (role, term) {
             return;
         }
         if role == Role::Leader {
-            scene.step_down();
-            let (now, patience) = (scene.now(), self.house.config().election_timeout);
+            context.step_down();
+            let (now, patience) = (context.now(), self.host.config().election_timeout);
             let lately = self.answered.values().filter(|at| now.since(**at) < patience).count();
-            if self.term > term && lately + 1 >= scene.majority() {
+            if self.term > term && lately + 1 >= context.majority() {
                 let how = format!("the leader of term {term} was deposed by term {}", self.term);
-                scene.broke(IN_TOUCH, how);
+                context.broke(IN_TOUCH, how);
             }
         }
         if role == Role::Follower && self.role == Role::Candidate {
-            scene.detect();
+            context.detect();
         }
         if self.role == Role::Leader {
-            scene.kept(IN_TOUCH);
-            scene.lead(Some(self.term.0));
+            context.kept(IN_TOUCH);
+            context.lead(Some(self.term.0));
         }
     }
 }
 
-impl Program<Say> for Member {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
-        self.house.start(scene);
+impl Actor<RaftStageMessage> for RaftProcess {
+    fn start(&mut self, context: &mut Context<'_, RaftStageMessage>) {
+        self.host.start(context);
         (self.role, self.term, self.leader) = (Role::Follower, Term(0), None);
         self.answered.clear();
         self.resumed = None;
-        self.call(vec![Input::Wake], scene);
+        self.call(vec![Input::Wake], context);
     }
 
-    fn receive(&mut self, from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        let answers = word.answers(self.term);
-        self.call(vec![Input::Message(self.house.id(from), word.0)], scene);
-        // What piled up while it stood still says nothing of who is in touch with it now.
-        if answers && self.resumed != Some(scene.now()) {
-            self.answered.insert(from, scene.now());
+    fn receive(
+        &mut self,
+        from: ProcessId,
+        message: RaftStageMessage,
+        context: &mut Context<'_, RaftStageMessage>,
+    ) {
+        let answers = message.answers(self.term);
+        self.call(vec![Input::Message(self.host.id(from), message.0)], context);
+        // Messages that piled up during a pause do not show which followers are in touch now.
+        if answers && self.resumed != Some(context.now()) {
+            self.answered.insert(from, context.now());
         }
     }
 
-    fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
-        let inputs = self.house.ring(alarm);
-        self.call(inputs, scene);
+    fn ring(&mut self, alarm: &'static str, context: &mut Context<'_, RaftStageMessage>) {
+        let inputs = self.host.ring(alarm);
+        self.call(inputs, context);
     }
 
-    fn opened(&mut self, to: NodeId, scene: &mut Scene<'_, Say>) {
+    fn opened(&mut self, to: ProcessId, context: &mut Context<'_, RaftStageMessage>) {
         if self.hears_of_ends {
-            self.call(vec![Input::Connected(self.house.id(to))], scene);
+            self.call(vec![Input::Connected(self.host.id(to))], context);
         }
     }
 
-    fn closed(&mut self, by: NodeId, scene: &mut Scene<'_, Say>) {
+    fn closed(&mut self, by: ProcessId, context: &mut Context<'_, RaftStageMessage>) {
         if self.hears_of_ends {
-            self.call(vec![Input::Lost(self.house.id(by))], scene);
+            self.call(vec![Input::Lost(self.host.id(by))], context);
         }
     }
 
-    fn view(&self) -> View {
-        let part = match self.role {
-            Role::Follower => Part::Follower,
-            Role::Candidate => Part::Candidate,
-            Role::Leader => Part::Leader,
+    fn view(&self) -> ProcessView {
+        let role = match self.role {
+            Role::Follower => ProcessRole::Follower,
+            Role::Candidate => ProcessRole::Candidate,
+            Role::Leader => ProcessRole::Leader,
         };
-        View::new(part).term(self.term.0).leader(self.leader.map(|leader| self.house.node(leader)))
+        ProcessView::new(role)
+            .term(self.term.0)
+            .leader(self.leader.map(|leader| self.host.node(leader)))
     }
 }
 
-pub(super) fn cast(setup: &Setup, preset: &'static Preset) -> Box<dyn Play> {
-    let mut stage = Stage::new(setup.seed, Gate::Tokens);
+pub(super) fn build(setup: &Setup, preset: &'static Preset) -> Box<dyn AlgorithmRun> {
+    let mut stage = Stage::new(setup.seed, StorageGate::Tokens);
     stage.connections = true;
-    for number in 0..setup.contenders as NodeId {
-        let mut house = House::new(number, 0, setup.contenders);
-        let config = house.config();
+    for number in 0..setup.contenders as ProcessId {
+        let mut host = RaftHost::new(number, 0, setup.contenders);
+        let config = host.config();
         config.seed = setup.seed;
         config.tick = preset.tick;
         config.heartbeat = preset.heartbeat;
         config.election_timeout = preset.election_timeout;
         config.pre_vote = preset.pre_vote;
         config.random_timeouts = preset.random_timeouts;
-        stage.contender(Member {
-            house,
+        stage.add_contender(RaftProcess {
+            host,
             hears_of_ends: preset.hears_of_ends,
             role: Role::Follower,
             term: Term(0),

@@ -1,21 +1,23 @@
-//! What the stories say beyond their promises: how long it takes, and how often it happens.
+//! What the stories show beyond their promises: how long it takes, and how often it happens.
 
 use std::{ops::Range, time::Duration};
 
-use super::SCENARIOS;
+use super::STORIES;
 use crate::{
-    algorithms::Outcome,
+    algorithms::StoryOutcome,
     engine::{Trace, ms},
 };
 
-fn play(name: &str) -> impl Iterator<Item = (u64, Outcome)> {
-    let story = SCENARIOS.iter().find(|story| story.name == name).unwrap();
+fn play(name: &str) -> impl Iterator<Item = (u64, StoryOutcome)> {
+    let story = STORIES.iter().find(|story| story.name == name).unwrap();
     (1..=20).map(|seed| (seed, story.play(seed, None, Trace::default()).unwrap()))
 }
 
-/// How long nobody led after the first leader.
-fn vacancy(outcome: &Outcome) -> Duration {
-    let [first, second, ..] = &outcome.ledger.tenures[..] else { panic!("nobody took over") };
+/// The time without a leader after the first one.
+fn vacancy(outcome: &StoryOutcome) -> Duration {
+    let [first, second, ..] = &outcome.ledger.tenures[..] else {
+        panic!("there was no second leader")
+    };
     second.from.since(first.until.unwrap())
 }
 
@@ -27,7 +29,7 @@ fn takes_over_within(name: &str, span: Range<Duration>) {
 }
 
 #[test]
-fn who_hears_of_the_end_takes_over_within_milliseconds() {
+fn raft_takeover_on_a_closed_connection_takes_milliseconds() {
     // The first to ask may lack an entry that the other has; then that one asks, 30 ms after it has heard.
     takes_over_within("raft-crash", ms(0)..ms(50));
     let quick = play("raft-crash").filter(|(_, outcome)| vacancy(outcome) < ms(20)).count();
@@ -35,7 +37,7 @@ fn who_hears_of_the_end_takes_over_within_milliseconds() {
 }
 
 #[test]
-fn who_waits_takes_over_after_the_shortest_timeout() {
+fn raft_takeover_on_silence_takes_the_shortest_timeout() {
     // The last heartbeat came up to 50 ms before the end; votes take a few milliseconds.
     takes_over_within("raft-paper-crash", ms(100)..ms(305));
     takes_over_within("raft-no-prevote-crash", ms(100)..ms(305));
@@ -44,7 +46,7 @@ fn who_waits_takes_over_after_the_shortest_timeout() {
 }
 
 #[test]
-fn a_leader_that_is_cut_off_or_stood_still_writes_in_vain() {
+fn raft_leader_that_was_isolated_or_paused_writes_nothing() {
     for name in ["raft-partition", "raft-pause"] {
         for (seed, outcome) in play(name) {
             assert!(outcome.ledger.writes_refused > 0, "{name} --seed {seed}");
@@ -53,7 +55,7 @@ fn a_leader_that_is_cut_off_or_stood_still_writes_in_vain() {
 }
 
 #[test]
-fn a_member_that_comes_and_goes_deposes_leaders_only_without_pre_vote() {
+fn raft_flapping_member_deposes_leaders_only_without_pre_vote() {
     for (seed, outcome) in play("raft-flapping") {
         assert_eq!(outcome.ledger.tenures.len(), 1, "raft-flapping --seed {seed}");
     }
@@ -64,9 +66,9 @@ fn a_member_that_comes_and_goes_deposes_leaders_only_without_pre_vote() {
 }
 
 #[test]
-fn without_chance_the_vote_is_split_again_and_again() {
+fn raft_with_fixed_timeouts_splits_votes_repeatedly() {
     for (seed, outcome) in play("raft-fixed-timeouts-split") {
-        let asked = outcome.ledger.words["request vote"];
+        let asked = outcome.ledger.messages["request vote"];
         // Four members ask three others, every 150 ms for 7 s.
         assert!(asked > 4 * 3 * 40, "raft-fixed-timeouts-split --seed {seed}: asked {asked} times");
         assert_eq!(outcome.ledger.tenures.len(), 1, "raft-fixed-timeouts-split --seed {seed}");

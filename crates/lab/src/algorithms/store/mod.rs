@@ -1,23 +1,23 @@
-//! A key-value server that is always right, for algorithms that leave the hard part to one.
+//! An ideal key-value server, for algorithms that rely on one.
 //!
-//! One process on the stage holds keys and does one thing after the other; whatever etcd, ZooKeeper or a
-//! database does to be as good as one process is left out. It can
+//! One process on the stage holds keys and handles one request after the other; whatever etcd, ZooKeeper or a database does
+//! to behave like one process is left out. It can
 //!
-//! - get, and tell once of the next change ([`Ask::Get`], [`Ask::List`]);
-//! - write and delete if a condition holds ([`When`]), by value, by version, or not yet there;
-//! - forget a key when its time is up, by the *server's* own clock;
-//! - keep sessions, whose keys go when they end ([`Ask::OpenSession`]).
+//! - get, and notify once of the next change ([`StoreRequest::Get`], [`StoreRequest::List`]);
+//! - write and delete under a condition ([`Condition`]): by value, by version, or if missing;
+//! - expire a key by the *server's* own clock;
+//! - keep sessions, whose keys go when they end ([`StoreRequest::OpenSession`]).
 //!
-//! Every change has a number, the revision; a key remembers those of its creation and of its last change.
-//! That a key's time is up has none, so that owner after owner has number after number, as in the books.
+//! Every change has a number, the revision; a key has those of its creation and of its last change. The end of a key's TTL
+//! has none, so that consecutive owners have consecutive numbers, as in the literature.
 
-mod line;
+mod client;
+mod message;
 mod server;
-mod words;
 
-pub(crate) use line::Line;
-pub(crate) use server::{Rules, Store};
-pub(crate) use words::{Answer, Ask, Entry, Say, When};
+pub(crate) use client::StoreClient;
+pub(crate) use message::{Condition, StoreEntry, StoreMessage, StoreRequest, StoreResponse};
+pub(crate) use server::{SimStore, StoreOptions};
 
-/// What the server is called.
+/// The name of the server's process.
 pub(crate) const STORE: &str = "store";

@@ -1,45 +1,45 @@
-//! The server.
+//! The store's process.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use super::{Answer, Ask, Entry, Say, When};
+use super::{Condition, StoreEntry, StoreMessage, StoreRequest, StoreResponse};
 use crate::{
     engine::ms,
-    stage::{NodeId, Part, Program, Scene, View},
+    stage::{Actor, Context, ProcessId, ProcessRole, ProcessView},
 };
 
-/// A server that is copied sends what it has to its copy so often.
+/// How often a server sends its entries to its replica.
 const COPY: Duration = ms(1000);
 
-/// In what it differs from the ideal.
+/// How a store differs from the ideal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    /// The first change has the number after this one.
+pub(crate) struct StoreOptions {
+    /// The revision before the first change.
     pub(crate) revision: u64,
-    /// It counts time by its wall clock, which somebody may set.
+    /// Whether it counts time by its wall clock, which may be set.
     pub(crate) by_wall: bool,
-    /// It has everything on disk; or it forgets everything when it starts anew.
+    /// Whether it is on disk; if not, a restart loses everything.
     pub(crate) durable: bool,
-    /// When it starts anew all sessions have their whole time before them.
+    /// Whether a restart gives all sessions their whole TTL again.
     pub(crate) sessions_anew: bool,
-    /// It sends what it has to this one, now and then.
+    /// The replica to which it sends its entries.
     pub(crate) copied_to: Option<&'static str>,
-    /// It knows that this key names the leader, and a promise that nobody else's work is done.
-    pub(crate) judges: Option<(&'static str, &'static str)>,
+    /// A key that names the leader, and a promise that only the leader's work is taken.
+    pub(crate) checks: Option<(&'static str, &'static str)>,
 }
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
             revision: 0,
             by_wall: false,
             durable: true,
             sessions_anew: false,
             copied_to: None,
-            judges: None,
+            checks: None,
         }
     }
 }
@@ -51,37 +51,37 @@ struct Session {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Store {
-    rules: Rules,
+pub(crate) struct SimStore {
+    rules: StoreOptions,
     revision: u64,
-    /// With when each is due, by the server's clock.
-    entries: BTreeMap<String, (Entry, Option<Duration>)>,
+    /// With the end of each, by the server's clock.
+    entries: BTreeMap<String, (StoreEntry, Option<Duration>)>,
     sessions: BTreeMap<u64, Session>,
     sessions_opened: u64,
-    /// Who is to be told once of a change of a key, or under a name that ends with a slash.
-    watchers: BTreeSet<(String, NodeId)>,
-    /// It was a copy and is none any more.
+    /// The clients to notify once of a change of a key, or under a name that ends with a slash.
+    watchers: BTreeSet<(String, ProcessId)>,
+    /// Whether it was a replica and was promoted.
     promoted: bool,
 }
 
-impl Store {
-    pub(crate) fn new(rules: Rules) -> Store {
-        Store { rules, revision: rules.revision, ..Store::default() }
+impl SimStore {
+    pub(crate) fn new(rules: StoreOptions) -> SimStore {
+        SimStore { rules, revision: rules.revision, ..SimStore::default() }
     }
 
-    fn clock(&self, scene: &Scene<'_, Say>) -> Duration {
-        if self.rules.by_wall { scene.wall() } else { scene.now().since_start() }
+    fn clock(&self, context: &Context<'_, StoreMessage>) -> Duration {
+        if self.rules.by_wall { context.wall() } else { context.now().since_start() }
     }
 
-    fn entry(&self, key: &str) -> Option<Entry> {
+    fn entry(&self, key: &str) -> Option<StoreEntry> {
         self.entries.get(key).map(|(entry, _)| entry.clone())
     }
 
-    /// Forgets what is due.
-    fn expire(&mut self, scene: &mut Scene<'_, Say>) {
-        let now = self.clock(scene);
+    /// Drops what has expired.
+    fn expire(&mut self, context: &mut Context<'_, StoreMessage>) {
+        let now = self.clock(context);
         self.sessions.retain(|_, session| session.due > now);
-        let is_due = |entry: &Entry, due: &Option<Duration>| {
+        let is_due = |entry: &StoreEntry, due: &Option<Duration>| {
             due.is_some_and(|due| due <= now)
                 || entry.session.is_some_and(|session| !self.sessions.contains_key(&session))
         };
@@ -93,97 +93,107 @@ impl Store {
             .collect();
         for key in gone {
             self.entries.remove(&key);
-            scene.say(format!("forgets {key}: its time is up"));
-            self.tell(&key, scene);
+            context.say(format!("forgets {key}: its time is up"));
+            self.tell(&key, context);
         }
     }
 
-    /// Wakes when the next thing is due.
-    fn wake(&self, scene: &mut Scene<'_, Say>) {
+    /// Sets the alarm for the next expiry.
+    fn wake(&self, context: &mut Context<'_, StoreMessage>) {
         let keys = self.entries.values().filter_map(|(_, due)| *due);
         let next = keys.chain(self.sessions.values().map(|session| session.due)).min();
         match next {
-            Some(next) => scene.alarm("due", next.saturating_sub(self.clock(scene))),
-            None => scene.cancel("due"),
+            Some(next) => context.alarm("due", next.saturating_sub(self.clock(context))),
+            None => context.cancel("due"),
         }
     }
 
-    fn tell(&mut self, key: &str, scene: &mut Scene<'_, Say>) {
+    fn tell(&mut self, key: &str, context: &mut Context<'_, StoreMessage>) {
         let watches =
             |watched: &str| watched == key || watched.ends_with('/') && key.starts_with(watched);
         self.watchers.retain(|(watched, who)| {
             if watches(watched) {
-                scene.send(*who, Say::Changed { key: key.to_owned() });
+                context.send(*who, StoreMessage::Changed { key: key.to_owned() });
             }
             !watches(watched)
         });
     }
 
-    fn write(&mut self, entry: Entry, due: Option<Duration>, scene: &mut Scene<'_, Say>) -> Entry {
+    fn write(
+        &mut self,
+        entry: StoreEntry,
+        due: Option<Duration>,
+        context: &mut Context<'_, StoreMessage>,
+    ) -> StoreEntry {
         self.revision += 1;
         let before = self.entry(&entry.key);
         let created = before.as_ref().map_or(self.revision, |before| before.created);
-        let entry = Entry { created, version: self.revision, ..entry };
+        let entry = StoreEntry { created, version: self.revision, ..entry };
         self.entries.insert(entry.key.clone(), (entry.clone(), due));
-        // Who only renews wakes nobody.
+        // A renewal does not notify watchers.
         if before.is_none_or(|before| before.value != entry.value) {
-            self.tell(&entry.key, scene);
+            self.tell(&entry.key, context);
         }
         entry
     }
 
-    fn look(&mut self, key: &str, watch: bool, from: NodeId) -> Answer {
+    fn look(&mut self, key: &str, watch: bool, from: ProcessId) -> StoreResponse {
         if watch {
             self.watchers.insert((key.to_owned(), from));
         }
-        Answer::Found(self.entry(key))
+        StoreResponse::Found(self.entry(key))
     }
 
-    fn list(&mut self, under: &str, watch: bool, from: NodeId) -> Answer {
+    fn list(&mut self, under: &str, watch: bool, from: ProcessId) -> StoreResponse {
         if watch {
             self.watchers.insert((under.to_owned(), from));
         }
         let under = self.entries.values().filter(|(entry, _)| entry.key.starts_with(under));
-        let mut entries: Vec<Entry> = under.map(|(entry, _)| entry.clone()).collect();
+        let mut entries: Vec<StoreEntry> = under.map(|(entry, _)| entry.clone()).collect();
         entries.sort_by_key(|entry| entry.created);
-        Answer::Listed(entries)
+        StoreResponse::Listed(entries)
     }
 
     fn enter(
         &mut self,
         under: &str,
         session: u64,
-        from: NodeId,
-        scene: &mut Scene<'_, Say>,
-    ) -> Answer {
+        from: ProcessId,
+        context: &mut Context<'_, StoreMessage>,
+    ) -> StoreResponse {
         if !self.sessions.contains_key(&session) {
-            return Answer::Gone;
+            return StoreResponse::Gone;
         }
         let key = format!("{under}{session:010}");
         let before = self.entry(&key);
-        let entry = Entry {
+        let entry = StoreEntry {
             key,
-            value: scene.name(from).to_owned(),
+            value: context.name(from).to_owned(),
             stamp: None,
             created: 0,
             version: 0,
             session: Some(session),
             writer: from,
         };
-        let now = before.clone().unwrap_or_else(|| self.write(entry, None, scene));
-        Answer::Done { now: Some(now), before }
+        let now = before.clone().unwrap_or_else(|| self.write(entry, None, context));
+        StoreResponse::Done { now: Some(now), before }
     }
 
-    fn put(&mut self, from: NodeId, what: Ask, scene: &mut Scene<'_, Say>) -> Answer {
-        let Ask::Put { key, value, when, ttl, stamp } = what else {
-            unreachable!("asked for nothing else")
+    fn put(
+        &mut self,
+        from: ProcessId,
+        what: StoreRequest,
+        context: &mut Context<'_, StoreMessage>,
+    ) -> StoreResponse {
+        let StoreRequest::Put { key, value, when, ttl, stamp } = what else {
+            unreachable!("called for puts only")
         };
         let before = self.entry(key);
         if !when.holds(before.as_ref()) {
-            return Answer::Refused(before);
+            return StoreResponse::Refused(before);
         }
-        let due = ttl.map(|ttl| self.clock(scene) + ttl);
-        let entry = Entry {
+        let due = ttl.map(|ttl| self.clock(context) + ttl);
+        let entry = StoreEntry {
             key: key.to_owned(),
             value,
             stamp,
@@ -192,131 +202,155 @@ impl Store {
             session: None,
             writer: from,
         };
-        let now = self.write(entry, due, scene);
-        Answer::Done { now: Some(now), before }
+        let now = self.write(entry, due, context);
+        StoreResponse::Done { now: Some(now), before }
     }
 
-    fn delete(&mut self, key: &str, when: &When, scene: &mut Scene<'_, Say>) -> Answer {
+    fn delete(
+        &mut self,
+        key: &str,
+        when: &Condition,
+        context: &mut Context<'_, StoreMessage>,
+    ) -> StoreResponse {
         let before = self.entry(key);
         if before.is_none() || !when.holds(before.as_ref()) {
-            return Answer::Refused(before);
+            return StoreResponse::Refused(before);
         }
         self.revision += 1;
         self.entries.remove(key);
-        self.tell(key, scene);
-        Answer::Done { now: None, before }
+        self.tell(key, context);
+        StoreResponse::Done { now: None, before }
     }
 
-    fn work(&mut self, from: NodeId, what: &Ask, scene: &mut Scene<'_, Say>) -> Answer {
-        let Ask::Work { key, seen, guard, tenure } = what else {
-            unreachable!("asked for nothing else")
+    fn work(
+        &mut self,
+        from: ProcessId,
+        what: &StoreRequest,
+        context: &mut Context<'_, StoreMessage>,
+    ) -> StoreResponse {
+        let StoreRequest::Work { key, seen, guard, tenure } = what else {
+            unreachable!("called for work only")
         };
         let before = self.entry(key);
         let guarded = guard.is_none_or(|(key, created)| {
             self.entry(key).is_some_and(|entry| entry.created == created)
         });
         if before.as_ref().map(|entry| entry.version) != *seen || !guarded {
-            scene.refuse();
-            return Answer::Refused(before);
+            context.refuse();
+            return StoreResponse::Refused(before);
         }
-        scene.take(from, *tenure);
-        if let Some((leader, promise)) = self.rules.judges {
+        context.take(from, *tenure);
+        if let Some((leader, promise)) = self.rules.checks {
             match self.entry(leader).is_some_and(|entry| entry.writer == from) {
-                true => scene.kept(promise),
+                true => context.kept(promise),
                 false => {
-                    let how = format!("{} has changed {key} without the lease", scene.name(from));
-                    scene.broke(promise, how);
+                    let how = format!("{} has changed {key} without the lease", context.name(from));
+                    context.broke(promise, how);
                 }
             }
         }
-        let value = format!("work of {}", scene.name(from));
-        let put = Ask::Put { key, value, when: When::Always, ttl: None, stamp: None };
-        self.put(from, put, scene)
+        let value = format!("work of {}", context.name(from));
+        let put = StoreRequest::Put { key, value, when: Condition::Always, ttl: None, stamp: None };
+        self.put(from, put, context)
     }
 
-    fn answer(&mut self, from: NodeId, what: Ask, scene: &mut Scene<'_, Say>) -> Answer {
+    fn answer(
+        &mut self,
+        from: ProcessId,
+        what: StoreRequest,
+        context: &mut Context<'_, StoreMessage>,
+    ) -> StoreResponse {
         match what {
-            Ask::Get { key, watch } => self.look(key, watch, from),
-            Ask::Look { key, watch } => self.look(&key, watch, from),
-            Ask::List { under, watch } => self.list(under, watch, from),
-            Ask::Put { .. } => self.put(from, what, scene),
-            Ask::Delete { key, when } => self.delete(key, &when, scene),
-            Ask::OpenSession { ttl } => {
+            StoreRequest::Get { key, watch } => self.look(key, watch, from),
+            StoreRequest::Look { key, watch } => self.look(&key, watch, from),
+            StoreRequest::List { under, watch } => self.list(under, watch, from),
+            StoreRequest::Put { .. } => self.put(from, what, context),
+            StoreRequest::Delete { key, when } => self.delete(key, &when, context),
+            StoreRequest::OpenSession { ttl } => {
                 self.sessions_opened += 1;
                 let id = self.sessions_opened;
-                self.sessions.insert(id, Session { ttl, due: self.clock(scene) + ttl });
-                Answer::Session { id, revision: self.revision }
+                self.sessions.insert(id, Session { ttl, due: self.clock(context) + ttl });
+                StoreResponse::Session { id, revision: self.revision }
             }
-            Ask::KeepAlive { session } => {
-                let now = self.clock(scene);
+            StoreRequest::KeepAlive { session } => {
+                let now = self.clock(context);
                 match self.sessions.get_mut(&session) {
                     Some(session) => {
                         session.due = now + session.ttl;
-                        Answer::Kept
+                        StoreResponse::Kept
                     }
-                    None => Answer::Gone,
+                    None => StoreResponse::Gone,
                 }
             }
-            Ask::Enter { under, session } => self.enter(under, session, from, scene),
-            Ask::Work { .. } => self.work(from, &what, scene),
+            StoreRequest::Enter { under, session } => self.enter(under, session, from, context),
+            StoreRequest::Work { .. } => self.work(from, &what, context),
         }
     }
 }
 
-impl Program<Say> for Store {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
+impl Actor<StoreMessage> for SimStore {
+    fn start(&mut self, context: &mut Context<'_, StoreMessage>) {
         self.watchers.clear();
         if !self.rules.durable {
-            *self = Store::new(self.rules);
+            *self = SimStore::new(self.rules);
         }
         if self.rules.sessions_anew {
-            let now = self.clock(scene);
+            let now = self.clock(context);
             self.sessions.values_mut().for_each(|session| session.due = now + session.ttl);
         }
         if self.rules.copied_to.is_some() {
-            scene.alarm("copy", COPY);
+            context.alarm("copy", COPY);
         }
-        self.wake(scene);
+        self.wake(context);
     }
 
-    fn receive(&mut self, from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        match word {
-            Say::Ask { number, purpose, what } => {
-                self.expire(scene);
-                let answer = self.answer(from, what, scene);
-                scene.send(from, Say::Answer { number, purpose, answer });
-                self.wake(scene);
+    fn receive(
+        &mut self,
+        from: ProcessId,
+        message: StoreMessage,
+        context: &mut Context<'_, StoreMessage>,
+    ) {
+        match message {
+            StoreMessage::Request { number, purpose, what } => {
+                self.expire(context);
+                let answer = self.answer(from, what, context);
+                context.send(from, StoreMessage::Response { number, purpose, answer });
+                self.wake(context);
             }
-            Say::Ping => scene.send(from, Say::Pong),
-            Say::Copy(entries) if !self.promoted => {
-                let keyed =
-                    |(entry, due): (Entry, Option<Duration>)| (entry.key.clone(), (entry, due));
+            StoreMessage::Ping => context.send(from, StoreMessage::Pong),
+            StoreMessage::Copy(entries) if !self.promoted => {
+                let keyed = |(entry, due): (StoreEntry, Option<Duration>)| {
+                    (entry.key.clone(), (entry, due))
+                };
                 self.entries = entries.into_iter().map(keyed).collect();
-                self.wake(scene);
+                self.wake(context);
             }
-            Say::Promoted(_) => self.promoted = true,
-            Say::Copy(_) | Say::Answer { .. } | Say::Changed { .. } | Say::Pong => {}
+            StoreMessage::Promoted(_) => self.promoted = true,
+            StoreMessage::Copy(_)
+            | StoreMessage::Response { .. }
+            | StoreMessage::Changed { .. }
+            | StoreMessage::Pong => {}
         }
     }
 
-    fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
+    fn ring(&mut self, alarm: &'static str, context: &mut Context<'_, StoreMessage>) {
         match (alarm, self.rules.copied_to) {
             ("copy", Some(copy)) => {
-                let to = scene.named(copy);
-                scene.send(to, Say::Copy(self.entries.values().cloned().collect()));
-                scene.alarm("copy", COPY);
+                let to = context.named(copy);
+                context.send(to, StoreMessage::Copy(self.entries.values().cloned().collect()));
+                context.alarm("copy", COPY);
             }
             _ => {
-                self.expire(scene);
-                self.wake(scene);
+                self.expire(context);
+                self.wake(context);
             }
         }
     }
 
-    fn view(&self) -> View {
+    fn view(&self) -> ProcessView {
         let keys = self.entries.values();
         let keys = keys.map(|(entry, _)| format!("{} = {}", entry.key, entry.value));
         let keys: Vec<String> = keys.collect();
-        View::new(Part::Server).fact("revision", self.revision).fact("keys", keys)
+        ProcessView::new(ProcessRole::Server).fact("revision", self.revision).fact("keys", keys)
     }
 }

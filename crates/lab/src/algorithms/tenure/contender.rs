@@ -1,66 +1,64 @@
-//! A process that wants to lead: it opens a session, stands in line, renews, and believes by the
-//! library's rule.
+//! A process that wants to lead: it opens a session, joins the election, renews, and believes by the library's rule.
 //!
-//! It leads from the word that it does, until a word to the contrary or until its deadline: TTL less a
-//! margin after the *sending* of the last renewal that was acknowledged. Past the deadline its session is
-//! lost for good, and it begins with another.
+//! It leads from the event that it does, until an event to the contrary or until its deadline: TTL less a margin after the
+//! *sending* of the last acknowledged renewal. Past the deadline its session is lost for good, and it opens another.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use tenure_api::{Failure, LeaseId, Revision};
 use tenure_replica::{
-    LineDone, Moment, Outcome, PlaceInfo, Reply,
-    command::{Ask, Command, Join, LineCommand},
-    queue::{
-        Event, Mode, Refusal,
-        listeners::{LineNews, Observed},
+    CandidacyView, ElectionOutcome, Moment, Outcome, Reply,
+    command::{Command, ElectionCommand, Join, SessionRequest},
+    election::{
+        ElectionEvent, Mode, Refusal,
+        listeners::{ListenerEvent, Observed},
     },
 };
 
 use super::{
     ELECTION, MARGIN, SERVERS, TTL,
-    word::{Say, Told},
+    message::{StreamMessage, TenureMessage},
 };
 use crate::{
     engine::ms,
-    stage::{NodeId, Part, Program, Scene, View},
+    stage::{Actor, Context, ProcessId, ProcessRole, ProcessView},
 };
 
-/// A request that is not answered for so long is tried elsewhere.
+/// After this time without an answer a request is tried at another server.
 const PATIENCE: Duration = Duration::from_millis(TTL.as_millis() as u64 / 6);
-/// And so soon after a failure.
+/// The pause after a failure.
 const PAUSE: Duration = ms(20);
 
 #[derive(Debug, Default)]
-pub(super) struct Contender {
-    me: NodeId,
-    /// Sessions and streams so far; no number is used twice, however often it dies.
+pub(super) struct TenureContender {
+    me: ProcessId,
+    /// The number of sessions and streams so far; no number is used twice, across restarts, too.
     sessions: i64,
     streams: u64,
     session: Option<LeaseId>,
-    /// It was opened; from then on it can be come back to.
+    /// Whether it was opened; from then on it can be attached to again.
     is_open: bool,
-    server: NodeId,
-    /// How often it has gone to the next.
-    tried: NodeId,
+    server: ProcessId,
+    /// How often it has changed servers.
+    tried: ProcessId,
     stream: u64,
-    /// How much it has heard on its stream.
+    /// The number of messages received on its stream.
     heard: u64,
     attached: bool,
-    early: Vec<LineNews>,
-    /// The member has come to its attachment: what it tells before that is old.
+    early: Vec<ListenerEvent>,
+    /// Whether the member has applied its attachment: events before that are old.
     reached: bool,
     joined: bool,
     requests: u64,
-    /// What it asked, and when.
+    /// The request under way, and when it was sent.
     pending: BTreeMap<u64, (Command, Moment)>,
     renewed: Moment,
     holds: Option<Revision>,
-    leader: Option<NodeId>,
+    leader: Option<ProcessId>,
 }
 
-impl Contender {
+impl TenureContender {
     fn deadline(&self) -> Moment {
         self.renewed + (TTL - MARGIN)
     }
@@ -69,26 +67,26 @@ impl Contender {
         self.is_open && now >= self.deadline()
     }
 
-    /// Another session, and a place in line anew.
-    fn begin(&mut self, scene: &mut Scene<'_, Say>) {
-        self.stop(scene);
+    /// Opens another session, with a new candidacy.
+    fn begin(&mut self, context: &mut Context<'_, TenureMessage>) {
+        self.stop(context);
         self.sessions += 1;
         self.session = Some(LeaseId((self.me as i64 + 1) * 100_000 + self.sessions));
         (self.is_open, self.joined) = (false, false);
-        scene.cancel("deadline");
-        scene.cancel("renew");
-        self.attach(scene);
+        context.cancel("deadline");
+        context.cancel("renew");
+        self.attach(context);
     }
 
-    /// Comes back at the next server.
-    fn attach(&mut self, scene: &mut Scene<'_, Say>) {
-        let contenders = scene.contenders().count() as NodeId;
+    /// Attaches at the next server.
+    fn attach(&mut self, context: &mut Context<'_, TenureMessage>) {
+        let contenders = context.contenders().count() as ProcessId;
         self.tried += 1;
-        self.attach_to(contenders + (self.me + self.tried) % SERVERS as NodeId, scene);
+        self.attach_to(contenders + (self.me + self.tried) % SERVERS as ProcessId, context);
     }
 
-    /// Opens its session there, or comes back to it.
-    fn attach_to(&mut self, server: NodeId, scene: &mut Scene<'_, Say>) {
+    /// Opens its session at that server, or attaches to it.
+    fn attach_to(&mut self, server: ProcessId, context: &mut Context<'_, TenureMessage>) {
         let Some(id) = self.session else { return };
         self.server = server;
         self.streams += 1;
@@ -98,25 +96,25 @@ impl Contender {
         self.pending.clear();
         let by = self.stream;
         let command = if self.is_open {
-            LineCommand::Attach { id, by }
+            ElectionCommand::Attach { id, by }
         } else {
-            let (ttl_ms, identity) = (TTL.as_millis() as u64, scene.name(self.me).to_owned());
-            LineCommand::Open { id, ttl_ms, identity, fast_release: false, by }
+            let (ttl_ms, identity) = (TTL.as_millis() as u64, context.name(self.me).to_owned());
+            ElectionCommand::Open { id, ttl_ms, identity, fast_release: false, by }
         };
-        self.ask(Command::Line(command), scene);
-        scene.alarm("attach", PATIENCE);
+        self.ask(Command::Election(command), context);
+        context.alarm("attach", PATIENCE);
     }
 
-    fn ask(&mut self, command: Command, scene: &mut Scene<'_, Say>) {
+    fn ask(&mut self, command: Command, context: &mut Context<'_, TenureMessage>) {
         self.requests += 1;
         let (stream, number) = (self.stream, self.requests);
-        self.pending.insert(number, (command.clone(), scene.now()));
-        scene.send(self.server, Say::Ask { stream, number, command });
+        self.pending.insert(number, (command.clone(), context.now()));
+        context.send(self.server, TenureMessage::SessionRequest { stream, number, command });
     }
 
-    fn join(&mut self, scene: &mut Scene<'_, Say>) {
+    fn join(&mut self, context: &mut Context<'_, TenureMessage>) {
         let Some(session) = self.session else { return };
-        let ask = Ask::Join(Join {
+        let ask = SessionRequest::Join(Join {
             names: vec![Bytes::from_static(ELECTION)],
             value: Bytes::new(),
             mode: Mode::Exclusive,
@@ -127,86 +125,103 @@ impl Contender {
             unhealthy: false,
             metadata: vec![],
         });
-        // Always the first request of its session: a repetition is known by that.
-        self.ask(Command::Line(LineCommand::Ask { session, request: 1, ask }), scene);
+        // Always the first request of its session, so that a repetition is recognized.
+        self.ask(
+            Command::Election(ElectionCommand::Request { session, number: 1, request: ask }),
+            context,
+        );
     }
 
-    fn confirm(&mut self, sent: Moment, scene: &mut Scene<'_, Say>) {
+    fn confirm(&mut self, sent: Moment, context: &mut Context<'_, TenureMessage>) {
         self.renewed = self.renewed.max(sent);
-        let now = scene.now();
-        scene.alarm("deadline", self.deadline().since(now));
-        scene.alarm("renew", (self.renewed + TTL / 3).since(now));
+        let now = context.now();
+        context.alarm("deadline", self.deadline().since(now));
+        context.alarm("renew", (self.renewed + TTL / 3).since(now));
     }
 
-    fn believe(&mut self, token: Revision, scene: &mut Scene<'_, Say>) {
+    fn believe(&mut self, token: Revision, context: &mut Context<'_, TenureMessage>) {
         if self.holds != Some(token) {
             self.holds = Some(token);
             self.leader = Some(self.me);
-            scene.lead(Some(token.0 as u64));
+            context.lead(Some(token.0 as u64));
         }
     }
 
-    fn stop(&mut self, scene: &mut Scene<'_, Say>) {
+    fn stop(&mut self, context: &mut Context<'_, TenureMessage>) {
         if self.holds.take().is_some() {
             self.leader = None;
-            scene.step_down();
+            context.step_down();
         }
     }
 
-    /// What is true of its places, all at once.
-    fn see(&mut self, places: &[PlaceInfo], scene: &mut Scene<'_, Say>) {
-        match places.iter().find(|info| info.place.told) {
-            Some(held) => self.believe(held.place.created, scene),
-            None => self.stop(scene),
+    /// The state of all its candidacies at once.
+    fn see(&mut self, candidacies: &[CandidacyView], context: &mut Context<'_, TenureMessage>) {
+        match candidacies.iter().find(|info| info.candidate.told) {
+            Some(held) => self.believe(held.candidate.created, context),
+            None => self.stop(context),
         }
     }
 
-    fn answer(&mut self, number: u64, result: Result<Reply, Failure>, scene: &mut Scene<'_, Say>) {
+    fn answer(
+        &mut self,
+        number: u64,
+        result: Result<Reply, Failure>,
+        context: &mut Context<'_, TenureMessage>,
+    ) {
         let Some((command, sent)) = self.pending.remove(&number) else { return };
         match (command, result) {
-            (_, Ok(Reply::Wrote(Outcome::Line(Ok(LineDone::Session { places, .. }))))) => {
+            (
+                _,
+                Ok(Reply::Wrote(Outcome::Election(Ok(ElectionOutcome::Session {
+                    candidacies,
+                    ..
+                })))),
+            ) => {
                 (self.is_open, self.attached) = (true, true);
-                scene.cancel("attach");
-                self.confirm(sent, scene);
-                self.see(&places, scene);
+                context.cancel("attach");
+                self.confirm(sent, context);
+                self.see(&candidacies, context);
                 for news in std::mem::take(&mut self.early) {
-                    self.take_news(news, scene);
+                    self.take_news(news, context);
                 }
                 if !self.joined {
-                    self.join(scene);
+                    self.join(context);
                 }
             }
             // It is open already: an answer was lost.
             (
-                Command::Line(LineCommand::Open { .. }),
-                Ok(Reply::Wrote(Outcome::Line(Err(Refusal::SessionGone)))),
+                Command::Election(ElectionCommand::Open { .. }),
+                Ok(Reply::Wrote(Outcome::Election(Err(Refusal::SessionGone)))),
             ) => {
                 self.is_open = true;
                 self.renewed = sent;
-                self.attach_to(self.server, scene);
+                self.attach_to(self.server, context);
             }
-            (_, Ok(Reply::Wrote(Outcome::Line(Ok(LineDone::Places(places)))))) => {
+            (
+                _,
+                Ok(Reply::Wrote(Outcome::Election(Ok(ElectionOutcome::Candidacies(candidacies))))),
+            ) => {
                 self.joined = true;
-                if places.iter().any(|info| info.place.told) {
-                    self.see(&places, scene);
+                if candidacies.iter().any(|info| info.candidate.told) {
+                    self.see(&candidacies, context);
                 }
             }
             (Command::LeaseRenew(_), Ok(_)) => {
-                scene.cancel("missed");
-                self.confirm(sent, scene);
+                context.cancel("missed");
+                self.confirm(sent, context);
                 if !self.joined {
-                    self.join(scene);
+                    self.join(context);
                 }
             }
             (Command::LeaseRenew(_), Err(Failure::LeaseNotFound))
-            | (_, Ok(Reply::Wrote(Outcome::Line(Err(_))))) => self.begin(scene),
-            // This server cannot help at the moment.
-            _ => scene.alarm("attach", PAUSE),
+            | (_, Ok(Reply::Wrote(Outcome::Election(Err(_))))) => self.begin(context),
+            // This server cannot serve at the moment.
+            _ => context.alarm("attach", PAUSE),
         }
     }
 
-    fn news(&mut self, news: LineNews, scene: &mut Scene<'_, Say>) {
-        if let LineNews::Session(Event::Attached { by, .. }) = &news
+    fn news(&mut self, news: ListenerEvent, context: &mut Context<'_, TenureMessage>) {
+        if let ListenerEvent::Session(ElectionEvent::Attached { by, .. }) = &news
             && *by == self.stream
         {
             self.reached = true;
@@ -214,32 +229,32 @@ impl Contender {
         match () {
             () if !self.reached => {}
             () if !self.attached => self.early.push(news),
-            () => self.take_news(news, scene),
+            () => self.take_news(news, context),
         }
     }
 
-    fn take_news(&mut self, news: LineNews, scene: &mut Scene<'_, Say>) {
+    fn take_news(&mut self, news: ListenerEvent, context: &mut Context<'_, TenureMessage>) {
         match news {
-            LineNews::Session(Event::Granted { place, .. }) => self.believe(place.created, scene),
-            LineNews::Session(Event::Gone { place, .. } | Event::Moved { old: place, .. })
-                if self.holds == Some(place.created) =>
-            {
-                self.stop(scene)
+            ListenerEvent::Session(ElectionEvent::Granted { candidate, .. }) => {
+                self.believe(candidate.created, context)
             }
-            LineNews::Session(Event::SessionEnded { .. }) => self.begin(scene),
-            LineNews::Places(places) => self.see(&places, scene),
+            ListenerEvent::Session(
+                ElectionEvent::Gone { candidate, .. } | ElectionEvent::Moved { old: candidate, .. },
+            ) if self.holds == Some(candidate.created) => self.stop(context),
+            ListenerEvent::Session(ElectionEvent::SessionEnded { .. }) => self.begin(context),
+            ListenerEvent::Candidacies(candidacies) => self.see(&candidacies, context),
             _ => {}
         }
     }
 
-    /// Who leads, as far as is told; for people only.
-    fn observe(&mut self, observed: &Observed, scene: &mut Scene<'_, Say>) {
+    /// The present leader, for traces only.
+    fn observe(&mut self, observed: &Observed, context: &mut Context<'_, TenureMessage>) {
         match observed {
-            Observed::Began(tenure, _) => self.leader = Some(scene.named(&tenure.identity)),
+            Observed::Began(tenure, _) => self.leader = Some(context.named(&tenure.identity)),
             Observed::Ended(_) | Observed::Vacant { .. } => {
                 let before = self.leader.take();
                 if before.is_some_and(|leader| leader != self.me) {
-                    scene.detect();
+                    context.detect();
                 }
             }
             _ => {}
@@ -247,53 +262,60 @@ impl Contender {
     }
 }
 
-impl Program<Say> for Contender {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
-        let Contender { sessions, streams, .. } = *self;
-        *self = Contender { me: scene.me, sessions, streams, ..Contender::default() };
-        self.begin(scene);
+impl Actor<TenureMessage> for TenureContender {
+    fn start(&mut self, context: &mut Context<'_, TenureMessage>) {
+        let TenureContender { sessions, streams, .. } = *self;
+        *self = TenureContender { me: context.me, sessions, streams, ..TenureContender::default() };
+        self.begin(context);
     }
 
-    fn receive(&mut self, _from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        if self.is_over(scene.now()) {
-            return self.begin(scene);
+    fn receive(
+        &mut self,
+        _from: ProcessId,
+        message: TenureMessage,
+        context: &mut Context<'_, TenureMessage>,
+    ) {
+        if self.is_over(context.now()) {
+            return self.begin(context);
         }
-        let Say::Tell { stream, nth, what } = word else { return };
+        let TenureMessage::Tell { stream, nth, what } = message else { return };
         if stream != self.stream || nth <= self.heard {
             return;
         }
         self.heard += 1;
         if nth > self.heard {
-            scene.say("has missed something, and comes back elsewhere");
-            return self.attach(scene);
+            context.say("has missed an event, and attaches at another server");
+            return self.attach(context);
         }
         match what {
-            Told::Answer { number, result } => self.answer(number, *result, scene),
-            Told::News(LineNews::Observed(observed)) => self.observe(&observed, scene),
-            Told::News(news) => self.news(news, scene),
+            StreamMessage::Answer { number, result } => self.answer(number, *result, context),
+            StreamMessage::News(ListenerEvent::Observed(observed)) => {
+                self.observe(&observed, context)
+            }
+            StreamMessage::News(news) => self.news(news, context),
         }
     }
 
-    fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
-        if alarm == "deadline" || self.is_over(scene.now()) {
-            scene.say("could not renew in time");
-            return self.begin(scene);
+    fn ring(&mut self, alarm: &'static str, context: &mut Context<'_, TenureMessage>) {
+        if alarm == "deadline" || self.is_over(context.now()) {
+            context.say("could not renew in time");
+            return self.begin(context);
         }
         match (alarm, self.session) {
             ("renew", Some(session)) if self.attached => {
-                self.ask(Command::LeaseRenew(session), scene);
-                scene.alarm("missed", PATIENCE);
+                self.ask(Command::LeaseRenew(session), context);
+                context.alarm("missed", PATIENCE);
             }
-            ("attach" | "missed", _) => self.attach(scene),
+            ("attach" | "missed", _) => self.attach(context),
             _ => {}
         }
     }
 
-    fn closed(&mut self, by: NodeId, scene: &mut Scene<'_, Say>) {
+    fn closed(&mut self, by: ProcessId, context: &mut Context<'_, TenureMessage>) {
         if by == self.server {
             self.attached = false;
-            scene.cancel("missed");
-            scene.alarm("attach", PAUSE);
+            context.cancel("missed");
+            context.alarm("attach", PAUSE);
         }
     }
 
@@ -301,13 +323,13 @@ impl Program<Say> for Contender {
         Some("deadline")
     }
 
-    fn view(&self) -> View {
-        let part = match (self.holds, self.joined) {
-            (Some(_), _) => Part::Leader,
-            (None, true) => Part::Waiting,
-            (None, false) => Part::Idle,
+    fn view(&self) -> ProcessView {
+        let role = match (self.holds, self.joined) {
+            (Some(_), _) => ProcessRole::Leader,
+            (None, true) => ProcessRole::Waiting,
+            (None, false) => ProcessRole::Idle,
         };
-        View::new(part)
+        ProcessView::new(role)
             .leader(self.leader)
             .token(self.holds.map(|token| token.0 as u64))
             .fact("session", self.session.filter(|_| self.is_open).map(|session| session.0))

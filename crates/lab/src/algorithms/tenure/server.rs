@@ -6,26 +6,26 @@ use bytes::Bytes;
 use serde_json::Value;
 use tenure_replica::{
     Input, Request, RequestId, Role,
-    command::{Command, LineCommand},
-    queue::listeners::{LineInput, Listener},
+    command::{Command, ElectionCommand},
+    election::listeners::{Listener, ListenerInput},
 };
 
 use super::{
-    super::raft::House,
+    super::raft::RaftHost,
     ELECTION,
-    word::{Say, Told},
+    message::{StreamMessage, TenureMessage},
 };
-use crate::cluster::lines;
-use crate::stage::{NodeId, Part, Program, Scene, View};
+use crate::cluster::elections;
+use crate::stage::{Actor, Context, ProcessId, ProcessRole, ProcessView};
 
-pub(super) struct Server {
-    house: House,
+pub(super) struct TenureServer {
+    host: RaftHost,
     requests: u64,
-    asked: BTreeMap<RequestId, (NodeId, u64, u64)>,
-    streams: BTreeMap<NodeId, Stream>,
+    asked: BTreeMap<RequestId, (ProcessId, u64, u64)>,
+    streams: BTreeMap<ProcessId, Stream>,
 }
 
-/// One contender's connection: what is said on it is heard in order, or not at all.
+/// One contender's connection: its messages arrive in order, or not at all.
 #[derive(Debug)]
 struct Stream {
     number: u64,
@@ -33,68 +33,74 @@ struct Stream {
 }
 
 impl Stream {
-    /// Its session is heard under one number, the election under the other.
+    /// The listeners of its session and of the election.
     fn listeners(&self) -> [Listener; 2] {
         [2 * self.number, 2 * self.number + 1]
     }
 }
 
-impl Server {
-    pub(super) fn new(house: House) -> Server {
-        Server { house, requests: 0, asked: BTreeMap::new(), streams: BTreeMap::new() }
+impl TenureServer {
+    pub(super) fn new(host: RaftHost) -> TenureServer {
+        TenureServer { host, requests: 0, asked: BTreeMap::new(), streams: BTreeMap::new() }
     }
 
-    fn call(&mut self, inputs: Vec<Input>, scene: &mut Scene<'_, Say>) {
-        let mut effects = self.house.call(inputs, scene);
-        // News come before answers: see `Effects::lines`.
-        for (listener, news) in std::mem::take(&mut effects.lines) {
+    fn call(&mut self, inputs: Vec<Input>, context: &mut Context<'_, TenureMessage>) {
+        let mut effects = self.host.call(inputs, context);
+        // Events come before answers: see `Effects::elections`.
+        for (listener, news) in std::mem::take(&mut effects.elections) {
             let client = self.streams.iter().find(|(_, s)| s.listeners().contains(&listener));
             let Some(client) = client.map(|(client, _)| *client) else { continue };
-            self.tell(client, Told::News(news), scene);
+            self.tell(client, StreamMessage::News(news), context);
         }
         for answer in std::mem::take(&mut effects.answers) {
             let Some((client, stream, number)) = self.asked.remove(&answer.to) else { continue };
             if self.streams.get(&client).is_some_and(|open| open.number == stream) {
                 let result = Box::new(answer.result);
-                self.tell(client, Told::Answer { number, result }, scene);
+                self.tell(client, StreamMessage::Answer { number, result }, context);
             }
         }
-        self.house.carry_out(effects, scene, Say::peer);
+        self.host.carry_out(effects, context, TenureMessage::peer);
     }
 
-    fn tell(&mut self, client: NodeId, what: Told, scene: &mut Scene<'_, Say>) {
+    fn tell(
+        &mut self,
+        client: ProcessId,
+        what: StreamMessage,
+        context: &mut Context<'_, TenureMessage>,
+    ) {
         let Some(stream) = self.streams.get_mut(&client) else { return };
         stream.said += 1;
         let (number, nth) = (stream.number, stream.said);
-        scene.send(client, Say::Tell { stream: number, nth, what });
+        context.send(client, TenureMessage::Tell { stream: number, nth, what });
     }
 
-    /// A contender's connection is gone, or it has another.
-    fn hang_up(&mut self, client: NodeId) -> Vec<Input> {
+    /// A contender's connection is gone, or replaced by another.
+    fn hang_up(&mut self, client: ProcessId) -> Vec<Input> {
         let stream = self.streams.remove(&client);
         let listeners = stream.iter().flat_map(Stream::listeners);
-        listeners.map(|listener| Input::Line(LineInput::Close(listener))).collect()
+        listeners.map(|listener| Input::Election(ListenerInput::Close(listener))).collect()
     }
 
     fn ask(
         &mut self,
-        client: NodeId,
+        client: ProcessId,
         (stream, number): (u64, u64),
         command: Command,
     ) -> Vec<Input> {
         let mut inputs = vec![];
-        if let Command::Line(LineCommand::Open { id, by, .. } | LineCommand::Attach { id, by }) =
-            command
+        if let Command::Election(
+            ElectionCommand::Open { id, by, .. } | ElectionCommand::Attach { id, by },
+        ) = command
             && self.streams.get(&client).is_none_or(|open| open.number < stream)
         {
             inputs = self.hang_up(client);
             let stream = Stream { number: stream, said: 0 };
             let [session, election] = stream.listeners();
             self.streams.insert(client, stream);
-            let attach = LineInput::Attach { listener: session, session: id, by };
+            let attach = ListenerInput::Attach { listener: session, session: id, by };
             let name = Bytes::from_static(ELECTION);
-            let observe = LineInput::Observe { listener: election, name, after: None };
-            inputs.extend([Input::Line(attach), Input::Line(observe)]);
+            let observe = ListenerInput::Observe { listener: election, name, after: None };
+            inputs.extend([Input::Election(attach), Input::Election(observe)]);
         }
         self.requests += 1;
         self.asked.insert(self.requests, (client, stream, number));
@@ -102,71 +108,79 @@ impl Server {
         inputs
     }
 
-    fn is_peer(&self, scene: &Scene<'_, Say>, other: NodeId) -> bool {
-        !scene.contenders().any(|contender| contender == other)
+    fn is_peer(&self, context: &Context<'_, TenureMessage>, other: ProcessId) -> bool {
+        !context.contenders().any(|contender| contender == other)
     }
 }
 
-impl Program<Say> for Server {
-    fn start(&mut self, scene: &mut Scene<'_, Say>) {
+impl Actor<TenureMessage> for TenureServer {
+    fn start(&mut self, context: &mut Context<'_, TenureMessage>) {
         self.asked.clear();
         self.streams.clear();
-        self.house.start(scene);
-        self.call(vec![Input::Wake], scene);
+        self.host.start(context);
+        self.call(vec![Input::Wake], context);
     }
 
-    fn receive(&mut self, from: NodeId, word: Say, scene: &mut Scene<'_, Say>) {
-        let inputs = match word {
-            Say::Peer(word) => vec![Input::Message(self.house.id(from), word.0)],
-            Say::Ask { stream, number, command } => self.ask(from, (stream, number), command),
-            Say::Tell { .. } => return,
+    fn receive(
+        &mut self,
+        from: ProcessId,
+        message: TenureMessage,
+        context: &mut Context<'_, TenureMessage>,
+    ) {
+        let inputs = match message {
+            TenureMessage::Peer(message) => vec![Input::Message(self.host.id(from), message.0)],
+            TenureMessage::SessionRequest { stream, number, command } => {
+                self.ask(from, (stream, number), command)
+            }
+            TenureMessage::Tell { .. } => return,
         };
-        self.call(inputs, scene);
+        self.call(inputs, context);
     }
 
-    fn ring(&mut self, alarm: &'static str, scene: &mut Scene<'_, Say>) {
-        let inputs = self.house.ring(alarm);
-        self.call(inputs, scene);
+    fn ring(&mut self, alarm: &'static str, context: &mut Context<'_, TenureMessage>) {
+        let inputs = self.host.ring(alarm);
+        self.call(inputs, context);
     }
 
-    fn opened(&mut self, to: NodeId, scene: &mut Scene<'_, Say>) {
-        if self.is_peer(scene, to) {
-            self.call(vec![Input::Connected(self.house.id(to))], scene);
+    fn opened(&mut self, to: ProcessId, context: &mut Context<'_, TenureMessage>) {
+        if self.is_peer(context, to) {
+            self.call(vec![Input::Connected(self.host.id(to))], context);
         }
     }
 
-    fn closed(&mut self, by: NodeId, scene: &mut Scene<'_, Say>) {
-        let inputs = if self.is_peer(scene, by) {
-            vec![Input::Lost(self.house.id(by))]
+    fn closed(&mut self, by: ProcessId, context: &mut Context<'_, TenureMessage>) {
+        let inputs = if self.is_peer(context, by) {
+            vec![Input::Lost(self.host.id(by))]
         } else {
             self.hang_up(by)
         };
-        self.call(inputs, scene);
+        self.call(inputs, context);
     }
 
-    /// As this server has applied the log.
-    fn lines(&self) -> Option<(String, Value)> {
-        let state = self.house.replica()?.state();
-        let line = state.queues.line(ELECTION);
-        let places = line.iter().flat_map(|line| line.places());
-        let sessions = places.filter_map(|place| state.queues.session(place.session()?));
+    /// The elections and leases, as this server has applied the log.
+    fn elections(&self) -> Option<(String, Value)> {
+        let state = self.host.replica()?.state();
+        let election = state.elections.election(ELECTION);
+        let candidacies = election.iter().flat_map(|election| election.candidates());
+        let sessions =
+            candidacies.filter_map(|candidate| state.elections.session(candidate.session()?));
         let names: Vec<&str> = sessions.map(|session| session.identity.as_str()).collect();
         let text = match names[..] {
-            [] => "has nobody in line".to_owned(),
-            _ => format!("has in line {}", names.join(", ")),
+            [] => "has no candidates".to_owned(),
+            _ => format!("has the candidates {}", names.join(", ")),
         };
-        Some((format!("{text}; open sessions: {}", state.leases.len()), lines(state, |_| None)))
+        Some((format!("{text}; open sessions: {}", state.leases.len()), elections(state, |_| None)))
     }
 
-    fn view(&self) -> View {
-        let Some(status) = self.house.replica().map(tenure_replica::Replica::status) else {
-            return View::new(Part::Server);
+    fn view(&self) -> ProcessView {
+        let Some(status) = self.host.replica().map(tenure_replica::Replica::status) else {
+            return ProcessView::new(ProcessRole::Server);
         };
         let raft = match status.role {
             Role::Follower => "follows",
             Role::Candidate => "asks for votes",
             Role::Leader => "leads the log",
         };
-        View::new(Part::Server).term(status.term.0).fact("raft", raft)
+        ProcessView::new(ProcessRole::Server).term(status.term.0).fact("raft", raft)
     }
 }

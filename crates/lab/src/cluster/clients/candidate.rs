@@ -1,7 +1,7 @@
-//! A process that stands in line for an election, leads, writes with its token, and dies or resigns.
+//! A process that campaigns, leads, writes with its token, and dies or resigns.
 //!
-//! It believes as the library does: from the word that it leads, until a word to the contrary or until
-//! its time is over, counted from the sending of its last renewal that was taken.
+//! It believes as the library does: from the event that it leads until an event to the contrary, or until its TTL
+//! has passed, counted from the sending of its last acknowledged renewal.
 
 use std::time::Duration;
 
@@ -11,60 +11,60 @@ use tenure_api::{
     op::PutLease,
 };
 use tenure_replica::{
-    Answer, LineDone, Moment, Outcome, PlaceInfo, Reply, Request,
-    command::{Ask, Command, Ended, Join, LineCommand},
-    queue::{
-        Event, Mode, Refusal, key_of,
-        listeners::{LineInput, LineNews, Listener},
+    Answer, CandidacyView, ElectionOutcome, Moment, Outcome, Reply, Request,
+    command::{Command, ElectionCommand, Join, SessionEnding, SessionRequest},
+    election::{
+        ElectionEvent, Mode, Refusal, key_of,
+        listeners::{Listener, ListenerEvent, ListenerInput},
     },
 };
 
-use super::Client;
+use super::SimClient;
 use crate::{
-    cluster::{World, happening::Happening, member::Number},
+    cluster::{World, event::WorldEvent, member::MemberNumber},
     engine::ms,
-    invariants::{one_answer::Open, one_writer::GUARDED},
+    invariants::{one_answer::OpenRequest, one_writer::GUARDED},
 };
 
-pub struct Candidate {
+pub struct CandidateClient {
     me: usize,
     name: Bytes,
     ttl: Duration,
     session: Option<LeaseId>,
-    /// At which member its words are heard.
-    attached: Option<Number>,
+    /// The member to which it is attached.
+    attached: Option<MemberNumber>,
     listener: Listener,
-    /// The mark of its attachment, until the member has come to it. What a member that lags behind
-    /// tells before that is old; what it tells after that comes after its answer.
+    /// The mark of its attachment, until the member has applied it. Events of a lagging member before that are old;
+    /// those after it follow the answer.
     awaits: Option<u64>,
     mark: u64,
     answered: bool,
-    early: Vec<LineNews>,
-    doing: Doing,
+    early: Vec<ListenerEvent>,
+    phase: Phase,
     request: u64,
     lives: i64,
-    /// What it asked for was not answered, and is asked again under its number.
-    again: Option<Ask>,
+    /// A request that was not answered, and is sent again under its number.
+    again: Option<SessionRequest>,
     renewed: Moment,
     turns_left: u64,
     holds: Option<Revision>,
-    /// With this token, or a smaller one, it will never lead again: it has said so.
+    /// It will never lead again with this token or a smaller one: it has confirmed that.
     given_up: Option<Revision>,
-    /// It lost its place and has not confirmed yet that it stopped.
+    /// It lost its candidacy and has not confirmed yet that it stopped.
     unconfirmed: Option<Revision>,
     turn_due: Moment,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Doing {
+enum Phase {
     Nothing,
     Attaching,
     Standing,
 }
 
-impl Candidate {
-    pub fn new(name: &str, ttl_ms: u64) -> Candidate {
-        Candidate {
+impl CandidateClient {
+    pub fn new(name: &str, ttl_ms: u64) -> CandidateClient {
+        CandidateClient {
             me: usize::MAX,
             name: Bytes::copy_from_slice(name.as_bytes()),
             ttl: ms(ttl_ms),
@@ -75,7 +75,7 @@ impl Candidate {
             mark: 0,
             answered: false,
             early: vec![],
-            doing: Doing::Nothing,
+            phase: Phase::Nothing,
             request: 0,
             lives: 0,
             again: None,
@@ -100,12 +100,12 @@ impl Candidate {
         self.again = None;
         self.holds = None;
         self.unconfirmed = None;
-        self.doing = Doing::Attaching;
+        self.phase = Phase::Attaching;
         self.turns_left = world.dice.between(4, 40);
         world.invariants.one_believer.stops(&self.name, me);
     }
 
-    /// Opens its session, or comes back to it.
+    /// Opens its session, or attaches to it again.
     fn attach(&mut self, me: usize, world: &mut World) -> bool {
         let Some(member) = world.some_member() else { return false };
         let by = world.dice.below(u64::MAX);
@@ -116,10 +116,10 @@ impl Candidate {
         self.mark = by;
         self.answered = false;
         self.early.clear();
-        world.listen(member, LineInput::Attach { listener, session: id, by });
+        world.listen(member, ListenerInput::Attach { listener, session: id, by });
         let command = match self.session {
-            Some(id) => LineCommand::Attach { id, by },
-            None => LineCommand::Open {
+            Some(id) => ElectionCommand::Attach { id, by },
+            None => ElectionCommand::Open {
                 id,
                 ttl_ms: self.ttl.as_millis() as u64,
                 identity: format!("c{me}"),
@@ -127,26 +127,27 @@ impl Candidate {
                 by,
             },
         };
-        let asked = world.ask(me, member, Request::Write(Command::Line(command))).is_some();
+        let asked =
+            world.send_request(me, member, Request::Write(Command::Election(command))).is_some();
         self.attached = asked.then_some(member);
         asked
     }
 
-    fn next_ask(&mut self, world: &mut World) -> Option<Ask> {
-        if let Some(ask) = self.again.clone() {
-            return Some(ask);
+    fn next_request(&mut self, world: &mut World) -> Option<SessionRequest> {
+        if let Some(request) = self.again.clone() {
+            return Some(request);
         }
-        let ask = if let Some(token) = self.unconfirmed.take() {
+        let request = if let Some(token) = self.unconfirmed.take() {
             self.given_up = self.given_up.max(Some(token));
-            Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
+            SessionRequest::Leave { name: self.name.clone(), token: Some(token), stopped: true }
         } else if let Some(token) = self.holds.filter(|_| world.dice.chance(60)) {
             self.give_up(self.me, world);
-            Ask::Leave { name: self.name.clone(), token: Some(token), stopped: true }
+            SessionRequest::Leave { name: self.name.clone(), token: Some(token), stopped: true }
         } else if let Some(old) = self.given_up.filter(|_| world.dice.chance(40)) {
-            // It was left before; somebody says so again.
-            Ask::Leave { name: self.name.clone(), token: Some(old), stopped: true }
+            // A repeated leave of a candidacy that was left before.
+            SessionRequest::Leave { name: self.name.clone(), token: Some(old), stopped: true }
         } else if self.request == 0 || world.dice.chance(50) {
-            Ask::Join(Join {
+            SessionRequest::Join(Join {
                 names: vec![self.name.clone()],
                 value: Bytes::new(),
                 mode: Mode::Exclusive,
@@ -161,11 +162,11 @@ impl Candidate {
             return None;
         };
         self.request += 1;
-        self.again = Some(ask.clone());
-        Some(ask)
+        self.again = Some(request.clone());
+        Some(request)
     }
 
-    /// A write that counts only while this process leads.
+    /// A write that is taken only while this process leads.
     fn guarded_write(&self, token: Revision, id: LeaseId) -> Command {
         let leads = Compare {
             span: Span::One(key_of(&self.name, id)),
@@ -183,7 +184,7 @@ impl Candidate {
 
     fn next_turn(&mut self, me: usize, world: &mut World, delay: Duration) {
         self.turn_due = world.now() + delay;
-        world.agenda.after(delay, Happening::Client(me));
+        world.agenda.after(delay, WorldEvent::ClientTurn(me));
     }
 
     fn believed_until(&self) -> Moment {
@@ -192,13 +193,13 @@ impl Candidate {
 
     fn believe(&mut self, me: usize, world: &mut World, token: Revision) {
         let (now, until) = (world.now(), self.believed_until());
-        // A member that lags behind may say so when it is long over.
+        // The event of a lagging member may come long after the tenure ended.
         if now >= until || Some(token) <= self.given_up {
             return;
         }
         self.holds = Some(token);
         world.invariants.tokens_grow.told(&self.name, me, token);
-        world.tell_belief(me, &self.name, token, until);
+        world.trace_belief(me, &self.name, token, until);
         let counts = &mut world.counts;
         world.invariants.one_believer.believes(&self.name, me, token, (now, until), counts);
     }
@@ -208,7 +209,7 @@ impl Candidate {
         self.unconfirmed = token.or(self.unconfirmed);
     }
 
-    /// It stops, and is about to say so: no word makes it lead with this token any more.
+    /// It stops, and is about to confirm it: no event makes it lead with this token any more.
     fn give_up(&mut self, me: usize, world: &mut World) {
         let token = self.disbelieve(me, world);
         self.given_up = self.given_up.max(token);
@@ -217,23 +218,23 @@ impl Candidate {
     fn disbelieve(&mut self, me: usize, world: &mut World) -> Option<Revision> {
         world.invariants.one_believer.stops(&self.name, me);
         let token = self.holds.take()?;
-        world.tell_disbelief(me, &self.name, token, self.believed_until());
+        world.trace_disbelief(me, &self.name, token, self.believed_until());
         Some(token)
     }
 
-    /// A sign of life that was sent then has been taken.
+    /// A renewal that was sent then was acknowledged.
     fn is_renewed(&mut self, sent: Moment, me: usize, world: &mut World) {
         self.renewed = sent;
-        // People have read of the belief before.
+        // Text traces have the begin of the belief only.
         if let Some(token) = self.holds.filter(|_| world.trace.is_drawn()) {
-            world.tell_belief(me, &self.name, token, self.believed_until());
+            world.trace_belief(me, &self.name, token, self.believed_until());
         }
     }
 
-    /// What is true of its places, all at once.
-    fn see(&mut self, me: usize, world: &mut World, places: &[PlaceInfo]) {
-        let held = places.iter().find(|info| info.name == self.name && info.place.told);
-        match held.map(|info| info.place.created) {
+    /// The state of all its candidacies at once.
+    fn see(&mut self, me: usize, world: &mut World, candidacies: &[CandidacyView]) {
+        let held = candidacies.iter().find(|info| info.name == self.name && info.candidate.told);
+        match held.map(|info| info.candidate.created) {
             Some(token) if self.holds == Some(token) => {}
             Some(token) => {
                 self.stop(me, world);
@@ -244,66 +245,76 @@ impl Candidate {
         }
     }
 
-    fn hear(&mut self, me: usize, world: &mut World, event: &Event) {
+    fn hear(&mut self, me: usize, world: &mut World, event: &ElectionEvent) {
         match event {
-            Event::Granted { place, .. } => {
+            ElectionEvent::Granted { candidate, .. } => {
                 world.counts.count("granted");
-                self.believe(me, world, place.created);
+                self.believe(me, world, candidate.created);
             }
-            Event::Gone { place, .. } | Event::Moved { old: place, .. } => {
-                if self.holds == Some(place.created) {
+            ElectionEvent::Gone { candidate, .. } | ElectionEvent::Moved { old: candidate, .. } => {
+                if self.holds == Some(candidate.created) {
                     self.stop(me, world);
                 }
-                // The answer to its join may still be on the way, and says that it holds this.
-                self.given_up = self.given_up.max(Some(place.created));
+                // The answer to its join may still be under way, and says that it holds.
+                self.given_up = self.given_up.max(Some(candidate.created));
             }
-            Event::Drain { place, .. } if self.holds == Some(place.created) => {
+            ElectionEvent::Drain { candidate, .. } if self.holds == Some(candidate.created) => {
                 world.counts.count("drained");
                 if self.again.is_none() {
                     self.give_up(me, world);
                     self.request += 1;
-                    let (name, token) = (self.name.clone(), place.created);
-                    self.again = Some(Ask::Yield { name, token, stay: true });
+                    let (name, token) = (self.name.clone(), candidate.created);
+                    self.again = Some(SessionRequest::Yield { name, token, stay: true });
                 }
             }
-            Event::SessionEnded { .. } => {
+            ElectionEvent::SessionEnded { .. } => {
                 self.stop(me, world);
-                self.doing = Doing::Nothing;
+                self.phase = Phase::Nothing;
             }
             _ => {}
         }
     }
 
-    fn take_news(&mut self, me: usize, world: &mut World, news: &LineNews) {
+    fn take_news(&mut self, me: usize, world: &mut World, news: &ListenerEvent) {
         match news {
-            LineNews::Session(event) => self.hear(me, world, event),
-            LineNews::Places(places) => self.see(me, world, places),
-            LineNews::Held | LineNews::Gone(_) | LineNews::Observed(_) => {}
+            ListenerEvent::Session(event) => self.hear(me, world, event),
+            ListenerEvent::Candidacies(candidacies) => self.see(me, world, candidacies),
+            ListenerEvent::Held | ListenerEvent::Gone(_) | ListenerEvent::Observed(_) => {}
         }
     }
 
-    fn did(&mut self, me: usize, world: &mut World, ask: &Ask, done: &Result<LineDone, Refusal>) {
+    fn did(
+        &mut self,
+        me: usize,
+        world: &mut World,
+        request: &SessionRequest,
+        done: &Result<ElectionOutcome, Refusal>,
+    ) {
         self.again = None;
-        if matches!(ask, Ask::Leave { .. } | Ask::Yield { .. }) && done.is_ok() {
+        if matches!(request, SessionRequest::Leave { .. } | SessionRequest::Yield { .. })
+            && done.is_ok()
+        {
             world.counts.count("left");
         }
         match done {
-            Ok(LineDone::Places(places)) if matches!(ask, Ask::Join(_)) => {
-                let places = places.clone();
-                if places.iter().any(|info| info.place.told) {
-                    self.see(me, world, &places);
+            Ok(ElectionOutcome::Candidacies(candidacies))
+                if matches!(request, SessionRequest::Join(_)) =>
+            {
+                let candidacies = candidacies.clone();
+                if candidacies.iter().any(|info| info.candidate.told) {
+                    self.see(me, world, &candidacies);
                 }
             }
             Err(Refusal::SessionGone) => {
                 self.stop(me, world);
-                self.doing = Doing::Nothing;
+                self.phase = Phase::Nothing;
             }
             _ => {}
         }
     }
 }
 
-impl Client for Candidate {
+impl SimClient for CandidateClient {
     fn turn(&mut self, me: usize, world: &mut World) {
         if world.resting || world.now() < self.turn_due {
             return;
@@ -311,10 +322,10 @@ impl Client for Candidate {
         if world.now() >= self.believed_until() {
             self.stop(me, world);
         }
-        if self.doing == Doing::Nothing {
+        if self.phase == Phase::Nothing {
             self.begin_life(me, world);
         }
-        if self.attached.is_none() || self.doing == Doing::Attaching {
+        if self.attached.is_none() || self.phase == Phase::Attaching {
             if !self.attach(me, world) {
                 self.next_turn(me, world, ms(30));
             }
@@ -323,15 +334,15 @@ impl Client for Candidate {
         let (Some(member), Some(id)) = (self.attached, self.session) else { return };
         self.turns_left = self.turns_left.saturating_sub(1);
         if self.turns_left == 0 {
-            // It dies, and nobody hears why; or it says so.
-            self.doing = Doing::Nothing;
+            // It dies silently, or closes its session.
+            self.phase = Phase::Nothing;
             self.stop(me, world);
-            // It has said that it stopped: no word makes it lead any more.
+            // It has confirmed that it stopped: no event makes it lead any more.
             self.attached = None;
-            let how = Ended::Closed { stopped: true };
-            let close = Command::Line(LineCommand::End { id, how });
+            let how = SessionEnding::Closed { stopped: true };
+            let close = Command::Election(ElectionCommand::End { id, how });
             let closes = world.dice.chance(500);
-            if !closes || world.ask(me, member, Request::Write(close)).is_none() {
+            if !closes || world.send_request(me, member, Request::Write(close)).is_none() {
                 self.next_turn(me, world, ms(200));
             }
             return;
@@ -339,8 +350,12 @@ impl Client for Candidate {
         let due = world.now() >= self.renewed + self.ttl / 3;
         let command = if due {
             Command::LeaseRenew(id)
-        } else if let Some(ask) = self.next_ask(world) {
-            Command::Line(LineCommand::Ask { session: id, request: self.request, ask })
+        } else if let Some(request) = self.next_request(world) {
+            Command::Election(ElectionCommand::Request {
+                session: id,
+                number: self.request,
+                request,
+            })
         } else if let Some(token) = self.holds {
             self.guarded_write(token, id)
         } else {
@@ -348,39 +363,42 @@ impl Client for Candidate {
             self.next_turn(me, world, delay);
             return;
         };
-        if world.ask(me, member, Request::Write(command)).is_none() {
+        if world.send_request(me, member, Request::Write(command)).is_none() {
             self.attached = None;
             self.next_turn(me, world, ms(10));
         }
     }
 
-    fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
+    fn answered(&mut self, me: usize, world: &mut World, open: &OpenRequest, answer: &Answer) {
         let Request::Write(command) = &open.request else { return };
-        // It has closed its session since, or turned to another member: this makes it lead no more.
-        if let Command::Line(LineCommand::Open { by, .. } | LineCommand::Attach { by, .. }) =
-            command
+        // It has closed its session since, or attached to another member: this answer makes it lead no more.
+        if let Command::Election(
+            ElectionCommand::Open { by, .. } | ElectionCommand::Attach { by, .. },
+        ) = command
             && (self.attached.is_none() || *by != self.mark)
         {
             return self.next_turn(me, world, ms(20));
         }
-        // Of a session that it has given up, and opened another since.
-        if let Command::LeaseRenew(of) | Command::Line(LineCommand::Ask { session: of, .. }) =
-            command
+        // The answer is for a session that was given up, with another open since.
+        if let Command::LeaseRenew(of)
+        | Command::Election(ElectionCommand::Request { session: of, .. }) = command
             && Some(*of) != self.session
         {
             return self.next_turn(me, world, ms(20));
         }
         let delay = match (command, &answer.result) {
             (
-                Command::Line(LineCommand::Open { id, .. } | LineCommand::Attach { id, .. }),
-                Ok(Reply::Wrote(Outcome::Line(done))),
+                Command::Election(
+                    ElectionCommand::Open { id, .. } | ElectionCommand::Attach { id, .. },
+                ),
+                Ok(Reply::Wrote(Outcome::Election(done))),
             ) => match done {
-                Ok(LineDone::Session { places, .. }) => {
-                    assert!(self.awaits.is_none(), "c{me} was attached and will hear nothing");
+                Ok(ElectionOutcome::Session { candidacies, .. }) => {
+                    assert!(self.awaits.is_none(), "c{me} was attached and will get no events");
                     self.session = Some(*id);
                     self.is_renewed(open.sent, me, world);
-                    self.doing = Doing::Standing;
-                    self.see(me, world, places);
+                    self.phase = Phase::Standing;
+                    self.see(me, world, candidacies);
                     self.answered = true;
                     for news in std::mem::take(&mut self.early) {
                         self.take_news(me, world, &news);
@@ -394,7 +412,7 @@ impl Client for Candidate {
                 }
                 _ => {
                     self.stop(me, world);
-                    self.doing = Doing::Nothing;
+                    self.phase = Phase::Nothing;
                     ms(50)
                 }
             },
@@ -408,17 +426,17 @@ impl Client for Candidate {
             }
             (Command::LeaseRenew(_), Err(Failure::LeaseNotFound)) => {
                 self.stop(me, world);
-                self.doing = Doing::Nothing;
+                self.phase = Phase::Nothing;
                 ms(50)
             }
             (
-                Command::Line(LineCommand::Ask { ask, .. }),
-                Ok(Reply::Wrote(Outcome::Line(done))),
+                Command::Election(ElectionCommand::Request { request, .. }),
+                Ok(Reply::Wrote(Outcome::Election(done))),
             ) => {
-                // It has closed its session since, or turned to another member: what it asked for was done,
-                // but makes it lead no more.
+                // It has closed its session since, or attached to another member: the request was done, but makes it lead
+                // no more.
                 if self.attached.is_some() {
-                    self.did(me, world, ask, done);
+                    self.did(me, world, request, done);
                 }
                 ms(10)
             }
@@ -427,7 +445,7 @@ impl Client for Candidate {
                 world.counts.count(what);
                 ms(20)
             }
-            // The stream that spoke for it is of no use: it comes back elsewhere.
+            // The attachment is of no use any more: it attaches to another member.
             (_, Err(_)) => {
                 self.attached = None;
                 ms(40)
@@ -438,16 +456,22 @@ impl Client for Candidate {
         self.next_turn(me, world, leisurely);
     }
 
-    fn lost(&mut self, me: usize, world: &mut World, _open: &Open) {
+    fn lost(&mut self, me: usize, world: &mut World, _open: &OpenRequest) {
         self.attached = None;
         self.next_turn(me, world, ms(20));
     }
 
-    fn line_news(&mut self, me: usize, world: &mut World, listener: Listener, news: &LineNews) {
+    fn election_news(
+        &mut self,
+        me: usize,
+        world: &mut World,
+        listener: Listener,
+        news: &ListenerEvent,
+    ) {
         if self.attached.is_none() || self.listener != listener {
             return;
         }
-        if let LineNews::Session(Event::Attached { by, .. }) = news
+        if let ListenerEvent::Session(ElectionEvent::Attached { by, .. }) = news
             && self.awaits == Some(*by)
         {
             self.awaits = None;
@@ -459,7 +483,7 @@ impl Client for Candidate {
         }
     }
 
-    fn member_gone(&mut self, me: usize, world: &mut World, member: Number) {
+    fn member_gone(&mut self, me: usize, world: &mut World, member: MemberNumber) {
         if self.attached == Some(member) {
             self.attached = None;
             self.next_turn(me, world, ms(15));
@@ -467,10 +491,10 @@ impl Client for Candidate {
     }
 
     fn settled(&mut self, world: &mut World) {
-        let line = world.truth.state().queues.line(&self.name);
-        let left = line.map_or(0, |line| {
-            line.places().iter().filter(|place| place.candidate.is_some()).count()
+        let election = world.truth.state().elections.election(&self.name);
+        let left = election.map_or(0, |election| {
+            election.candidates().iter().filter(|candidate| candidate.spec.is_some()).count()
         });
-        assert_eq!(left, 0, "somebody stands in line though all sessions are over");
+        assert_eq!(left, 0, "there are candidates though all sessions are over");
     }
 }

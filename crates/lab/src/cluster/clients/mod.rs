@@ -1,55 +1,69 @@
-//! Those who ask.
+//! Clients of a simulated cluster.
 //!
-//! A client is a small machine of its own: its turn comes, it asks something, and the answer (or the
-//! death of the member it asked) gives it its next turn.
+//! A client is a state machine: on its turn it sends a request, and the answer (or the death of the member) schedules
+//! its next turn.
 
+mod admin;
 mod candidate;
-mod holder;
-mod mover;
-mod operator;
+mod lease;
+mod membership;
+mod move_leader;
 mod probe;
 mod registers;
-mod ruler;
 mod stock;
-mod watcher;
+mod watch;
 
-pub use candidate::Candidate;
-pub use holder::Holder;
-pub use mover::Mover;
-pub use operator::Operator;
-pub use probe::Probe;
-pub use registers::Registers;
-pub use ruler::Ruler;
-pub use stock::Stock;
-pub use watcher::Watcher;
+pub use admin::AdminClient;
+pub use candidate::CandidateClient;
+pub use lease::LeaseClient;
+pub use membership::MembershipClient;
+pub use move_leader::MoveLeaderClient;
+pub use probe::ProbeClient;
+pub use registers::RegisterClient;
+pub use stock::StockClient;
+pub use watch::WatchClient;
 
 use tenure_replica::{
     Answer,
-    queue::listeners::{LineNews, Listener},
+    election::listeners::{Listener, ListenerEvent},
     watch::{WatchNews, WatchStream},
 };
 
 use crate::{
-    cluster::{World, member::Number},
-    invariants::one_answer::Open,
+    cluster::{World, member::MemberNumber},
+    invariants::one_answer::OpenRequest,
 };
 
-pub trait Client {
+pub trait SimClient {
     fn turn(&mut self, me: usize, world: &mut World);
 
-    fn answered(&mut self, _me: usize, _world: &mut World, _open: &Open, _answer: &Answer) {}
+    fn answered(&mut self, _me: usize, _world: &mut World, _open: &OpenRequest, _answer: &Answer) {}
 
-    /// The member that was asked is dead, and with it the answer.
-    fn lost(&mut self, _me: usize, _world: &mut World, _open: &Open) {}
+    /// The member that was asked has died, and with it the answer.
+    fn lost(&mut self, _me: usize, _world: &mut World, _open: &OpenRequest) {}
 
-    fn told(&mut self, _me: usize, _world: &mut World, _stream: WatchStream, _news: &WatchNews) {}
+    fn watch_news(
+        &mut self,
+        _me: usize,
+        _world: &mut World,
+        _stream: WatchStream,
+        _news: &WatchNews,
+    ) {
+    }
 
-    /// Word of a line that this client listens to at a member.
-    fn line_news(&mut self, _me: usize, _world: &mut World, _to: Listener, _news: &LineNews) {}
+    /// An event of an election that this client listens to at a member.
+    fn election_news(
+        &mut self,
+        _me: usize,
+        _world: &mut World,
+        _to: Listener,
+        _news: &ListenerEvent,
+    ) {
+    }
 
-    /// A member died, whether we had asked it something or not.
-    fn member_gone(&mut self, _me: usize, _world: &mut World, _member: Number) {}
+    /// A member has died, whether it had a request of this client or not.
+    fn member_gone(&mut self, _me: usize, _world: &mut World, _member: MemberNumber) {}
 
-    /// Everything has come to rest: what should have been heard by now?
+    /// The run has come to rest: checks what this client must have received by now.
     fn settled(&mut self, _world: &mut World) {}
 }

@@ -1,48 +1,48 @@
-//! A client that asks one thing of one member and remembers when and what it was answered.
+//! A client that sends one request to one member and keeps the answer and the time that it took.
 
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use tenure_api::Failure;
 use tenure_replica::{Answer, Reply, Request};
 
-use super::Client;
+use super::SimClient;
 use crate::{
-    cluster::{World, member::Number},
-    invariants::one_answer::Open,
+    cluster::{World, member::MemberNumber},
+    invariants::one_answer::OpenRequest,
 };
 
-/// What came back, and how long it took. The member's death counts as "stopped".
-pub(super) type Verdict = Option<(Duration, Result<Reply, Failure>)>;
+/// The answer, and how long it took. The member's death counts as `Stopped`.
+pub(super) type ProbeResult = Option<(Duration, Result<Reply, Failure>)>;
 
-pub struct Probe {
-    to: Number,
+pub struct ProbeClient {
+    to: MemberNumber,
     request: Option<Request>,
-    verdict: Rc<RefCell<Verdict>>,
+    result: Rc<RefCell<ProbeResult>>,
 }
 
-impl Probe {
-    pub fn new(to: Number, request: Request) -> (Probe, Rc<RefCell<Verdict>>) {
-        let verdict = Rc::new(RefCell::new(None));
-        (Probe { to, request: Some(request), verdict: verdict.clone() }, verdict)
+impl ProbeClient {
+    pub fn new(to: MemberNumber, request: Request) -> (ProbeClient, Rc<RefCell<ProbeResult>>) {
+        let result = Rc::new(RefCell::new(None));
+        (ProbeClient { to, request: Some(request), result: result.clone() }, result)
     }
 }
 
-impl Client for Probe {
+impl SimClient for ProbeClient {
     fn turn(&mut self, me: usize, world: &mut World) {
         if let Some(request) = self.request.take()
-            && world.ask(me, self.to, request).is_none()
+            && world.send_request(me, self.to, request).is_none()
         {
-            *self.verdict.borrow_mut() = Some((Duration::ZERO, Err(Failure::Stopped)));
+            *self.result.borrow_mut() = Some((Duration::ZERO, Err(Failure::Stopped)));
         }
     }
 
-    fn answered(&mut self, _me: usize, world: &mut World, open: &Open, answer: &Answer) {
+    fn answered(&mut self, _me: usize, world: &mut World, open: &OpenRequest, answer: &Answer) {
         let took = world.now().since(open.sent);
-        *self.verdict.borrow_mut() = Some((took, answer.result.clone()));
+        *self.result.borrow_mut() = Some((took, answer.result.clone()));
     }
 
-    fn lost(&mut self, _me: usize, world: &mut World, open: &Open) {
+    fn lost(&mut self, _me: usize, world: &mut World, open: &OpenRequest) {
         let took = world.now().since(open.sent);
-        *self.verdict.borrow_mut() = Some((took, Err(Failure::Stopped)));
+        *self.result.borrow_mut() = Some((took, Err(Failure::Stopped)));
     }
 }

@@ -7,24 +7,24 @@ use tenure_api::{
 };
 use tenure_replica::{Answer, Consistency, Read, Reply, Request, command::Command};
 
-use super::Client;
+use super::SimClient;
 use crate::{
-    cluster::{World, happening::Happening},
+    cluster::{World, event::WorldEvent},
     engine::{ms, us},
-    invariants::one_answer::Open,
+    invariants::one_answer::OpenRequest,
 };
 
-/// Few, so that clients get in each other's way.
+/// Few, so that clients conflict.
 const KEYS: u64 = 5;
 
 #[derive(Default)]
-pub struct Registers {
-    /// The version of a key as last read, to be compared with.
+pub struct RegisterClient {
+    /// A key and its revision at the last read, for compare-and-set.
     seen: Option<(Bytes, Revision)>,
     newest: Revision,
 }
 
-impl Registers {
+impl RegisterClient {
     fn next_request(&mut self, world: &mut World) -> Request {
         let key = key(world);
         match world.dice.below(100) {
@@ -44,7 +44,7 @@ impl Registers {
         }
     }
 
-    /// Writes only if nobody has since we last looked.
+    /// Writes only if the key has not changed since the last read.
     fn compare_and_set(&mut self, key: Bytes, world: &mut World) -> Request {
         let (key, expected) = self.seen.take().unwrap_or((key, Revision(0)));
         let (won, lost) = (world.fresh_value(), world.fresh_value());
@@ -100,19 +100,19 @@ fn read_txn(key: Bytes) -> Txn {
     Txn { compare: vec![], success, failure: vec![] }
 }
 
-impl Client for Registers {
+impl SimClient for RegisterClient {
     fn turn(&mut self, me: usize, world: &mut World) {
         if world.resting {
             return;
         }
         let request = self.next_request(world);
-        let asked = world.some_member().and_then(|member| world.ask(me, member, request));
+        let asked = world.some_member().and_then(|member| world.send_request(me, member, request));
         if asked.is_none() {
-            world.agenda.after(ms(20), Happening::Client(me));
+            world.agenda.after(ms(20), WorldEvent::ClientTurn(me));
         }
     }
 
-    fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
+    fn answered(&mut self, me: usize, world: &mut World, open: &OpenRequest, answer: &Answer) {
         self.newest = self.newest.max(answer.revision);
         if let (Request::Read(Read::Range(range), _), Ok(Reply::Range(found))) =
             (&open.request, &answer.result)
@@ -124,10 +124,10 @@ impl Client for Registers {
             Ok(_) => world.dice.duration(us(200), ms(25)),
             Err(_) => world.dice.duration(ms(5), ms(60)),
         };
-        world.agenda.after(pause * world.leisure, Happening::Client(me));
+        world.agenda.after(pause * world.leisure, WorldEvent::ClientTurn(me));
     }
 
-    fn lost(&mut self, me: usize, world: &mut World, _open: &Open) {
-        world.agenda.after(ms(10), Happening::Client(me));
+    fn lost(&mut self, me: usize, world: &mut World, _open: &OpenRequest) {
+        world.agenda.after(ms(10), WorldEvent::ClientTurn(me));
     }
 }

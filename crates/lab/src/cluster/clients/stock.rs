@@ -1,5 +1,5 @@
-//! A stock client's part in a line: a key under a lease, and one word when it is first. This is what the
-//! doors of etcd's election and lock services do for those who know nothing of sessions.
+//! A stock client in an election: a key under a lease, and one event when it is first. The server's implementation of
+//! etcd's election and lock services does the same.
 
 use bytes::Bytes;
 use tenure_api::{
@@ -8,41 +8,41 @@ use tenure_api::{
 use tenure_replica::{
     Answer, Outcome, Reply, Request,
     command::Command,
-    queue::{
+    election::{
         key_of,
-        listeners::{LineInput, LineNews, Listener},
+        listeners::{Listener, ListenerEvent, ListenerInput},
     },
 };
 
-use super::Client;
+use super::SimClient;
 use crate::{
-    cluster::{World, happening::Happening, member::Number},
+    cluster::{World, event::WorldEvent, member::MemberNumber},
     engine::ms,
-    invariants::{held_is_true, one_answer::Open},
+    invariants::{held_is_true, one_answer::OpenRequest},
 };
 
 const TTL_SECS: i64 = 1;
 
-pub struct Stock {
+pub struct StockClient {
     name: Bytes,
     lives: i64,
-    doing: Doing,
+    phase: Phase,
 }
 
 #[derive(Clone, Debug)]
-enum Doing {
+enum Phase {
     Nothing,
     Granting(LeaseId),
     Standing(LeaseId),
-    /// Its key was created at this revision, as that member says.
-    Placed(LeaseId, Revision, Number),
-    Awaiting(Listener, Bytes, Revision, Number),
+    /// The member has created its key at this revision.
+    Placed(LeaseId, Revision, MemberNumber),
+    Awaiting(Listener, Bytes, Revision, MemberNumber),
 }
 
-impl Stock {
-    pub fn new(name: &str) -> Stock {
+impl StockClient {
+    pub fn new(name: &str) -> StockClient {
         let name = Bytes::copy_from_slice(name.as_bytes());
-        Stock { name, lives: 0, doing: Doing::Nothing }
+        StockClient { name, lives: 0, phase: Phase::Nothing }
     }
 
     fn stand(&self, lease: LeaseId) -> Command {
@@ -58,78 +58,78 @@ impl Stock {
     }
 
     fn again(&mut self, me: usize, world: &mut World) {
-        self.doing = Doing::Nothing;
+        self.phase = Phase::Nothing;
         let pause = world.dice.duration(ms(20), ms(400));
-        world.agenda.after(pause, Happening::Client(me));
+        world.agenda.after(pause, WorldEvent::ClientTurn(me));
     }
 }
 
-impl Client for Stock {
+impl SimClient for StockClient {
     fn turn(&mut self, me: usize, world: &mut World) {
         if world.resting {
             return;
         }
-        match self.doing.clone() {
-            Doing::Nothing => {
+        match self.phase.clone() {
+            Phase::Nothing => {
                 self.lives += 1;
                 let id = LeaseId((me as i64 + 1) * 1_000_000_000 + self.lives);
-                self.doing = Doing::Granting(id);
+                self.phase = Phase::Granting(id);
                 let grant = Request::Write(Command::LeaseGrant { id, ttl_secs: TTL_SECS });
-                let asked = world.some_member().and_then(|to| world.ask(me, to, grant));
+                let asked = world.some_member().and_then(|to| world.send_request(me, to, grant));
                 if asked.is_none() {
                     self.again(me, world);
                 }
             }
-            Doing::Placed(lease, created, member) => {
+            Phase::Placed(lease, created, member) => {
                 let Some(listener) = world.open_stream(me, member) else {
                     return self.again(me, world);
                 };
                 let (name, key) = (self.name.clone(), key_of(&self.name, lease));
-                self.doing = Doing::Awaiting(listener, key.clone(), created, member);
-                world.listen(member, LineInput::Await { listener, name, key, created });
-                // Whoever waits does not renew here: it is told, held or gone, within its time to live.
-                world.agenda.after(ms(4000), Happening::Client(me));
+                self.phase = Phase::Awaiting(listener, key.clone(), created, member);
+                world.listen(member, ListenerInput::Await { listener, name, key, created });
+                // It does not renew: it is told that it holds, or that its key is gone, within the TTL.
+                world.agenda.after(ms(4000), WorldEvent::ClientTurn(me));
             }
-            Doing::Awaiting(listener, _, _, member) => {
-                world.listen(member, LineInput::Close(listener));
+            Phase::Awaiting(listener, _, _, member) => {
+                world.listen(member, ListenerInput::Close(listener));
                 self.again(me, world);
             }
-            Doing::Granting(_) | Doing::Standing(_) => {}
+            Phase::Granting(_) | Phase::Standing(_) => {}
         }
     }
 
-    fn answered(&mut self, me: usize, world: &mut World, open: &Open, answer: &Answer) {
-        match (&self.doing, &answer.result) {
-            (Doing::Granting(lease), Ok(_)) => {
+    fn answered(&mut self, me: usize, world: &mut World, open: &OpenRequest, answer: &Answer) {
+        match (&self.phase, &answer.result) {
+            (Phase::Granting(lease), Ok(_)) => {
                 let lease = *lease;
-                self.doing = Doing::Standing(lease);
+                self.phase = Phase::Standing(lease);
                 let stand = Request::Write(self.stand(lease));
-                if world.ask(me, open.member, stand).is_none() {
+                if world.send_request(me, open.member, stand).is_none() {
                     self.again(me, world);
                 }
             }
-            (Doing::Standing(lease), Ok(Reply::Wrote(Outcome::Txn(done)))) if done.succeeded => {
-                self.doing = Doing::Placed(*lease, answer.revision, open.member);
-                // Sometimes it is slow to ask, and its lease is over by then.
+            (Phase::Standing(lease), Ok(Reply::Wrote(Outcome::Txn(done)))) if done.succeeded => {
+                self.phase = Phase::Placed(*lease, answer.revision, open.member);
+                // Sometimes it waits so long that its lease is over.
                 let slow = world.dice.chance(300);
                 let pause = if slow { ms(1500) } else { ms(1) };
-                world.agenda.after(pause, Happening::Client(me));
+                world.agenda.after(pause, WorldEvent::ClientTurn(me));
             }
             _ => self.again(me, world),
         }
     }
 
-    fn lost(&mut self, me: usize, world: &mut World, _open: &Open) {
+    fn lost(&mut self, me: usize, world: &mut World, _open: &OpenRequest) {
         self.again(me, world);
     }
 
-    fn line_news(&mut self, me: usize, world: &mut World, to: Listener, news: &LineNews) {
-        let Doing::Awaiting(listener, key, created, member) = self.doing.clone() else { return };
+    fn election_news(&mut self, me: usize, world: &mut World, to: Listener, news: &ListenerEvent) {
+        let Phase::Awaiting(listener, key, created, member) = self.phase.clone() else { return };
         if listener != to {
             return;
         }
-        held_is_true::judge(world, member, (&self.name, &key, created), news);
-        world.counts.count(if matches!(news, LineNews::Held) {
+        held_is_true::check(world, member, (&self.name, &key, created), news);
+        world.counts.count(if matches!(news, ListenerEvent::Held) {
             "stock_held"
         } else {
             "stock_gone"
@@ -137,8 +137,8 @@ impl Client for Stock {
         self.again(me, world);
     }
 
-    fn member_gone(&mut self, me: usize, world: &mut World, member: Number) {
-        if matches!(self.doing, Doing::Awaiting(.., at) | Doing::Placed(.., at) if at == member) {
+    fn member_gone(&mut self, me: usize, world: &mut World, member: MemberNumber) {
+        if matches!(self.phase, Phase::Awaiting(.., at) | Phase::Placed(.., at) if at == member) {
             self.again(me, world);
         }
     }

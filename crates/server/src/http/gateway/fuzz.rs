@@ -1,4 +1,4 @@
-//! JSON as anybody may send it.
+//! JSON as any client may send it.
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use prost::Message;

@@ -1,4 +1,4 @@
-//! What the caller's headers mean to gRPC: who asks, what else the services should know, how long
+//! What the caller's headers mean to gRPC: the principal, what else the services should know, how long
 //! the caller will wait. As in etcd, which has it from grpc-gateway.
 
 use std::{future::Future, time::Duration};

@@ -1,4 +1,4 @@
-//! The JSON gateway: the etcd v3 API as plain HTTP, for those who speak nothing else.
+//! The JSON gateway: the etcd v3 API as plain HTTP, for clients that speak nothing else.
 //!
 //! `POST /v3/kv/put` with `{"key":"Zm9v","value":"YmFy"}` is a `Put`; the answer is its response as
 //! JSON. Names, base64, 64-bit numbers as strings, `{"result":…}` lines and error bodies are etcd's.
@@ -6,7 +6,7 @@
 //! The gateway knows no service. It is a gRPC client whose channel is the router of our own gRPC
 //! services, called in this process without a socket; what a message looks like it reads from the
 //! descriptors of `proto/`. So a method answers here exactly what it answers there, and a service
-//! that is added there is served here as soon as its paths stand in the table.
+//! that is added there is served here as soon as its paths are in the table.
 //!
 //! | file | idea |
 //! |---|---|

@@ -40,7 +40,7 @@ impl Objects {
             }
             match self.pieces.next().await {
                 Some(Ok(piece)) => self.cutter.add(&piece),
-                // A client that broke off is gone: there is nobody to tell.
+                // A client that broke off is gone: there is no client to tell.
                 Some(Err(_)) => return None,
                 None if self.cutter.between_objects() => return None,
                 None => {

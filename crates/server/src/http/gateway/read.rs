@@ -1,9 +1,9 @@
 //! From JSON to a message.
 //!
 //! What etcd takes is taken: names as in `proto/` or in camel case, numbers as numbers or as strings,
-//! choices by name or number, `null` for what is not given, fields that nobody knows. Base64 may also
+//! choices by name or number, `null` for what is not given, unknown fields. Base64 may also
 //! be the one for URLs, and without padding. Anything else is refused with the name of the field and
-//! the place in the text, and without repeating the value, which may be large.
+//! the position in the text, and without repeating the value, which may be large.
 //!
 //! The reader of `prost-reflect` would do, but for one thing: it can ignore unknown fields only
 //! together with unknown choices, and `"target":"VERZION"` must not silently mean `VERSION`.
@@ -128,7 +128,7 @@ impl<'de> DeserializeSeed<'de> for OfField<'_> {
         } else {
             OfKind(&kind).deserialize(from)
         };
-        // The messages around it need not be named: the place is.
+        // The messages around it need not be named: the position is.
         let named = |cause| D::Error::custom(format_args!("{}: {cause}", self.0.name()));
         if matches!(kind, Kind::Message(_)) { read } else { read.map_err(named) }
     }

@@ -47,7 +47,7 @@ pub(super) async fn serve(method: Arc<Method>, request: Request) -> Response {
     (refusal::JSON, Body::from_stream(lines)).into_response()
 }
 
-async fn begin(method: Arc<Method>, request: Request) -> Result<Lines, Status> {
+async fn begin(method: Arc<Method>, request: Request) -> Result<Elections, Status> {
     let (head, body) = request.into_parts();
     let patience = headers::timeout(&head.headers)?;
     let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
@@ -62,7 +62,7 @@ async fn begin(method: Arc<Method>, request: Request) -> Result<Lines, Status> {
     };
     let request = headers::annotated(&head.headers, messages);
     let answers = headers::within(patience, method.converse(request)).await?;
-    Ok(Lines { answers, spoilt, deadline })
+    Ok(Elections { answers, spoilt, deadline })
 }
 
 /// The messages that a client sends. One that cannot be read is the last, and spoils the stream.
@@ -76,7 +76,7 @@ fn messages(
         match read {
             Ok(message) => Some((message, (objects, method, spoil))),
             Err(status) => {
-                // Nobody listens if the stream has ended for another reason.
+                // The receiver is gone if the stream has ended for another reason.
                 let _ = spoil.send(status);
                 None
             }
@@ -85,7 +85,7 @@ fn messages(
 }
 
 /// The answers of a stream, as lines.
-struct Lines {
+struct Elections {
     answers: Streaming<DynamicMessage>,
     /// Why the client's half cannot be read any further.
     spoilt: oneshot::Receiver<Status>,
@@ -93,7 +93,7 @@ struct Lines {
     deadline: Option<Instant>,
 }
 
-impl Lines {
+impl Elections {
     async fn next(&mut self) -> Option<Result<Bytes, Status>> {
         let deadline = self.deadline;
         let too_late = async move {

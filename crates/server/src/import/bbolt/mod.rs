@@ -9,7 +9,7 @@
 //! Pages are read one at a time, never the whole file, and nothing in them is believed: every number
 //! is checked against the page, the page against the file, the depth and the number of pages against
 //! what a tree can have, and the order of the keys all along. A damaged file gives an error with the
-//! place, or, where no rule is broken, other data; that is what etcd's checksum at the end is for.
+//! offset, or, where no rule is broken, other data; that is what etcd's checksum at the end is for.
 //!
 //! The list of free pages is not read, nor anything else that a reader does not need.
 
@@ -63,7 +63,7 @@ pub(super) struct Db {
 pub(super) enum Bucket {
     /// Its root page.
     Root(u64),
-    /// The page itself, which stood in its parent at this place.
+    /// The page itself, which was in its parent at this offset.
     Inline(Vec<u8>, u64),
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Bucket {
 pub(super) struct Item<'a> {
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
-    /// Where the value stands in the file.
+    /// The offset of the value in the file.
     pub(super) offset: u64,
     is_bucket: bool,
 }
@@ -118,7 +118,7 @@ impl Db {
         };
         let mut visited = 1;
         let mut last: Option<Vec<u8>> = None;
-        // Pages from the root down, each with the place of the element that comes next.
+        // Pages from the root down, each with the index of the element that comes next.
         let mut path = vec![(root, 0)];
         while let Some((page, next)) = path.last_mut() {
             if *next == page.count {
@@ -194,8 +194,8 @@ impl Item<'_> {
     }
 }
 
-/// Of the two meta pages the newer one that is sound. If the first is damaged, the place of the second
-/// depends on a page size that nobody knows: every possible one is tried.
+/// Of the two meta pages the newer one that is sound. If the first is damaged, the offset of the second
+/// depends on a page size that is not known: every possible one is tried.
 fn newest_meta(file: &File, length: u64) -> Result<Meta, Stop> {
     let read = |offset: u64| -> Result<Option<Result<Meta, Damage>>, Stop> {
         if offset + META_BYTES as u64 > length {

@@ -18,7 +18,7 @@ const IS_BUCKET: u32 = 0x01;
 #[derive(Debug)]
 pub(super) struct Page {
     bytes: Vec<u8>,
-    /// Where its first byte stands in the file.
+    /// The offset of its first byte in the file.
     offset: u64,
     pub(super) is_branch: bool,
     pub(super) count: usize,
@@ -29,7 +29,7 @@ pub(super) struct Page {
 pub(super) struct Leaf<'a> {
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
-    /// Where the value stands in the file.
+    /// The offset of the value in the file.
     pub(super) offset: u64,
     pub(super) is_bucket: bool,
 }

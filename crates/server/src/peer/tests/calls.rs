@@ -82,6 +82,57 @@ async fn a_dead_outgoing_connection_is_a_loss_if_there_is_no_other() {
     one.lost(TWO).await;
 }
 
+/// A reset of one direction ends the incoming connection of a member that lives. Membership changes need
+/// every voter to be there, so its next call must bring it back: its own connection never broke.
+#[tokio::test]
+async fn presence_returns_when_only_the_incoming_connection_broke() {
+    let (one_listener, one_at) = listener().await;
+    let (two_listener, two_at) = listener().await;
+    let mut one = Side::start(ONE, one_listener, 1, (TWO, two_at));
+    let mut outgoing = answer_by_hand(&two_listener).await;
+    one.connected(TWO).await;
+    let (incoming, _) = call(one_at, &hello(Purpose::Messages)).await;
+    drop(incoming);
+    one.lost(TWO).await;
+    let (mut incoming, _) = call(one_at, &hello(Purpose::Messages)).await;
+    say(&mut incoming, "again").await;
+    one.connected(TWO).await;
+    one.hears("again").await;
+    // A call that takes the place of another one says nothing new.
+    let (mut newer, _) = call(one_at, &hello(Purpose::Messages)).await;
+    assert!(timeout(LIMIT, incoming.read_u8()).await.unwrap().is_err());
+    say(&mut newer, "newer").await;
+    one.hears("newer").await;
+    drop(newer);
+    one.lost(TWO).await;
+    let (_incoming, _) = call(one_at, &hello(Purpose::Messages)).await;
+    one.connected(TWO).await;
+    // All that time messages went out on the one connection that stood.
+    assert!(one.transport.send(TWO, &text("still ours")));
+    assert!(timeout(LIMIT, outgoing.read_u8()).await.unwrap().is_ok());
+}
+
+/// A call of the next life comes before the end of the outgoing connection to the last one is seen: nothing
+/// that is sent now arrives, so the member is there only when it has answered.
+#[tokio::test]
+async fn presence_waits_for_an_answer_of_the_life_that_called() {
+    let (one_listener, one_at) = listener().await;
+    let (two_listener, two_at) = listener().await;
+    let mut one = Side::start(ONE, one_listener, 1, (TWO, two_at));
+    let old_outgoing = answer_by_hand(&two_listener).await;
+    one.connected(TWO).await;
+    let (old_incoming, _) = call(one_at, &hello(Purpose::Messages)).await;
+    drop(old_incoming);
+    one.lost(TWO).await;
+    let next_life = Hello { boot: 2, ..hello(Purpose::Messages) };
+    let (mut incoming, _) = call(one_at, &next_life).await;
+    say(&mut incoming, "alive").await;
+    one.hears("alive").await;
+    drop(old_outgoing);
+    let _outgoing = answer_with(&two_listener, &next_life).await;
+    one.connected(TWO).await;
+}
+
 #[tokio::test]
 async fn a_queue_that_nobody_empties_does_not_grow_for_ever() {
     let (one_listener, _) = listener().await;
@@ -143,9 +194,12 @@ async fn a_removed_member_is_heard_no_more() {
 
 /// Takes one call as member 2.
 async fn answer_by_hand(listener: &TcpListener) -> TcpStream {
+    answer_with(listener, &hello(Purpose::Messages)).await
+}
+
+async fn answer_with(listener: &TcpListener, hello: &Hello) -> TcpStream {
     let (mut stream, _) = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
     super::super::handshake::listen(&mut stream, &mut BytesMut::new()).await.unwrap();
-    let hello = hello(Purpose::Messages).to_bytes();
-    write_frame(&mut stream, FrameKind::Hello, &hello).await.unwrap();
+    write_frame(&mut stream, FrameKind::Hello, &hello.to_bytes()).await.unwrap();
     stream
 }

@@ -86,7 +86,7 @@ async fn whoever_asks_is_told_the_members() {
     assert_eq!(roster, expected);
 }
 
-/// Two was added while one was away: one refuses it at first, and is then told who it is.
+/// Two was added while one was away: one refuses it at first, and is then told of it.
 #[tokio::test]
 async fn a_member_that_is_not_known_yet_tells_who_it_is() {
     let (mut one, at) = alone().await;

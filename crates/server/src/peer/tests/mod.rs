@@ -96,7 +96,7 @@ async fn pair() -> (Side, Side, SocketAddr) {
     (one, two, two_at)
 }
 
-/// Member 1, alone; tests speak for member 2 by hand. Nobody listens at member 2's address.
+/// Member 1, alone; tests speak for member 2 by hand. There is no listener at member 2's address.
 async fn alone() -> (Side, SocketAddr) {
     let (one_listener, one_at) = listener().await;
     let (two_listener, two_at) = listener().await;

@@ -2,12 +2,13 @@ use std::fs;
 
 use tenure_api::{Put, Term, op::PutLease};
 use tenure_replica::{
-    At, Frozen, RaftKind, RaftMessage, SnapshotMark, State, command::Command, state::Traces,
+    EntryContext, RaftKind, RaftMessage, Snapshot, SnapshotMark, State, command::Command,
+    state::ApplyEffects,
 };
 use tokio::io::AsyncReadExt;
 
 use super::*;
-use crate::disk::{SnapshotWriter, snapshot};
+use crate::disk::{Files, SnapshotWriter, snapshot};
 
 fn mark() -> SnapshotMark {
     SnapshotMark { index: 9, term: Term(2), voters: vec![ONE, TWO], ..SnapshotMark::default() }
@@ -34,22 +35,22 @@ fn message(from: MemberId, to: MemberId) -> RaftMessage {
 }
 
 /// More than one piece of it.
-fn frozen() -> Frozen {
+fn snapshot() -> Snapshot {
     let mut state = State::new([]);
     for index in 1..=10 {
         let (key, value) = (format!("key{index}").into(), Some(vec![index as u8; 100_000].into()));
         let put = Command::Put(Put { key, value, lease: PutLease::Set(None), prev_kv: false });
-        let at = At { index, term: Term(1), ms: 0 };
-        state.apply(at, &put, &mut Traces::default()).unwrap();
+        let at = EntryContext { index, term: Term(1), ms: 0 };
+        state.apply(at, &put, &mut ApplyEffects::default()).unwrap();
     }
-    Frozen { mark: mark(), state }
+    Snapshot { mark: mark(), state }
 }
 
 /// As the file has them.
 fn bytes() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = SnapshotWriter::create(folder.path(), mark()).unwrap();
-    for chunk in frozen().chunks() {
+    for chunk in snapshot().chunks() {
         writer.chunk(&chunk).unwrap();
     }
     fs::read(writer.finish().unwrap().path).unwrap()
@@ -62,15 +63,15 @@ fn files(side: &Side) -> usize {
 #[tokio::test]
 async fn a_snapshot_arrives_as_it_was() {
     let (mut one, mut two, _) = pair().await;
-    one.transport.send_snapshot(message(ONE, TWO), frozen());
+    one.transport.send_snapshot(message(ONE, TWO), snapshot());
     let PeerEvent::SnapshotReceived { from: ONE, message: heard, state } = two.event().await else {
         panic!("something else happened");
     };
     assert_eq!(heard, message(ONE, TWO));
-    assert_eq!(state.digest(), frozen().state.digest());
+    assert_eq!(state.digest(), snapshot().state.digest());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { to: TWO, ok: true }));
     assert_eq!((files(&one), files(&two)), (0, 1));
-    let kept = snapshot::newest_snapshot(two.snapshots.path()).unwrap().unwrap();
+    let kept = snapshot::newest_snapshot(&Files, two.snapshots.path()).unwrap().unwrap();
     assert_eq!(kept.mark, mark());
     assert_eq!(fs::read(&kept.path).unwrap(), bytes());
 }
@@ -78,9 +79,9 @@ async fn a_snapshot_arrives_as_it_was() {
 #[tokio::test]
 async fn a_snapshot_to_nowhere_is_told() {
     let (mut one, _) = alone().await;
-    one.transport.send_snapshot(message(ONE, TWO), frozen());
+    one.transport.send_snapshot(message(ONE, TWO), snapshot());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { to: TWO, ok: false }));
-    one.transport.send_snapshot(message(ONE, MemberId(9)), frozen());
+    one.transport.send_snapshot(message(ONE, MemberId(9)), snapshot());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { ok: false, .. }));
 }
 
@@ -88,7 +89,7 @@ async fn send(stream: &mut TcpStream, bytes: &[u8]) {
     let head = message(TWO, ONE).to_bytes();
     write_frame(stream, FrameKind::SnapshotHead, &head).await.unwrap();
     for piece in bytes.chunks(100_000) {
-        // Whoever has seen enough hangs up.
+        // A receiver that has seen enough hangs up.
         let _ = write_frame(stream, FrameKind::SnapshotPiece, piece).await;
     }
     let _ = write_frame(stream, FrameKind::SnapshotEnd, &[]).await;
@@ -114,7 +115,7 @@ async fn a_damaged_or_shortened_snapshot_is_not_accepted() {
     }
 }
 
-/// Whoever came before may not have left yet.
+/// The previous connection may not have ended yet.
 async fn accepted(at: SocketAddr) -> TcpStream {
     loop {
         match call(at, &hello(Purpose::Snapshot)).await {
@@ -148,7 +149,7 @@ async fn a_snapshot_of_another_mark_than_promised_is_refused() {
     let (mut one, two, _) = pair().await;
     let mut other = message(ONE, TWO);
     other.snapshot = Some(SnapshotMark { index: 10, ..mark() });
-    one.transport.send_snapshot(other, frozen());
+    one.transport.send_snapshot(other, snapshot());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { to: TWO, ok: false }));
     assert_eq!(files(&two), 0);
 }

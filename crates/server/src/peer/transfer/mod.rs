@@ -1,6 +1,6 @@
 //! A state on its way from one member to another, on a connection of its own.
 //!
-//! What travels are the bytes of a snapshot file, but nobody has to write one first: the sender makes them from its
+//! What travels are the bytes of a snapshot file, but no file has to be written first: the sender makes them from its
 //! memory as the receiver takes them. The receiver builds its state from them while it writes them beside, checks
 //! everything, makes the file durable and puts it in its place before it answers. A transfer that breaks leaves nothing.
 
@@ -19,7 +19,7 @@ use crate::disk::{DiskError, snapshot::LoadError};
 
 /// How many bytes travel in one frame.
 const PIECE_BYTES: usize = 256 << 10;
-/// Pieces that wait on either side for those who make or take them.
+/// Pieces that wait on either side to be sent or taken.
 const PIECES_MAX: usize = 4;
 /// How long either side waits for the other's next step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -19,9 +19,9 @@ use tracing::info;
 use super::{PIECE_BYTES, PIECES_MAX, Progress, TransferError, step};
 use crate::{
     disk::{
-        BulkFile, DiskError, SnapshotReader,
-        durable::{create_file, rename_durably},
-        snapshot::{prune_snapshots, snapshot_path, thaw},
+        BulkFile, DiskError, Files, SnapshotFileReader,
+        durable::rename_durably,
+        snapshot::{prune_snapshots, read_state, snapshot_path},
     },
     node::files::beside,
     peer::{
@@ -91,7 +91,7 @@ pub(in crate::peer) async fn receive(
     step(write_frame(&mut stream, FrameKind::SnapshotStored, &[])).await
 }
 
-/// Passes parts on until the last, or until nobody wants more of them.
+/// Passes parts on until the last, or until the reader is gone.
 async fn pass_on(
     from: MemberId,
     stream: &mut TcpStream,
@@ -131,7 +131,7 @@ async fn next_part(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<Part
     Ok(part)
 }
 
-/// A snapshot that is not all there: whoever reads it also writes it to its file. Dropping it removes that.
+/// A snapshot that is not all there: its reader also writes it to its file. Dropping it removes that.
 struct Arriving {
     path: PathBuf,
     file: BulkFile,
@@ -145,7 +145,7 @@ struct Arriving {
 
 impl Arriving {
     fn create(path: PathBuf, parts: mpsc::Receiver<Part>) -> Result<Arriving, TransferError> {
-        let file = BulkFile::new(create_file(&path)?, &path);
+        let file = BulkFile::create(&Files, &path)?;
         let (piece, ended, stored) = (Bytes::new(), false, false);
         Ok(Arriving { path, file, parts, piece, ended, bytes: 0, stored })
     }
@@ -156,15 +156,15 @@ impl Arriving {
         mark: &SnapshotMark,
     ) -> Result<Box<State>, TransferError> {
         let path = self.path.clone();
-        let mut reader = SnapshotReader::over(&path, &mut self, BUFFER_BYTES)?;
+        let mut reader = SnapshotFileReader::over(&path, &mut self, BUFFER_BYTES)?;
         if reader.mark() != mark {
             return Err(TransferError::Mismatch);
         }
-        let state = Box::new(thaw(&mut reader)?);
+        let state = Box::new(read_state(&mut reader)?);
         self.file.finish().map_err(DiskError::io("flush snapshot", &self.path))?;
-        rename_durably(&self.path, &snapshot_path(folder, mark))?;
+        rename_durably(&Files, &self.path, &snapshot_path(folder, mark))?;
         self.stored = true;
-        prune_snapshots(folder)?;
+        prune_snapshots(&Files, folder)?;
         Ok(state)
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use tenure_replica::{Frozen, RaftMessage, codec::Codec};
+use tenure_replica::{RaftMessage, Snapshot, codec::Codec};
 use tokio::{io::AsyncWriteExt, sync::mpsc, time::timeout};
 use tracing::{info, warn};
 
@@ -36,10 +36,10 @@ pub(in crate::peer) async fn send(
     shared: Arc<Shared>,
     link: Arc<Link>,
     message: RaftMessage,
-    frozen: Frozen,
+    snapshot: Snapshot,
 ) {
-    let (to, index) = (link.id, frozen.mark.index);
-    let sent = try_send(&shared, &link, &message, frozen).await;
+    let (to, index) = (link.id, snapshot.mark.index);
+    let sent = try_send(&shared, &link, &message, snapshot).await;
     match &sent {
         Ok(bytes) => info!(%to, index, bytes, "snapshot sent"),
         Err(error) => warn!(%to, index, %error, "snapshot not sent"),
@@ -51,13 +51,13 @@ async fn try_send(
     shared: &Shared,
     link: &Link,
     message: &RaftMessage,
-    frozen: Frozen,
+    snapshot: Snapshot,
 ) -> Result<u64, TransferError> {
     let (mut stream, _) = call(shared, link, Purpose::Snapshot).await?;
     step(write_frame(&mut stream, FrameKind::SnapshotHead, &message.to_bytes())).await?;
     let mut progress = Progress::new();
     let mut bytes = 0;
-    let mut frames = frames(frozen);
+    let mut frames = frames(snapshot);
     while let Some(frame) = frames.recv().await {
         bytes += (frame.len() - FRAME_HEADER_BYTES) as u64;
         if progress.is_due() {
@@ -77,17 +77,17 @@ async fn try_send(
 
 /// The bytes of a snapshot file in frames, made on another thread and no faster than they are taken. If that thread
 /// should die the footer is missing, and the receiver takes nothing over.
-fn frames(frozen: Frozen) -> mpsc::Receiver<Vec<u8>> {
+fn frames(snapshot: Snapshot) -> mpsc::Receiver<Vec<u8>> {
     let (sender, frames) = mpsc::channel(PIECES_MAX);
     beside("snapshot-out", move || {
         let cutter = Cutter::with_head(FRAME_HEADER_BYTES, PIECE_BYTES);
-        // An error means that nobody listens any more.
-        let _ = Outlet { sender, cutter }.send(&frozen);
+        // An error means that the receiving end is gone.
+        let _ = Outlet { sender, cutter }.send(&snapshot);
     });
     frames
 }
 
-/// No faster than is fair: those who are served come first, and the receiver may share a disk with somebody's log.
+/// No faster than is fair: clients come first, and the receiver may share a disk with another member's log.
 struct Pace {
     began: Instant,
     bytes: usize,
@@ -113,11 +113,11 @@ struct Outlet {
 }
 
 impl Outlet {
-    fn send(mut self, frozen: &Frozen) -> Result<(), Gone> {
-        let (mut frame, header) = Frame::begin(&frozen.mark);
+    fn send(mut self, snapshot: &Snapshot) -> Result<(), Gone> {
+        let (mut frame, header) = Frame::begin(&snapshot.mark);
         self.put(&header)?;
         let mut pace = Pace::new();
-        for chunk in frozen.chunks() {
+        for chunk in snapshot.chunks() {
             self.put(&frame.chunk(&chunk))?;
             self.put(&chunk)?;
             pace.rest(chunk.len());

@@ -45,7 +45,7 @@ fn one(chart: &Chart, believer: &Believer) -> Option<Finding> {
         Belief::Follows { election, leader, token, .. } => {
             let election = chart.election(election.as_deref()?)?;
             let truth = truth(chart, Some(election));
-            // Nobody is named by an empty name.
+            // An empty name means that there is no leader.
             let same = match (&truth, *token) {
                 (Truth::Unknown(_), _) => return None,
                 (Truth::Nobody, _) => leader.is_empty(),
@@ -61,7 +61,7 @@ fn one(chart: &Chart, believer: &Believer) -> Option<Finding> {
     }
 }
 
-/// Somebody believes to lead.
+/// A believer claims to lead.
 fn claims(
     chart: &Chart,
     place: &str,
@@ -99,7 +99,7 @@ fn claims(
     }
 }
 
-/// Who leads, as far as it is known. What is unknown proves nobody wrong.
+/// The leader, as far as it is known. What is unknown proves no belief wrong.
 enum Truth<'a> {
     /// And why.
     Unknown(String),
@@ -146,7 +146,7 @@ fn truth<'a>(chart: &Chart, election: Option<&'a Election>) -> Truth<'a> {
             };
             election.holders().map(holder).collect()
         }
-        // By etcd's rule the first key leads, and there is nobody to tell it.
+        // By etcd's rule the first key leads, and nothing tells it so.
         (None, Some(first)) if chart.is_etcd => {
             let is = (first.token > 0).then_some(first.token);
             is.map(|token| Holder { identity: None, token, told: true }).into_iter().collect()

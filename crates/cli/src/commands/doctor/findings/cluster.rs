@@ -11,7 +11,7 @@ const BEHIND_MAX: u64 = 1000;
 const CLOCKS_APART_MAX_S: i64 = 3;
 
 pub(super) fn judge(chart: &Chart, found: &mut Vec<Finding>) {
-    let ids: BTreeSet<u64> = chart.speaking().map(|(_, says)| says.cluster_id).collect();
+    let ids: BTreeSet<u64> = chart.speaking().map(|(_, report)| report.cluster_id).collect();
     if ids.len() > 1 {
         found.push(strangers(chart, &ids));
     }
@@ -38,7 +38,7 @@ fn strangers(chart: &Chart, ids: &BTreeSet<u64>) -> Finding {
     let groups: Vec<String> = ids
         .iter()
         .map(|id| {
-            let here = chart.speaking().filter(|(_, says)| says.cluster_id == *id);
+            let here = chart.speaking().filter(|(_, report)| report.cluster_id == *id);
             let here: Vec<_> = here.map(|(member, _)| member.endpoint.clone()).collect();
             format!("{} belong to {id:x}", here.join(", "))
         })
@@ -52,9 +52,9 @@ fn reach(chart: &Chart, found: &mut Vec<Finding>) {
     let known = chart.members.iter().any(|member| member.belongs);
     let voters: Vec<&Member> =
         chart.members.iter().filter(|one| (one.belongs || !known) && !one.is_learner).collect();
-    let reached = voters.iter().filter(|voter| voter.says.is_some()).count();
+    let reached = voters.iter().filter(|voter| voter.report.is_some()).count();
     let needed = voters.len() / 2 + 1;
-    for member in chart.members.iter().filter(|member| member.says.is_none()) {
+    for member in chart.members.iter().filter(|member| member.report.is_none()) {
         let why = member.silence.as_deref().unwrap_or("no answer");
         let at = if member.name == member.endpoint { "" } else { &member.endpoint };
         let text = format!("{} {at} cannot be reached: {why}", member.name).replace("  ", " ");
@@ -71,7 +71,7 @@ fn reach(chart: &Chart, found: &mut Vec<Finding>) {
             count(voters.len(), "voting member")
         );
         let next = "leaders stop when their sessions end; start the missing members, and if a majority is \
-                    lost for good see \"When a majority is lost\" in docs/OPERATIONS.md";
+                    lost for good see \"When a majority is lost\" in docs/how-to/operate.md";
         found.push(find(Level::Critical, "no_quorum", "cluster", text, next));
     } else if let Some(why) = &chart.no_majority {
         let text = format!("a majority can be reached, but does not agree on anything: {why}");
@@ -84,8 +84,8 @@ fn raft_leader(chart: &Chart, found: &mut Vec<Finding>) {
     let speaking: Vec<_> = chart.speaking().collect();
     let leaders: BTreeSet<(u64, u64)> = speaking
         .iter()
-        .filter(|(_, says)| says.follows != 0)
-        .map(|(_, says)| (says.term, says.follows))
+        .filter(|(_, report)| report.follows != 0)
+        .map(|(_, report)| (report.term, report.follows))
         .collect();
     let Some((_, newest)) = leaders.last().copied() else {
         if !speaking.is_empty() {
@@ -96,21 +96,21 @@ fn raft_leader(chart: &Chart, found: &mut Vec<Finding>) {
         }
         return;
     };
-    for (member, says) in speaking {
+    for (member, report) in speaking {
         let name = &member.name;
         let next =
             "clients at this member are refused: look at its log and its way to the other members";
-        if says.follows == 0 {
+        if report.follows == 0 {
             let text = format!(
                 "{name} follows nobody, the others follow {}: it is cut off from them",
                 chart.called(newest)
             );
             found.push(find(Level::Warning, "member_cut_off", name, text, next));
-        } else if says.follows != newest {
+        } else if report.follows != newest {
             let text = format!(
                 "{name} follows {} in term {}, the others {}: it is cut off, or has not heard yet",
-                chart.called(says.follows),
-                says.term,
+                chart.called(report.follows),
+                report.term,
                 chart.called(newest)
             );
             found.push(find(Level::Warning, "member_cut_off", name, text, next));
@@ -119,9 +119,9 @@ fn raft_leader(chart: &Chart, found: &mut Vec<Finding>) {
 }
 
 fn lag(chart: &Chart, found: &mut Vec<Finding>) {
-    let furthest = chart.speaking().map(|(_, says)| says.committed).max().unwrap_or(0);
-    for (member, says) in chart.speaking() {
-        let behind = furthest.saturating_sub(says.applied);
+    let furthest = chart.speaking().map(|(_, report)| report.committed).max().unwrap_or(0);
+    for (member, report) in chart.speaking() {
+        let behind = furthest.saturating_sub(report.applied);
         if behind > BEHIND_MAX {
             let text = format!("{} is {behind} entries behind", member.name);
             let next =
@@ -134,8 +134,8 @@ fn lag(chart: &Chart, found: &mut Vec<Finding>) {
 fn alarms(chart: &Chart, found: &mut Vec<Finding>) {
     let mut texts: BTreeSet<String> = chart.alarms.iter().cloned().collect();
     // A member that has no majority still knows its own.
-    for (member, says) in chart.speaking() {
-        let own = says.errors.iter().filter(|error| error.contains("alarm"));
+    for (member, report) in chart.speaking() {
+        let own = report.errors.iter().filter(|error| error.contains("alarm"));
         texts.extend(own.map(|error| format!("{}: {error}", member.name)));
     }
     // The same alarm is told by the cluster and by the member; once is enough.
@@ -148,7 +148,7 @@ fn alarms(chart: &Chart, found: &mut Vec<Finding>) {
         let (text, next) = match kind {
             "no_space" => (
                 format!("the store is full: {}", told.join("; ")),
-                "delete keys and compact: the alarm ends when there is room (docs/OPERATIONS.md)",
+                "delete keys and compact: the alarm ends when there is room (docs/how-to/operate.md)",
             ),
             _ => (
                 format!("a member's data differs from the others': {}", told.join("; ")),
@@ -160,7 +160,8 @@ fn alarms(chart: &Chart, found: &mut Vec<Finding>) {
 }
 
 fn clocks(chart: &Chart, found: &mut Vec<Finding>) {
-    let told = chart.speaking().filter_map(|(member, says)| Some((says.clock_ahead_s?, member)));
+    let told =
+        chart.speaking().filter_map(|(member, report)| Some((report.clock_ahead_s?, member)));
     let told: Vec<_> = told.collect();
     let least = told.iter().min_by_key(|(ahead, _)| *ahead);
     let most = told.iter().max_by_key(|(ahead, _)| *ahead);

@@ -1,4 +1,4 @@
-//! Who leads, who waits, and what stands in their way.
+//! Leaders, candidates, and what stands in their way.
 
 use super::{Finding, Level, count, find, spoken};
 use crate::commands::doctor::chart::{Candidate, Chart, Election, Session};
@@ -65,7 +65,7 @@ fn standing(token: i64) -> String {
     if token == 0 { "nobody".into() } else { format!("token {token}") }
 }
 
-/// Silence about a line must not look like an empty line.
+/// Silence about an election must not look like an election without candidates.
 fn unknown(election: &Election) -> Option<Finding> {
     let (name, why) = (&election.name, election.candidates_unknown.as_ref()?);
     let text = format!("who stands for {name} cannot be asked: {why}");
@@ -73,7 +73,7 @@ fn unknown(election: &Election) -> Option<Finding> {
     Some(find(Level::Warning, "line_unknown", name, text, next))
 }
 
-/// Nobody leads, though somebody could.
+/// There is no leader, though a candidate could lead.
 fn vacancy(election: &Election, found: &mut Vec<Finding>) {
     let name = &election.name;
     let waiting = election.waiting();
@@ -106,7 +106,7 @@ fn vacancy(election: &Election, found: &mut Vec<Finding>) {
     }
 }
 
-/// Somebody held, went without confirming its stop, and may still act.
+/// A holder went without confirming its stop, and may still act.
 fn delayed(election: &Election, delay: u64) -> Finding {
     let name = &election.name;
     let before = election.last_end.as_ref();
@@ -133,7 +133,7 @@ fn delayed(election: &Election, delay: u64) -> Finding {
     }
 }
 
-/// Whoever leads, and whether it can be relied on.
+/// The leader, and whether it can be relied on.
 fn holders(election: &Election, found: &mut Vec<Finding>) {
     let name = &election.name;
     for holder in election.holders() {
@@ -175,8 +175,7 @@ fn stock(name: &str, holder: &Candidate) -> Finding {
          fencing unless it sends token {} along",
         holder.token
     );
-    let next =
-        "let what it writes to check the token (docs/LOCKS.md), or use a session: tenure elect";
+    let next = "let what it writes to check the token (docs/explanation/locks.md), or use a session: tenure elect";
     find(Level::Note, "stock_holder", name, text, next)
 }
 

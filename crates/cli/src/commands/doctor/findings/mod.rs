@@ -16,7 +16,7 @@ use super::chart::Chart;
 pub(super) enum Level {
     /// Two may act at once, or nothing can be decided.
     Critical,
-    /// It works, but not for long, or not for everybody.
+    /// It works, but not for long, or not for all clients.
     Warning,
     /// Worth knowing.
     Note,
@@ -84,13 +84,13 @@ mod tests {
 
     #[test]
     fn the_page_explains_every_kind() {
-        let page = include_str!("../../../../../../docs/DOCTOR.md");
+        let page = include_str!("../../../../../../docs/reference/doctor.md");
         let kinds = kinds();
         assert!(kinds.len() > 20, "{kinds:?}");
         for kind in kinds.into_iter().chain(["no_space", "corrupt"]) {
             assert!(
                 page.contains(&format!("| `{kind}` |")),
-                "docs/DOCTOR.md has no row for {kind}"
+                "docs/reference/doctor.md has no row for {kind}"
             );
         }
     }

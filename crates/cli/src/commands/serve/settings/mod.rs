@@ -26,7 +26,7 @@ pub(super) use self::{
     read::{LogFormat, Logging, Serving},
 };
 
-/// Every setting that somebody has given, with where it came from.
+/// Every setting that was given, with where it came from.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
     given: BTreeMap<&'static str, Given>,

@@ -1,8 +1,8 @@
-//! `docs/CONFIGURATION.md` has the tables of settings, and may not say anything else than they do.
+//! `docs/reference/configuration.md` has the tables of settings, and may not say anything else than they do.
 
 use super::{FOREIGN, Fate, SETTINGS, Setting, table::Fallback};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/CONFIGURATION.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
 
 fn settings() -> String {
     let mut out = String::new();
@@ -73,7 +73,7 @@ fn the_page_says_what_the_tables_say() {
     } else {
         assert!(
             page == wanted,
-            "docs/CONFIGURATION.md is stale: run this test with UPDATE_GOLDENFILES=1"
+            "docs/reference/configuration.md is stale: run this test with UPDATE_GOLDENFILES=1"
         );
     }
 }

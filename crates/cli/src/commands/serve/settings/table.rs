@@ -22,7 +22,7 @@ pub(super) struct Setting {
     pub(super) group: &'static str,
 }
 
-/// What a setting is if nobody gives it.
+/// The value of a setting that is not given.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fallback {
     /// This.

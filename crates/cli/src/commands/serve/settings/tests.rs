@@ -184,7 +184,7 @@ fn history_is_kept_as_etcd_writes_it() {
     assert!(!kept("--auto-compaction-retention 1ms").0);
 }
 
-/// The build that is tested can; whoever gets one that cannot is told so, and how to get another.
+/// The build that is tested can; a build that cannot says so, and how to get another.
 #[test]
 fn a_build_that_cannot_send_spans_refuses_to() {
     let asked = "--experimental-enable-distributed-tracing --distributed-tracing-address host:1";

@@ -121,7 +121,7 @@ fn a_lost_tenure_is_never_answered_from_memory() {
 #[test]
 fn a_greater_token_ends_what_we_believe() {
     let own = own(7, 100, Ok(()));
-    // Asked before we won, and answered with who came after us.
+    // Asked before we won, and answered with the leader after us.
     let heard = news(Some(leader("you", 9, 2)), 99);
     let known = Known { own: Some(&own), news: Some(&heard), ..nothing() };
     assert_eq!(names(&judge(known, at(101))), Some("you"));
@@ -136,7 +136,7 @@ fn older_news_does_not_end_it() {
     }
 }
 
-/// Evicted or frozen, and the answer overtook the word of it.
+/// Evicted or frozen, and the answer overtook the event.
 #[test]
 fn who_asks_later_and_does_not_find_us_is_believed() {
     let own = own(7, 100, Ok(()));
@@ -163,7 +163,7 @@ fn what_was_given_up_is_not_named_again() {
     let ours = news(Some(leader(ME, 7, 1)), 101);
     let known = Known { news: Some(&ours), over: Some(token(7)), ..nothing() };
     assert_eq!(judge(known, at(102)), Belief::Unsure(Unsure::NotLeadingAnyMore));
-    // Heard before we gave it up: nobody led, which was before we did.
+    // Heard before we gave it up: there was no leader, which was before we led.
     let before = news(None, 100);
     let known = Known { news: Some(&before), not_before: at(101), ..nothing() };
     assert_eq!(judge(known, at(102)), Belief::Unsure(Unsure::NotLeadingAnyMore));

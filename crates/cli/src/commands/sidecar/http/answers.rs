@@ -1,8 +1,8 @@
 //! What is asked with GET, and its answers.
 //!
-//! Every handler looks at the desk last of all, so that nothing lies between the judgement and the answer
-//! but its writing. Whoever asks and counts `expires_in_ms` from when it *sent* its question stops in
-//! time, even if this process was paused on the way.
+//! Every handler reads the `StatusCache` last of all, so that nothing lies between the judgement and the answer but its
+//! writing. A client that counts `expires_in_ms` from when it *sent* its question stops in time, even if this process
+//! was paused on the way.
 
 use axum::Router;
 use axum::extract::{RawQuery, Request, State};
@@ -30,7 +30,7 @@ pub(super) fn routes(door: Door) -> Router {
         .with_state(door)
 }
 
-/// Counts every answer, and lets nobody keep one for later.
+/// Counts every answer, and forbids caching it.
 async fn around(State(door): State<Door>, request: Request, next: Next) -> Response {
     let path = known(request.uri().path());
     let mut response = next.run(request).await;
@@ -39,7 +39,7 @@ async fn around(State(door): State<Door>, request: Request, next: Next) -> Respo
     response
 }
 
-/// Paths that nobody serves are counted as one: there is no end of them.
+/// Unknown paths are counted as one: there is no end of them.
 fn known(path: &str) -> &'static str {
     const ALL: [&str; 7] =
         ["/", "/leader", "/sse", "/healthz", "/readyz", "/metrics", "/step-down"];
@@ -54,33 +54,33 @@ pub(super) fn json_of(status: StatusCode, body: &Value) -> Response {
 
 /// What the retired leader-elector image answered: the leader's name and nothing else.
 async fn name(State(door): State<Door>) -> Response {
-    match door.desk.belief() {
+    match door.status.belief() {
         Belief::Sure(sure) => {
             let name = sure.leader.map_or(String::new(), |leader| leader.name);
             json_of(StatusCode::OK, &json!({ "name": name }))
         }
         Belief::Unsure(why) => {
-            json_of(StatusCode::SERVICE_UNAVAILABLE, &words::unsure(&door.desk, why))
+            json_of(StatusCode::SERVICE_UNAVAILABLE, &words::unsure(&door.status, why))
         }
     }
 }
 
 async fn leader(State(door): State<Door>) -> Response {
-    let (judged_unix_ms, belief) = door.desk.dated_belief();
+    let (judged_unix_ms, belief) = door.status.dated_belief();
     let status = match belief {
         Belief::Sure(_) => StatusCode::OK,
         Belief::Unsure(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
-    json_of(status, &words::whole(&door.desk, &belief, judged_unix_ms))
+    json_of(status, &words::whole(&door.status, &belief, judged_unix_ms))
 }
 
 async fn healthz(State(door): State<Door>) -> Response {
     verdict(match door.healthz {
-        Healthz::Lease if door.desk.lease_ran_out() => {
+        Healthz::Lease if door.status.lease_ran_out() => {
             Err("led, and could not renew the lease before its end".into())
         }
         Healthz::Lease => Ok(()),
-        Healthz::Leader => door.desk.leads().map(drop).ok_or("not leading".into()),
+        Healthz::Leader => door.status.leads().map(drop).ok_or("not leading".into()),
     })
 }
 
@@ -90,9 +90,9 @@ async fn readyz(State(door): State<Door>, RawQuery(query): RawQuery) -> Response
     verdict(match () {
         () if *door.stop.borrow() => Err("stopping".into()),
         () if asked || door.ready_when_leader => {
-            door.desk.leads().map(drop).ok_or("not leading".into())
+            door.status.leads().map(drop).ok_or("not leading".into())
         }
-        () => match door.desk.belief() {
+        () => match door.status.belief() {
             Belief::Sure(_) => Ok(()),
             Belief::Unsure(why) => Err(why.text()),
         },
@@ -108,5 +108,5 @@ fn verdict(found: Result<(), String>) -> Response {
 
 async fn metrics(State(door): State<Door>) -> Response {
     const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, TEXT)], door.counts.text(&door.desk)).into_response()
+    ([(header::CONTENT_TYPE, TEXT)], door.counts.text(&door.status)).into_response()
 }

@@ -1,8 +1,8 @@
 //! `/sse`: how things stand, then every change.
 //!
-//! An event is made when the connection has room for it, from the desk as it is then. So a reader that
-//! is slow misses what came and went meanwhile, and costs no memory; and nobody is sent an event that
-//! waited in a queue while it grew old. `event: stale` says that there is no answer any more.
+//! An event is made when the connection has room for it, from the `StatusCache` as it is then. So a slow reader misses what
+//! came and went meanwhile, and costs no memory; and no event is sent that waited in a queue while it grew old. `event:
+//! stale` says that there is no answer any more.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::Door;
 use super::answers::json_of;
 use crate::commands::sidecar::belief::Belief;
 use crate::commands::sidecar::campaign::stopped;
-use crate::commands::sidecar::desk::Headline;
+use crate::commands::sidecar::status_cache::Headline;
 use crate::commands::sidecar::words;
 
 /// A comment so often keeps what stands between from hanging up, and finds readers that have gone.
@@ -39,7 +39,7 @@ pub(super) async fn stream(State(door): State<Door>) -> Response {
     ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(events)).into_response()
 }
 
-/// Somebody who listens.
+/// One reader of the stream.
 struct Listener {
     door: Door,
     news: watch::Receiver<Headline>,
@@ -50,7 +50,7 @@ struct Listener {
 impl Listener {
     fn new(door: Door, permit: OwnedSemaphorePermit) -> Listener {
         door.counts.stream_opened();
-        let news = door.desk.listen();
+        let news = door.status.listen();
         Listener { door, news, greeted: false, _permit: permit }
     }
 
@@ -69,9 +69,9 @@ impl Listener {
     }
 
     fn event(&self) -> String {
-        let (judged_unix_ms, belief) = self.door.desk.dated_belief();
+        let (judged_unix_ms, belief) = self.door.status.dated_belief();
         let kind = if let Belief::Sure(_) = belief { "leader" } else { "stale" };
-        let data = words::whole(&self.door.desk, &belief, judged_unix_ms);
+        let data = words::whole(&self.door.status, &belief, judged_unix_ms);
         format!("event: {kind}\ndata: {data}\n\n")
     }
 }
@@ -91,9 +91,9 @@ mod tests {
 
     use super::*;
     use crate::commands::sidecar::belief::{Leader, News};
-    use crate::commands::sidecar::desk::Desk;
     use crate::commands::sidecar::http::Healthz;
     use crate::commands::sidecar::metrics::Counts;
+    use crate::commands::sidecar::status_cache::StatusCache;
 
     fn led_by(name: &str, token: i64) -> News {
         let leader = Leader {
@@ -109,12 +109,13 @@ mod tests {
     /// Nothing is made before there is room for it, so nothing waits in a queue and grows old.
     #[tokio::test]
     async fn a_reader_that_sleeps_misses_what_came_and_went() {
-        let desk = Arc::new(Desk::new("jobs".into(), None, String::new(), KEEP_ALIVE * 100));
+        let status =
+            Arc::new(StatusCache::new("jobs".into(), None, String::new(), KEEP_ALIVE * 100));
         let (order, _orders) = mpsc::channel(1);
         let (_stop, stopping) = watch::channel(false);
         let counts = Arc::new(Counts::default());
         let door = Door::new(
-            Arc::clone(&desk),
+            Arc::clone(&status),
             counts,
             Healthz::Lease,
             false,
@@ -124,14 +125,14 @@ mod tests {
         );
         let permit = Arc::clone(&door.streams).try_acquire_owned().unwrap();
         let mut listener = Listener::new(door, permit);
-        let mut heard = desk.listen();
+        let mut heard = status.listen();
         tokio::spawn({
-            let desk = Arc::clone(&desk);
-            async move { desk.tell_changes().await }
+            let status = Arc::clone(&status);
+            async move { status.tell_changes().await }
         });
         assert!(listener.next().await.unwrap().starts_with("event: stale\n"));
         for (name, token) in [("a", 1), ("b", 2), ("c", 3)] {
-            desk.hear(led_by(name, token));
+            status.hear(led_by(name, token));
             let told = heard
                 .wait_for(|told| matches!(told, Some((Some((leader, ..)), _)) if leader == name));
             told.await.unwrap();

@@ -1,4 +1,4 @@
-//! Connections of those who ask: HTTP/1, few at a time, and none that only sits there.
+//! Client connections: HTTP/1, few at a time, and none that only sits there.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -31,7 +31,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// A pause after a failed accept (out of file descriptors, most likely).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Who is on the other side.
+/// The address of the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) SocketAddr);
 

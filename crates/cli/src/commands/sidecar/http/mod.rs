@@ -1,4 +1,4 @@
-//! The door: what a container beside us asks over HTTP.
+//! The HTTP interface for a container beside us.
 //!
 //! `answers` judges at the moment of each answer, `events` is `/sse`, `step_down` the one request that
 //! changes something, `listen` carries connections, within limits, of which
@@ -17,8 +17,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 pub(super) use self::listen::serve;
 use super::campaign::StepDown;
-use super::desk::Desk;
 use super::metrics::Counts;
+use super::status_cache::StatusCache;
 
 /// What `/healthz` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -32,11 +32,11 @@ pub(super) enum Healthz {
 /// What every answer is made from.
 #[derive(Clone, Debug)]
 pub(super) struct Door {
-    pub(super) desk: Arc<Desk>,
+    pub(super) status: Arc<StatusCache>,
     pub(super) counts: Arc<Counts>,
     pub(super) healthz: Healthz,
     pub(super) ready_when_leader: bool,
-    /// How long a tenure is kept after nobody here believes in it any more.
+    /// How long a tenure is kept after our answers have stopped claiming it.
     pub(super) grace: Duration,
     pub(super) orders: mpsc::Sender<StepDown>,
     pub(super) stop: watch::Receiver<bool>,
@@ -49,7 +49,7 @@ const STREAMS_MAX: usize = 64;
 
 impl Door {
     pub(super) fn new(
-        desk: Arc<Desk>,
+        status: Arc<StatusCache>,
         counts: Arc<Counts>,
         healthz: Healthz,
         ready_when_leader: bool,
@@ -58,6 +58,6 @@ impl Door {
         stop: watch::Receiver<bool>,
     ) -> Door {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Door { desk, counts, healthz, ready_when_leader, grace, orders, stop, streams }
+        Door { status, counts, healthz, ready_when_leader, grace, orders, stop, streams }
     }
 }

@@ -1,8 +1,8 @@
-//! A connection whose other side must read.
+//! A connection whose client must read.
 //!
-//! Whoever sends questions and reads no answers fills the buffers between us, and then occupies one of few
-//! connections for as long as it likes. So a write that makes no progress for some time is an error, and
-//! the connection ends of it.
+//! A client that sends requests and reads no responses fills the buffers between us, and then occupies one of few
+//! connections for as long as it likes. So a write that makes no progress for some time is an error, and the connection
+//! ends of it.
 
 use std::io;
 use std::pin::Pin;

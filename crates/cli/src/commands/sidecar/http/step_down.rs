@@ -1,7 +1,7 @@
-//! `POST /step-down`: gives the leadership up and stands at the end of the line again.
+//! `POST /step-down`: gives the leadership up and campaigns again, behind the others.
 //!
 //! It is for the container beside us, so it is taken from loopback only, also when we listen elsewhere
-//! for probes. And a web page that somebody has open on this machine must not be able to do it:
+//! for probes. And a web page that is open on this machine must not be able to do it:
 //!
 //! - a page may send a POST across origins without asking, but not without an `Origin` header, and
 //!   browsers add `Sec-Fetch-Site` and `Referer`: requests with any of them are refused;
@@ -39,7 +39,7 @@ pub(super) async fn step_down(
     if let Err(why) = admit(peer, &headers) {
         return json_of(StatusCode::FORBIDDEN, &json!({ "error": why }));
     }
-    let Some(token) = door.desk.office() else { return not_leading(&door) };
+    let Some(token) = door.status.office() else { return not_leading(&door) };
     let (answer, answered) = oneshot::channel();
     let asked = async {
         door.orders.send(StepDown { token, answer }).await.ok()?;
@@ -49,7 +49,7 @@ pub(super) async fn step_down(
     let confirmed = match done {
         Ok(Some(SteppedDown::Done { confirmed })) => confirmed,
         Ok(Some(SteppedDown::NotLeading)) => return not_leading(&door),
-        // It goes on; nobody here believes in it any more.
+        // It goes on; our answers have stopped claiming it.
         Ok(None) | Err(_) => false,
     };
     let next = timeout(SUCCESSOR_MAX, successor(&door, token)).await.ok().flatten();
@@ -60,18 +60,18 @@ pub(super) async fn step_down(
 }
 
 fn not_leading(door: &Door) -> Response {
-    let (judged_unix_ms, belief) = door.desk.dated_belief();
-    let mut body = words::whole(&door.desk, &belief, judged_unix_ms);
+    let (judged_unix_ms, belief) = door.status.dated_belief();
+    let mut body = words::whole(&door.status, &belief, judged_unix_ms);
     body["error"] = "not leading".into();
     json_of(StatusCode::CONFLICT, &body)
 }
 
-/// Waits until somebody leads with a greater token.
+/// Waits for a leader with a greater token.
 async fn successor(door: &Door, token: FencingToken) -> Option<Leader> {
-    let mut news = door.desk.listen();
+    let mut news = door.status.listen();
     loop {
         news.mark_unchanged();
-        if let Belief::Sure(sure) = door.desk.belief()
+        if let Belief::Sure(sure) = door.status.belief()
             && let Some(leader) = sure.leader.filter(|leader| leader.token > token)
         {
             return Some(leader);

@@ -1,44 +1,44 @@
 use super::*;
 
-fn name(name: &str) -> LineName {
+fn name(name: &str) -> ElectionName {
     name.parse().unwrap()
 }
 
-fn join(name: &str) -> Does {
-    Does::Join(pb::Join { names: vec![name.to_owned()], ..Default::default() })
+fn join(name: &str) -> SessionCall {
+    SessionCall::Join(pb::Join { names: vec![name.to_owned()], ..Default::default() })
 }
 
-fn place(name: &str, token: i64, held: bool) -> pb::Place {
-    pb::Place { name: name.to_owned(), token, held, ..Default::default() }
+fn candidacy(name: &str, token: i64, held: bool) -> pb::Candidacy {
+    pb::Candidacy { name: name.to_owned(), token, held, ..Default::default() }
 }
 
-fn opened(places: Vec<pb::Place>) -> pb::SessionOpened {
-    pb::SessionOpened { session: 7, attachment: 2, ttl_ms: 1000, places }
+fn opened(candidacies: Vec<pb::Candidacy>) -> pb::SessionOpened {
+    pb::SessionOpened { session: 7, attachment: 2, ttl_ms: 1000, candidacies }
 }
 
 /// Hears something at revision 100.
 trait Hear {
-    fn hears(&mut self, says: Says) -> Option<Option<Loss>>;
+    fn hears(&mut self, response: SessionReply) -> Option<Option<Loss>>;
 }
 
 impl Hear for Exchange {
-    fn hears(&mut self, says: Says) -> Option<Option<Loss>> {
-        self.hear(says, 100)
+    fn hears(&mut self, response: SessionReply) -> Option<Option<Loss>> {
+        self.hear(response, 100)
     }
 }
 
-fn answer(request: u64, places: Vec<pb::Place>) -> Says {
-    Says::Answer(pb::Answer { request, refusal: None, places })
+fn answer(request: u64, candidacies: Vec<pb::Candidacy>) -> SessionReply {
+    SessionReply::Result(pb::RequestResult { request_id: request, refusal: None, candidacies })
 }
 
 /// A session that holds `job` with token 5.
-fn holder() -> (Exchange, watch::Receiver<Spot>) {
+fn holder() -> (Exchange, watch::Receiver<CandidacyState>) {
     let mut exchange = Exchange::default();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(sent, vec![place("job", 5, true)]));
-    assert!(spot.borrow().held);
-    (exchange, spot)
+    exchange.hears(answer(sent, vec![candidacy("job", 5, true)]));
+    assert!(state.borrow().held);
+    (exchange, state)
 }
 
 #[test]
@@ -46,13 +46,13 @@ fn what_was_not_answered_is_sent_again_in_order_under_its_number() {
     let mut exchange = Exchange::default();
     let _a = exchange.request(join("a"));
     let (b, _b) = exchange.request(join("b"));
-    let _c = exchange.request(leave_line("a", 0, true));
+    let _c = exchange.request(leave_election("a", 0, true));
     exchange.due();
     exchange.hears(answer(b, vec![]));
     assert_eq!(exchange.due(), [], "sent already");
     exchange.opened(&opened(vec![]), 100);
     let again = exchange.due();
-    let numbers: Vec<_> = again.iter().map(|request| request.request).collect();
+    let numbers: Vec<_> = again.iter().map(|request| request.request_id).collect();
     assert_eq!(numbers, [1, 3]);
     assert_eq!(exchange.session(), 7);
 }
@@ -60,12 +60,12 @@ fn what_was_not_answered_is_sent_again_in_order_under_its_number() {
 #[test]
 fn an_answer_comes_once_and_a_second_copy_is_nothing() {
     let mut exchange = Exchange::default();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let (sent, mut got) = exchange.request(join("job"));
-    exchange.hears(answer(sent, vec![place("job", 5, false)]));
-    assert_eq!(got.try_recv().unwrap().places.len(), 1);
-    exchange.hears(answer(sent, vec![place("job", 9, true)]));
-    assert_eq!((spot.borrow().token, spot.borrow().held), (Some(5), false));
+    exchange.hears(answer(sent, vec![candidacy("job", 5, false)]));
+    assert_eq!(got.try_recv().unwrap().candidacies.len(), 1);
+    exchange.hears(answer(sent, vec![candidacy("job", 9, true)]));
+    assert_eq!((state.borrow().token, state.borrow().held), (Some(5), false));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_renewal_is_acknowledged_by_its_number_and_not_sent_again() {
     let mut exchange = Exchange::default();
     let (_, mut first) = exchange.renewal();
     let (_, mut second) = exchange.renewal();
-    exchange.hears(Says::Renewed(pb::SessionRenewed { number: 2 }));
+    exchange.hears(SessionReply::Renewed(pb::SessionRenewed { number: 2 }));
     assert!(second.try_recv().is_ok());
     assert!(first.try_recv().is_err());
     exchange.opened(&opened(vec![]), 100);
@@ -84,66 +84,68 @@ fn a_renewal_is_acknowledged_by_its_number_and_not_sent_again() {
 #[test]
 fn a_waiter_that_had_to_let_somebody_pass_is_granted_with_its_new_token() {
     let mut exchange = Exchange::default();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(sent, vec![place("job", 5, false)]));
+    exchange.hears(answer(sent, vec![candidacy("job", 5, false)]));
     let moved = pb::Moved { name: "job".into(), token: 8, old_token: 5, ..Default::default() };
-    exchange.hears(Says::Moved(moved));
+    exchange.hears(SessionReply::Moved(moved));
     assert_eq!(exchange.due(), []);
-    let granted = pb::Granted { place: Some(place("job", 8, true)), ..Default::default() };
-    exchange.hears(Says::Granted(granted));
-    assert_eq!((spot.borrow().token, spot.borrow().held), (Some(8), true));
+    let granted = pb::Granted { candidacy: Some(candidacy("job", 8, true)), ..Default::default() };
+    exchange.hears(SessionReply::Granted(granted));
+    assert_eq!((state.borrow().token, state.borrow().held), (Some(8), true));
 }
 
 #[test]
 fn a_leader_that_is_put_back_in_line_has_lost_and_leaves() {
-    let (mut exchange, spot) = holder();
+    let (mut exchange, state) = holder();
     let moved = pb::Moved {
         name: "job".into(),
         token: 8,
         old_token: 5,
         lost: true,
-        reason: pb::TenureEnd::Preempted as i32,
+        reason: pb::EndReason::Preempted as i32,
     };
-    exchange.hears(Says::Moved(moved));
-    assert_eq!(spot.borrow().gone, Some(Loss::Preempted));
-    assert!(matches!(&exchange.due()[0].does, Some(Does::Leave(leave)) if leave.name == "job"));
-    // Should it be granted again before it has left, nobody is told.
-    let granted = pb::Granted { place: Some(place("job", 8, true)), ..Default::default() };
-    exchange.hears(Says::Granted(granted));
-    assert_eq!(spot.borrow().gone, Some(Loss::Preempted));
+    exchange.hears(SessionReply::Moved(moved));
+    assert_eq!(state.borrow().gone, Some(Loss::Preempted));
+    assert!(
+        matches!(&exchange.due()[0].request, Some(SessionCall::Leave(leave)) if leave.name == "job")
+    );
+    // Should it be granted again before it has left, no caller is told.
+    let granted = pb::Granted { candidacy: Some(candidacy("job", 8, true)), ..Default::default() };
+    exchange.hears(SessionReply::Granted(granted));
+    assert_eq!(state.borrow().gone, Some(Loss::Preempted));
 }
 
 #[test]
 fn news_of_an_old_hold_do_not_touch_a_new_one() {
     let (mut exchange, _old) = holder();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(sent, vec![place("job", 9, true)]));
-    let reason = pb::TenureEnd::Evicted as i32;
-    exchange.hears(Says::Lost(pb::Lost { name: "job".into(), token: 5, reason }));
-    assert_eq!(spot.borrow().gone, None);
-    exchange.hears(Says::Lost(pb::Lost { name: "job".into(), token: 9, reason }));
-    assert_eq!(spot.borrow().gone, Some(Loss::Evicted));
+    exchange.hears(answer(sent, vec![candidacy("job", 9, true)]));
+    let reason = pb::EndReason::Evicted as i32;
+    exchange.hears(SessionReply::Lost(pb::Lost { name: "job".into(), token: 5, reason }));
+    assert_eq!(state.borrow().gone, None);
+    exchange.hears(SessionReply::Lost(pb::Lost { name: "job".into(), token: 9, reason }));
+    assert_eq!(state.borrow().gone, Some(Loss::Evicted));
 }
 
 #[test]
 fn what_was_missed_while_nobody_was_attached_is_learnt_on_coming_back() {
-    let (mut exchange, spot) = holder();
-    exchange.opened(&opened(vec![place("job", 5, true)]), 100);
+    let (mut exchange, state) = holder();
+    exchange.opened(&opened(vec![candidacy("job", 5, true)]), 100);
     assert_eq!(exchange.due(), []);
-    assert_eq!(spot.borrow().gone, None, "nothing happened");
+    assert_eq!(state.borrow().gone, None, "nothing happened");
     exchange.opened(&opened(vec![]), 100);
-    assert_eq!(spot.borrow().gone, Some(Loss::KeyDeleted), "it is gone");
+    assert_eq!(state.borrow().gone, Some(Loss::KeyDeleted), "it is gone");
 }
 
 #[test]
 fn a_hold_that_has_another_token_after_coming_back_was_lost_meanwhile() {
-    let (mut exchange, spot) = holder();
-    exchange.opened(&opened(vec![place("job", 8, true)]), 100);
-    assert!(spot.borrow().gone.is_some(), "somebody may have led in between");
+    let (mut exchange, state) = holder();
+    exchange.opened(&opened(vec![candidacy("job", 8, true)]), 100);
+    assert!(state.borrow().gone.is_some(), "somebody may have led in between");
     assert!(
-        matches!(&exchange.due()[0].does, Some(Does::Leave(_))),
+        matches!(&exchange.due()[0].request, Some(SessionCall::Leave(_))),
         "and nobody wants the new place"
     );
 }
@@ -151,33 +153,33 @@ fn a_hold_that_has_another_token_after_coming_back_was_lost_meanwhile() {
 #[test]
 fn a_join_without_an_answer_is_not_missed_on_coming_back() {
     let mut exchange = Exchange::default();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let _join = exchange.request(join("job"));
     exchange.opened(&opened(vec![]), 100);
     assert_eq!(exchange.due().len(), 1);
-    assert_eq!(spot.borrow().gone, None);
+    assert_eq!(state.borrow().gone, None);
 }
 
 #[test]
 fn a_successor_is_announced_and_taken_back() {
-    let (mut exchange, spot) = holder();
+    let (mut exchange, state) = holder();
     let drain = |token| {
         let (name, successor) = ("job".to_owned(), "b".to_owned());
-        Says::Drain(pb::Drain { name, token, successor, within_ms: 500 })
+        SessionReply::Drain(pb::Drain { name, token, successor, within_ms: 500 })
     };
     exchange.hears(drain(4));
-    assert_eq!(spot.borrow().drain, None, "of another hold");
+    assert_eq!(state.borrow().drain, None, "of another hold");
     exchange.hears(drain(5));
-    assert_eq!(spot.borrow().drain.as_ref().unwrap().successor, "b");
+    assert_eq!(state.borrow().drain.as_ref().unwrap().successor, "b");
     let cancelled = pb::DrainCancelled { name: "job".into(), token: 5 };
-    exchange.hears(Says::DrainCancelled(cancelled));
-    assert_eq!(spot.borrow().drain, None);
+    exchange.hears(SessionReply::DrainCancelled(cancelled));
+    assert_eq!(state.borrow().drain, None);
 }
 
 #[test]
 fn a_successor_that_was_announced_while_nobody_listened_is_known_on_coming_back() {
-    let (mut exchange, spot) = holder();
-    let stands = |draining| pb::Place {
+    let (mut exchange, state) = holder();
+    let stands = |draining| pb::Candidacy {
         name: "job".into(),
         token: 5,
         held: true,
@@ -187,22 +189,22 @@ fn a_successor_that_was_announced_while_nobody_listened_is_known_on_coming_back(
         ..Default::default()
     };
     exchange.opened(&opened(vec![stands(true)]), 100);
-    assert_eq!(spot.borrow().drain.as_ref().unwrap().successor, "b");
+    assert_eq!(state.borrow().drain.as_ref().unwrap().successor, "b");
     // And so is that it has gone.
     exchange.opened(&opened(vec![stands(false)]), 110);
-    assert_eq!(spot.borrow().drain, None);
-    assert!(spot.borrow().held);
+    assert_eq!(state.borrow().drain, None);
+    assert!(state.borrow().held);
 }
 
 #[test]
 fn an_end_without_a_quorum_ends_the_stream_and_not_the_session() {
     let mut exchange = Exchange::default();
-    let mut end = |reason: pb::SessionEnd| {
-        exchange.hears(Says::Ended(pb::SessionEnded { reason: reason as i32 }))
+    let mut end = |reason: pb::SessionEndReason| {
+        exchange.hears(SessionReply::Ended(pb::SessionEnded { reason: reason as i32 }))
     };
-    assert_eq!(end(pb::SessionEnd::SessionNoQuorum), Some(None));
-    assert_eq!(end(pb::SessionEnd::SessionRevoked), Some(Some(Loss::Revoked)));
-    assert_eq!(end(pb::SessionEnd::SessionReplaced), Some(Some(Loss::Replaced)));
+    assert_eq!(end(pb::SessionEndReason::SessionNoQuorum), Some(None));
+    assert_eq!(end(pb::SessionEndReason::SessionRevoked), Some(Some(Loss::Revoked)));
+    assert_eq!(end(pb::SessionEndReason::SessionReplaced), Some(Some(Loss::Replaced)));
 }
 
 #[test]
@@ -229,27 +231,30 @@ fn nobody_waits_for_an_answer_after_the_end() {
 fn news_that_overtake_the_answer_are_not_lost() {
     for (early, held, gone) in [
         (
-            Says::Granted(pb::Granted { place: Some(place("job", 5, true)), ..Default::default() }),
+            SessionReply::Granted(pb::Granted {
+                candidacy: Some(candidacy("job", 5, true)),
+                ..Default::default()
+            }),
             true,
             None,
         ),
         (
-            Says::Lost(pb::Lost {
+            SessionReply::Lost(pb::Lost {
                 name: "job".into(),
                 token: 5,
-                reason: pb::TenureEnd::Evicted as i32,
+                reason: pb::EndReason::Evicted as i32,
             }),
             false,
             Some(Loss::Evicted),
         ),
     ] {
         let mut exchange = Exchange::default();
-        let spot = exchange.begin(&name("job"));
+        let state = exchange.begin(&name("job"));
         let (sent, _answer) = exchange.request(join("job"));
         exchange.hears(early);
-        assert_eq!(*spot.borrow(), Spot::default(), "not before the answer");
-        exchange.hears(answer(sent, vec![place("job", 5, false)]));
-        assert_eq!((spot.borrow().held, spot.borrow().gone), (held, gone));
+        assert_eq!(*state.borrow(), CandidacyState::default(), "not before the answer");
+        exchange.hears(answer(sent, vec![candidacy("job", 5, false)]));
+        assert_eq!((state.borrow().held, state.borrow().gone), (held, gone));
     }
 }
 
@@ -258,35 +263,35 @@ fn a_grant_of_the_place_before_is_not_taken_for_ours() {
     let mut exchange = Exchange::default();
     let _old = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(sent, vec![place("job", 5, false)]));
-    let _leave = exchange.request(leave_line("job", 0, false));
-    let spot = exchange.begin(&name("job"));
+    exchange.hears(answer(sent, vec![candidacy("job", 5, false)]));
+    let _leave = exchange.request(leave_election("job", 0, false));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    let granted = pb::Granted { place: Some(place("job", 5, true)), ..Default::default() };
-    exchange.hears(Says::Granted(granted));
-    exchange.hears(answer(sent, vec![place("job", 9, false)]));
-    assert_eq!((spot.borrow().token, spot.borrow().held), (Some(9), false));
-    assert_eq!(spot.borrow().gone, None);
+    let granted = pb::Granted { candidacy: Some(candidacy("job", 5, true)), ..Default::default() };
+    exchange.hears(SessionReply::Granted(granted));
+    exchange.hears(answer(sent, vec![candidacy("job", 9, false)]));
+    assert_eq!((state.borrow().token, state.borrow().held), (Some(9), false));
+    assert_eq!(state.borrow().gone, None);
 }
 
-/// Whoever walked away from a place and joined anew while nobody was attached is told of the old place first, then
-/// of its end, then of the new one.
+/// A session that left a candidacy and joined anew while detached is told of the old candidacy first, then of its end,
+/// then of the new one.
 #[test]
 fn an_account_of_the_place_before_is_not_taken_for_ours() {
     for held in [false, true] {
         let mut exchange = Exchange::default();
         let _old = exchange.begin(&name("job"));
         let (sent, _answer) = exchange.request(join("job"));
-        exchange.hears(answer(sent, vec![place("job", 30, false)]));
-        let (left, _answer) = exchange.request(leave_line("job", 0, true));
-        let spot = exchange.begin(&name("job"));
+        exchange.hears(answer(sent, vec![candidacy("job", 30, false)]));
+        let (left, _answer) = exchange.request(leave_election("job", 0, true));
+        let state = exchange.begin(&name("job"));
         let (sent, _answer) = exchange.request(join("job"));
-        exchange.opened(&opened(vec![place("job", 30, false)]), 58);
-        let reason = pb::TenureEnd::Resigned as i32;
-        exchange.hears(Says::Lost(pb::Lost { name: "job".into(), token: 30, reason }));
+        exchange.opened(&opened(vec![candidacy("job", 30, false)]), 58);
+        let reason = pb::EndReason::Resigned as i32;
+        exchange.hears(SessionReply::Lost(pb::Lost { name: "job".into(), token: 30, reason }));
         exchange.hears(answer(left, vec![]));
-        exchange.hears(answer(sent, vec![place("job", 68, held)]));
-        let seen = spot.borrow().clone();
+        exchange.hears(answer(sent, vec![candidacy("job", 68, held)]));
+        let seen = state.borrow().clone();
         assert_eq!((seen.token, seen.held, seen.gone), (Some(68), held, None));
         let due: Vec<_> = exchange.due();
         assert_eq!(due, [], "nobody leaves it");
@@ -296,36 +301,37 @@ fn an_account_of_the_place_before_is_not_taken_for_ours() {
 #[test]
 fn an_answer_that_is_told_again_does_not_hide_what_happened_since() {
     let mut exchange = Exchange::default();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    // Joined, moved and granted while nobody was attached; then the old answer is told again.
-    exchange.opened(&opened(vec![place("job", 8, true)]), 100);
-    exchange.hears(answer(sent, vec![place("job", 5, false)]));
-    assert_eq!((spot.borrow().token, spot.borrow().held), (Some(8), true));
+    // Joined, moved and granted while detached; then the old answer is told again.
+    exchange.opened(&opened(vec![candidacy("job", 8, true)]), 100);
+    exchange.hears(answer(sent, vec![candidacy("job", 5, false)]));
+    assert_eq!((state.borrow().token, state.borrow().held), (Some(8), true));
 
     let mut exchange = Exchange::default();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    // Joined and evicted while nobody was attached.
+    // Joined and evicted while detached.
     exchange.opened(&opened(vec![]), 100);
-    exchange.hears(answer(sent, vec![place("job", 5, false)]));
-    assert_eq!(spot.borrow().gone, Some(Loss::KeyDeleted));
+    exchange.hears(answer(sent, vec![candidacy("job", 5, false)]));
+    assert_eq!(state.borrow().gone, Some(Loss::KeyDeleted));
 
     let mut exchange = Exchange::default();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
     // Not joined before the stream broke, but after it was opened again.
     exchange.opened(&opened(vec![]), 100);
-    exchange.hears(answer(sent, vec![place("job", 101, false)]));
-    assert_eq!(spot.borrow().gone, None);
+    exchange.hears(answer(sent, vec![candidacy("job", 101, false)]));
+    assert_eq!(state.borrow().gone, None);
 }
 
 #[test]
 fn no_more_is_under_way_than_the_server_remembers() {
     let mut exchange = Exchange::default();
-    let _answers: Vec<_> = (0..100).map(|_| exchange.request(leave_line("a", 0, true))).collect();
+    let _answers: Vec<_> =
+        (0..100).map(|_| exchange.request(leave_election("a", 0, true))).collect();
     let numbers = |due: Vec<pb::SessionRequest>| {
-        due.iter().map(|request| request.request).collect::<Vec<_>>()
+        due.iter().map(|request| request.request_id).collect::<Vec<_>>()
     };
     assert_eq!(numbers(exchange.due()), (1..=32).collect::<Vec<_>>());
     assert_eq!(exchange.due(), []);
@@ -342,22 +348,22 @@ fn an_answer_to_a_join_that_was_given_up_is_not_taken_for_the_next_one() {
     let mut exchange = Exchange::default();
     let _old = exchange.begin(&name("job"));
     let (given_up, _answer) = exchange.request(join("job"));
-    let _leave = exchange.request(leave_line("job", 0, false));
-    let spot = exchange.begin(&name("job"));
+    let _leave = exchange.request(leave_election("job", 0, false));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
-    exchange.hears(answer(given_up, vec![place("job", 5, false)]));
-    let reason = pb::TenureEnd::Resigned as i32;
-    exchange.hears(Says::Lost(pb::Lost { name: "job".into(), token: 5, reason }));
-    exchange.hears(answer(sent, vec![place("job", 9, true)]));
-    assert_eq!((spot.borrow().token, spot.borrow().held), (Some(9), true));
-    assert_eq!(spot.borrow().gone, None);
+    exchange.hears(answer(given_up, vec![candidacy("job", 5, false)]));
+    let reason = pb::EndReason::Resigned as i32;
+    exchange.hears(SessionReply::Lost(pb::Lost { name: "job".into(), token: 5, reason }));
+    exchange.hears(answer(sent, vec![candidacy("job", 9, true)]));
+    assert_eq!((state.borrow().token, state.borrow().held), (Some(9), true));
+    assert_eq!(state.borrow().gone, None);
 }
 
 #[test]
 fn a_join_that_is_answered_again_after_its_place_was_taken_away_does_not_wait_for_ever() {
     let mut exchange = Exchange::default();
-    let spot = exchange.begin(&name("job"));
+    let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
     exchange.hears(answer(sent, vec![]));
-    assert_eq!(spot.borrow().gone, Some(Loss::KeyDeleted));
+    assert_eq!(state.borrow().gone, Some(Loss::KeyDeleted));
 }

@@ -1,4 +1,4 @@
-//! Who may have replaced whom, and when those come back who have lost their member.
+//! Which attachment may have replaced which, and when sessions that lost their member reattach.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn an_attempt_without_an_answer_stays_open_until_it_is_counted() {
     comebacks.open = 2;
     comebacks.opened(3);
     assert_eq!((comebacks.attachment, comebacks.open), (3, 1));
-    // It takes our place, we come back, and are sure from then on.
+    // It replaces our stream, we reattach, and are sure from then on.
     comebacks.opened(5);
     assert_eq!(comebacks.open, 0);
 }

@@ -1,0 +1,138 @@
+//! The leader, the candidates, past leaders.
+
+use serde::Serialize;
+
+use super::words::{Candidate, Tenure, write};
+use crate::args::Settings;
+use crate::exit::Exit;
+use crate::output::visible;
+
+/// Which election or lock.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Name {
+    /// The name of the election or lock
+    name: String,
+}
+
+/// Which of all.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Prefix {
+    /// Only names that begin so
+    #[arg(default_value = "")]
+    prefix: String,
+}
+
+/// The identity to ask about.
+#[derive(Debug, clap::Args)]
+pub(crate) struct IsLeader {
+    /// The name of the election
+    name: String,
+    /// Whose leadership to ask for; this host's name if nothing is said
+    #[arg(long)]
+    identity: Option<String>,
+}
+
+/// Shows the leader, or says that there is none.
+pub(crate) async fn leader(args: Name, settings: Settings) -> anyhow::Result<Exit> {
+    let election = settings.client().elections().candidates(args.name.clone()).await?;
+    let leader = election.candidates.into_iter().find(|candidate| candidate.holds);
+    if leader.is_none() {
+        let why = if election.frozen { " (frozen)" } else { "" };
+        eprintln!("nobody leads {}{why}", args.name);
+        return Ok(Exit::NotTaken);
+    }
+    write(&settings, leader.map(Candidate::from), Candidate::election)?;
+    Ok(Exit::Done)
+}
+
+/// Shows all candidates, in order.
+pub(crate) async fn candidates(args: Name, settings: Settings) -> anyhow::Result<Exit> {
+    let election = settings.client().elections().candidates(args.name.clone()).await?;
+    if election.frozen {
+        eprintln!("{} is frozen: tenure resume {} ends that", args.name, args.name);
+    }
+    write(&settings, election.candidates.into_iter().map(Candidate::from), Candidate::election)?;
+    Ok(Exit::Done)
+}
+
+/// Shows past leaders, oldest first.
+pub(crate) async fn history(args: Name, settings: Settings) -> anyhow::Result<Exit> {
+    let history = settings.client().elections().history(args.name).await?;
+    write(&settings, history.tenures.into_iter().map(Tenure::from), Tenure::election)?;
+    Ok(Exit::Done)
+}
+
+/// Tells by its exit code whether an identity leads: for cron.
+pub(crate) async fn is_leader(args: IsLeader, settings: Settings) -> anyhow::Result<Exit> {
+    let election = settings.client().elections().candidates(args.name).await?;
+    let identity = args.identity.unwrap_or_else(host_name);
+    let leads = election.candidates.iter().any(|c| c.holds && c.identity == identity);
+    Ok(if leads { Exit::Done } else { Exit::NotTaken })
+}
+
+/// What this machine is called.
+pub(in crate::commands) fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    holders: u32,
+    waiting: u32,
+    frozen: bool,
+    leader: Option<Candidate>,
+}
+
+/// Shows all elections and locks with a holder or a waiting candidate.
+pub(crate) async fn locks(args: Prefix, settings: Settings) -> anyhow::Result<Exit> {
+    let elections = settings.client().elections().list(args.prefix).await?.elections;
+    let elections = elections.into_iter().map(|election| Line {
+        name: election.name,
+        holders: election.holders,
+        waiting: election.waiting,
+        frozen: election.frozen,
+        leader: election.leader.map(Candidate::from),
+    });
+    write(&settings, elections, |election| {
+        let leader = election.leader.as_ref().map_or("nobody leads".into(), Candidate::election);
+        let frozen = if election.frozen { "\tfrozen" } else { "" };
+        let name = visible(&election.name);
+        format!("{name}\t{} hold, {} wait\t{leader}{frozen}", election.holders, election.waiting)
+    })?;
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct Session {
+    session: String,
+    identity: String,
+    ttl_ms: u64,
+    remaining_ms: u64,
+    fast_release: bool,
+    stands_for: Vec<String>,
+}
+
+/// Shows all sessions and what they stand for.
+pub(crate) async fn sessions(settings: Settings) -> anyhow::Result<Exit> {
+    let sessions = settings.client().sessions().list().await?.sessions;
+    let sessions = sessions.into_iter().map(|session| Session {
+        session: format!("{:x}", session.session),
+        identity: session.identity,
+        ttl_ms: session.ttl_ms,
+        remaining_ms: session.remaining_ms,
+        fast_release: session.fast_release,
+        stands_for: session.candidacies.into_iter().map(|candidate| candidate.name).collect(),
+    });
+    write(&settings, sessions, |session| {
+        format!(
+            "{}\t{}\t{} of {} ms left\t{}",
+            session.session,
+            visible(&session.identity),
+            session.remaining_ms,
+            session.ttl_ms,
+            visible(&session.stands_for.join(" "))
+        )
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,133 @@
+//! Conversions between the wire's types and ours.
+
+use std::time::{Duration, SystemTime};
+
+use tenure_api::LeaseId;
+use tenure_api::wire::tenure::v1 as pb;
+
+use crate::backend::{Candidate, Join, Mode, Tenure};
+use crate::{AcquireError, ElectionName, EngineError, FencingToken, Loss, RefusalKind};
+
+/// Why a tenure ended.
+pub(super) fn tenure_end(reason: i32) -> Loss {
+    use pb::EndReason as End;
+    match End::try_from(reason).unwrap_or(End::Unknown) {
+        End::Resigned => Loss::Resigned,
+        End::Expired => Loss::Expired,
+        End::Revoked => Loss::Revoked,
+        End::Closed => Loss::Closed,
+        End::ConnectionLost => Loss::ConnectionLost,
+        End::Evicted => Loss::Evicted,
+        End::Transferred => Loss::Transferred,
+        End::Preempted => Loss::Preempted,
+        End::Unhealthy => Loss::Unhealthy,
+        End::Frozen => Loss::Frozen,
+        // What a newer server says is an end all the same.
+        End::Deleted | End::Unknown | End::TenureLasts => Loss::KeyDeleted,
+    }
+}
+
+/// Why a session ended; nothing if it may live and only this stream is over.
+pub(super) fn session_end(reason: i32) -> Option<Loss> {
+    use pb::SessionEndReason as End;
+    Some(match End::try_from(reason).unwrap_or(End::Unknown) {
+        End::SessionExpired => Loss::Expired,
+        End::SessionRevoked => Loss::Revoked,
+        End::SessionClosed => Loss::Closed,
+        End::SessionConnectionLost => Loss::ConnectionLost,
+        End::SessionNotFound => Loss::NotFound,
+        End::SessionReplaced => Loss::Replaced,
+        End::SessionNoQuorum => return None,
+        // To be safe: over.
+        End::Unknown => Loss::NotFound,
+    })
+}
+
+/// The error that a refused join returns.
+pub(super) fn refused(name: &ElectionName, refusal: pb::Refusal) -> AcquireError {
+    use pb::RefusalKind as Kind;
+    let name = name.clone();
+    match Kind::try_from(refusal.kind).unwrap_or(Kind::RefusalUnknown) {
+        Kind::Taken => AcquireError::Taken { name },
+        Kind::AlreadyCandidate => AcquireError::AlreadyCandidate { name },
+        Kind::ModeMismatch => AcquireError::ModeMismatch { name, text: refusal.text },
+        Kind::NameFrozen => AcquireError::Frozen { name },
+        Kind::SessionGone => AcquireError::SessionOver { name, loss: Loss::NotFound },
+        _ => AcquireError::Refused { name, source: engine(refusal) },
+    }
+}
+
+/// A refusal for which there is no error of our own.
+pub(super) fn engine(refusal: pb::Refusal) -> EngineError {
+    let kind = RefusalKind::of(&refusal);
+    let text = match kind {
+        Some(kind) if refusal.text.is_empty() => kind.to_string(),
+        None if refusal.text.is_empty() => "refused without a word".to_owned(),
+        _ => refusal.text,
+    };
+    EngineError::Refused { kind, text }
+}
+
+/// Whether it says that the candidacy is not ours, or not any more.
+pub(super) fn is_not_ours(refusal: &pb::Refusal) -> bool {
+    use pb::RefusalKind as Kind;
+    let kind = Kind::try_from(refusal.kind);
+    matches!(kind, Ok(Kind::NoSuchCandidacy | Kind::SessionGone | Kind::RequestTooOld))
+}
+
+/// A join, as a message.
+pub(super) fn join(join: &Join) -> pb::Join {
+    let (mode, permits) = match join.mode {
+        Mode::Exclusive => (pb::Mode::Exclusive, 0),
+        Mode::Shared => (pb::Mode::Shared, 0),
+        Mode::Permit(of) => (pb::Mode::Permit, of),
+    };
+    pb::Join {
+        names: join.names.iter().map(ElectionName::to_string).collect(),
+        value: join.value.clone().into(),
+        mode: mode as i32,
+        permits,
+        priority: join.priority,
+        preempts: join.preempts,
+        no_overlap: join.no_overlap,
+        try_only: join.try_only,
+        unhealthy: join.unhealthy,
+        metadata: join.metadata.iter().cloned().collect(),
+    }
+}
+
+/// A candidate, from its message.
+pub(super) fn candidate(candidate: pb::Candidate) -> Option<Candidate> {
+    let mode = match pb::Mode::try_from(candidate.mode) {
+        Ok(pb::Mode::Shared) => Mode::Shared,
+        // How many there are is not told here.
+        Ok(pb::Mode::Permit) => Mode::Permit(0),
+        Ok(pb::Mode::Exclusive) | Err(_) => Mode::Exclusive,
+    };
+    Some(Candidate {
+        token: FencingToken::from_revision(candidate.token)?,
+        key: candidate.key.to_vec(),
+        value: candidate.value.to_vec(),
+        holds: candidate.holds,
+        mode,
+        identity: (!candidate.identity.is_empty()).then_some(candidate.identity),
+        session: LeaseId::from_wire(candidate.session),
+        priority: candidate.priority,
+        unhealthy: candidate.unhealthy,
+        since: match candidate.since_unix_ms {
+            0 => None,
+            ms => SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)),
+        },
+        metadata: candidate.metadata.into_iter().collect(),
+    })
+}
+
+/// A tenure, from its message.
+pub(super) fn tenure(tenure: pb::Tenure) -> Option<Tenure> {
+    Some(Tenure {
+        token: FencingToken::from_revision(tenure.token)?,
+        value: tenure.value.to_vec(),
+        key: vec![],
+        identity: (!tenure.identity.is_empty()).then_some(tenure.identity),
+    })
+}

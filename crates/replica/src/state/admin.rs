@@ -1,0 +1,277 @@
+//! What operators decide, and what ends because its time is over.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tenure_api::{LeaseId, Put, Revision, Term, op::PutLease};
+
+use super::{ApplyEffects, ElectionOutcome, EntryContext, State, elections::Cause};
+use crate::{
+    command::{AdminCommand, Overdue, Successor},
+    election::{
+        self, Candidate, DRAIN_MS_MAX, Election, EndReason, Mode, Refusal, SessionEndReason,
+        Transfer, frozen_key,
+    },
+};
+
+impl State {
+    pub(super) fn rule(
+        &mut self,
+        rule: &AdminCommand,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<ElectionOutcome, Refusal> {
+        match rule {
+            AdminCommand::Transfer { name, to, within_ms } => {
+                self.transfer(name, to, (*within_ms).min(DRAIN_MS_MAX), at, effects)
+            }
+            AdminCommand::Evict { name, token } => self.evict(name, *token, at, effects),
+            AdminCommand::Freeze(name) => self.freeze(name, at, effects),
+            AdminCommand::Resume(name) => self.resume(name, at, effects),
+        }
+    }
+
+    fn transfer(
+        &mut self,
+        name: &Bytes,
+        to: &Successor,
+        within_ms: u64,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<ElectionOutcome, Refusal> {
+        let election = self.elections.election(name).ok_or(Refusal::NoSuchCandidate)?;
+        let chosen = self.successor(election, to)?;
+        let leader = election.leader().cloned();
+        if election.is_frozen() {
+            return Err(Refusal::NameFrozen);
+        }
+        if chosen.holds() {
+            // It may be about to make room for another.
+            let stays = election.transfer().is_none();
+            return stays
+                .then_some(ElectionOutcome::Token(chosen.created))
+                .ok_or(Refusal::TransferUnderWay);
+        }
+        // It would be passed over as soon as its turn came.
+        if !chosen.wants_to_lead() {
+            return Err(Refusal::CandidateUnhealthy);
+        }
+        let session = chosen.session().ok_or(Refusal::NoSuchCandidate)?;
+        let ahead =
+            election.candidates().iter().take_while(|candidate| candidate.key != chosen.key);
+        if ahead.clone().any(|candidate| candidate.is_fixed()) {
+            return Err(Refusal::StockCandidateAhead);
+        }
+        if ahead.clone().any(|candidate| candidate.mode() != Mode::Exclusive) || chosen.is_fixed() {
+            return Err(Refusal::ModeMismatch);
+        }
+        if election.transfer().is_some_and(|transfer| transfer.to != session) {
+            return Err(Refusal::TransferUnderWay);
+        }
+        let why = EndReason::Transferred;
+        let from = leader.as_ref().map_or(Revision(0), |leader| leader.created);
+        let transfer = Transfer { to: session, from, within_ms, why };
+        match leader {
+            // What was only a priority's wish is the operator's from now on.
+            Some(leader)
+                if election.transfer().is_none_or(|transfer| !transfer.why.is_choice()) =>
+            {
+                self.announce(name, &leader, transfer, effects);
+            }
+            Some(_) => {}
+            None => {
+                let keys: Vec<_> = ahead.map(|candidate| candidate.key.clone()).collect();
+                self.put_behind(name, &keys, (why, true), at, effects);
+            }
+        }
+        Ok(ElectionOutcome::Token(chosen.created))
+    }
+
+    fn successor(&self, election: &Election, to: &Successor) -> Result<Arc<Candidate>, Refusal> {
+        let is_meant = |candidate: &&Arc<Candidate>| match (to, candidate.session()) {
+            (Successor::Session(wanted), session) => session == Some(*wanted),
+            (Successor::Identity(wanted), Some(session)) => {
+                self.elections.session(session).is_some_and(|known| known.identity == *wanted)
+            }
+            (Successor::Identity(_), None) => false,
+        };
+        let mut meant = election.candidates().iter().filter(is_meant);
+        match (meant.next(), meant.next()) {
+            (Some(candidate), None) => Ok(candidate.clone()),
+            _ => Err(Refusal::NoSuchCandidate),
+        }
+    }
+
+    fn evict(
+        &mut self,
+        name: &Bytes,
+        token: Option<Revision>,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<ElectionOutcome, Refusal> {
+        let Some(election) = self.elections.election(name) else {
+            return Ok(ElectionOutcome::Evicted(None));
+        };
+        let candidate = match token {
+            None => election.leader(),
+            Some(token) => election.with_token(token),
+        };
+        let Some(candidate) = candidate.cloned() else { return Ok(ElectionOutcome::Evicted(None)) };
+        if candidate.key == frozen_key(name) {
+            return Err(Refusal::NameFrozen);
+        }
+        let identity =
+            self.store.get(&candidate.key).map(|kv| self.elections.identity_of(&candidate, kv));
+        self.take_away(name, &candidate, EndReason::Evicted, at, effects);
+        Ok(ElectionOutcome::Evicted(Some((candidate, identity.unwrap_or_default()))))
+    }
+
+    /// Takes a candidacy away. The key of a stock client is never deleted under it, or
+    /// the client would take that for its turn: it loses its lease. It may believe that it holds for as long as its
+    /// lease would have lived.
+    fn take_away(
+        &mut self,
+        name: &Bytes,
+        candidate: &Arc<Candidate>,
+        why: EndReason,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) {
+        let cause = Cause::ends(at, why, false);
+        let stock = candidate.lease.filter(|_| candidate.spec.is_none() && candidate.holds());
+        if let Some((lease, known)) = stock.and_then(|id| Some((id, self.leases.get(id)?))) {
+            let ttl_ms = known.ttl_secs.max(1) as u64 * 1000;
+            let (held, now) = ((lease, candidate.created), self.store.revision());
+            self.elections.begin_delay(name, held, ttl_ms, now, &mut effects.elections);
+        }
+        match (&candidate.spec, candidate.lease) {
+            (Some(spec), _) => {
+                let keys = self.keys_together(spec);
+                self.delete(&keys, &cause, effects);
+            }
+            (None, Some(lease)) => match self.leases.revoke(lease) {
+                Ok(keys) => {
+                    let end = (why, SessionEndReason::Revoked, false);
+                    self.end_lease(lease, &keys, end, at, effects);
+                }
+                Err(_) => self.delete(std::slice::from_ref(&candidate.key), &cause, effects),
+            },
+            (None, None) => self.delete(std::slice::from_ref(&candidate.key), &cause, effects),
+        }
+    }
+
+    fn freeze(
+        &mut self,
+        name: &Bytes,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<ElectionOutcome, Refusal> {
+        election::check_name(name)?;
+        self.elections.check_nesting(name)?;
+        let election = self.elections.election(name).cloned().unwrap_or_default();
+        // Stock clients would lead as soon as they see themselves first. They lose their leases;
+        // later candidates wait behind the mark, and so do those that have joined since it was set.
+        let mark = election.frost();
+        for candidate in &election.candidates()[..mark.unwrap_or(election.candidates().len())] {
+            // A key without a lease is ordinary data, and no leader.
+            let stock = candidate.spec.is_none() && candidate.lease.is_some();
+            if stock || (candidate.holds() && candidate.spec.is_some()) {
+                self.take_away(name, candidate, EndReason::Frozen, at, effects);
+            }
+        }
+        if mark.is_some() {
+            return Ok(ElectionOutcome::Done);
+        }
+        let mark = Put {
+            key: frozen_key(name),
+            value: Some(Bytes::new()),
+            lease: PutLease::Set(None),
+            prev_kv: false,
+        };
+        let done = self.store.put(&mark, &|_| true).expect("a put without a lease cannot fail");
+        self.record(done.1, &Cause::client(at), effects);
+        let waiting: Vec<_> = self.elections.election(name).map_or(vec![], |election| {
+            election
+                .candidates()
+                .iter()
+                .filter(|p| p.spec.is_some())
+                .map(|p| p.key.clone())
+                .collect()
+        });
+        self.put_behind(name, &waiting, (EndReason::Frozen, true), at, effects);
+        Ok(ElectionOutcome::Done)
+    }
+
+    fn resume(
+        &mut self,
+        name: &Bytes,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<ElectionOutcome, Refusal> {
+        let key = frozen_key(name);
+        if self.store.get(&key).is_none() {
+            return Err(Refusal::NameNotFrozen);
+        }
+        self.delete(&[key], &Cause::client(at), effects);
+        Ok(ElectionOutcome::Done)
+    }
+
+    /// What this term's raft leader found to have lasted long enough.
+    pub(super) fn end_overdue(
+        &mut self,
+        judged_in: Term,
+        overdue: &[Overdue],
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) {
+        for overdue in overdue.iter().filter(|_| judged_in == at.term) {
+            match overdue {
+                // It may have lost something else since it was judged.
+                Overdue::Delay(session, since) => {
+                    if self.elections.is_delayed_since(*session, *since) {
+                        self.end_delay(*session, effects);
+                    }
+                }
+                Overdue::Drain(name, token) => self.end_drain(name, *token, at, effects),
+            }
+        }
+    }
+
+    fn end_delay(&mut self, session: LeaseId, effects: &mut ApplyEffects) {
+        let settled = self.elections.end_delay(session, None, false, &mut effects.elections);
+        effects.touched.extend(settled);
+    }
+
+    fn end_drain(
+        &mut self,
+        name: &Bytes,
+        token: Revision,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) {
+        let Some(election) = self.elections.election(name) else { return };
+        // Room may be made for another since it was judged: then the leader has its whole time again.
+        let is_meant = |transfer: &Transfer| {
+            election.candidate_of(transfer.to).is_some_and(|successor| successor.created == token)
+        };
+        let transfer = election.transfer().copied().filter(is_meant);
+        if let (Some(transfer), Some(leader)) = (transfer, election.leader().cloned()) {
+            self.hand_over(name, &leader, (transfer, false, false), at, effects);
+        }
+    }
+
+    /// Writes a holder's value.
+    pub(super) fn show(
+        &mut self,
+        key: &Bytes,
+        value: &Bytes,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) {
+        let (key, value) = (key.clone(), Some(value.clone()));
+        let put = Put { key, value, lease: PutLease::Keep, prev_kv: false };
+        if let Ok((_, change)) = self.store.put(&put, &|_| true) {
+            self.record(change, &Cause::client(at), effects);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Lines as others see them, and what an operator may do about them.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::{Stream, future::OptionFuture};
+use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
+use tenure_replica::{
+    Consistency, ElectionOutcome, ElectionView, Read, Reply, Request,
+    command::{AdminCommand, Command, ElectionCommand, Successor},
+    election::{
+        Refusal,
+        listeners::{ListenerEvent, ListenerInput, Observed},
+    },
+};
+use tonic::{Response, Status};
+
+use super::{
+    RequestLimits,
+    convert::{candidate, election_outcome, refuse_rule, tenure, text, token},
+    reply::{refuse, unexpected},
+    stubs::elections_server,
+    watch::leader_gone,
+};
+use crate::node::{NodeHandle, Stamp, Subscription};
+
+/// Lines that one answer lists; more specific prefixes find the others.
+const LISTED_MAX: usize = 2000;
+/// How long a leader may take to drain unless the request says otherwise.
+const DRAIN_MS: u64 = 10_000;
+/// To an observer that is told nothing more.
+const LET_GO: &str = "tenure: the member stops, or the observer took its news too slowly; observe again \
+                      after the last revision";
+
+pub(super) struct Elections {
+    node: NodeHandle,
+    /// Without them an observer is never told that this member may know nothing new.
+    limits: Option<RequestLimits>,
+}
+
+type Header = Option<tenure_api::wire::etcdserverpb::ResponseHeader>;
+
+impl Elections {
+    pub(super) fn new(node: NodeHandle, limits: Option<RequestLimits>) -> Elections {
+        Elections { node, limits }
+    }
+
+    async fn view(&self, name: String) -> Result<(Header, ElectionView), Status> {
+        match self.read(Read::Election(named(name)?)).await? {
+            (header, Reply::Election(view)) => Ok((header, *view)),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    async fn read(&self, read: Read) -> Result<(Header, Reply), Status> {
+        self.node.elections_ready().await.map_err(refuse)?;
+        let request = Request::Read(read, Consistency::Linearizable);
+        self.node.open(self.node.ask(request).await)
+    }
+
+    async fn rule(&self, rule: AdminCommand) -> Result<(Header, ElectionOutcome), Status> {
+        self.node.elections_ready().await.map_err(refuse)?;
+        let request = Request::Write(Command::Election(ElectionCommand::Admin(rule)));
+        let (header, reply) = self.node.open(self.node.ask(request).await)?;
+        Ok((header, election_outcome(reply)?.map_err(refuse_rule)?))
+    }
+}
+
+#[tonic::async_trait]
+impl elections_server::Elections for Elections {
+    async fn candidates(
+        &self,
+        request: tonic::Request<pb::CandidatesRequest>,
+    ) -> Result<Response<pb::CandidatesResponse>, Status> {
+        self.node.admit(request.metadata())?;
+        let (header, view) = self.view(request.into_inner().name).await?;
+        Ok(Response::new(pb::CandidatesResponse {
+            header,
+            candidates: view.candidates.iter().map(candidate).collect(),
+            frozen: view.election.is_frozen(),
+            successor: view.election.transfer().map_or(0, |transfer| transfer.to.0),
+            delay_ms: view.delay.map(|left| left.as_millis() as u64),
+        }))
+    }
+
+    type ObserveStream = Pin<Box<dyn Stream<Item = Result<pb::ObserveResponse, Status>> + Send>>;
+
+    async fn observe(
+        &self,
+        request: tonic::Request<pb::ObserveRequest>,
+    ) -> Result<Response<Self::ObserveStream>, Status> {
+        self.node.admit(request.metadata())?;
+        let request = request.into_inner();
+        let (name, after) = (named(request.name)?, token(request.after_revision));
+        // What this member has not heard of yet must not be taken for nothing.
+        self.read(Read::Freshness).await?;
+        let subscription =
+            self.node.listen(|listener| ListenerInput::Observe { listener, name, after });
+        Ok(Response::new(Box::pin(observed(self.node.clone(), subscription, self.limits))))
+    }
+
+    async fn history(
+        &self,
+        request: tonic::Request<pb::HistoryRequest>,
+    ) -> Result<Response<pb::HistoryResponse>, Status> {
+        self.node.admit(request.metadata())?;
+        let name = named(request.into_inner().name)?;
+        // The whole state, whose clone is O(1): this election may have been forgotten altogether before it came
+        // anew, and up to where that can be, only the elections' state knows.
+        let (header, state) = match self.read(Read::State).await? {
+            (header, Reply::State(frozen)) => (header, frozen.state),
+            (_, other) => return Err(unexpected(&other)),
+        };
+        let election = state.elections.election(&name).cloned().unwrap_or_default();
+        let tenures = election.tenures().map(tenure).collect();
+        let forgotten = state.elections.forgotten_of(&name).0;
+        Ok(Response::new(pb::HistoryResponse { header, tenures, forgotten }))
+    }
+
+    async fn list(
+        &self,
+        request: tonic::Request<pb::ListElectionsRequest>,
+    ) -> Result<Response<pb::ListElectionsResponse>, Status> {
+        self.node.admit(request.metadata())?;
+        let prefix = Bytes::from(request.into_inner().prefix);
+        let (header, elections) = match self.read(Read::Elections(prefix, LISTED_MAX)).await? {
+            (header, Reply::Elections(elections, _)) => (header, elections),
+            (_, other) => return Err(unexpected(&other)),
+        };
+        let elections = elections
+            .iter()
+            .map(|election| pb::ElectionInfo {
+                name: text(&election.name),
+                holders: election.holders as u32,
+                waiting: election.waiting as u32,
+                frozen: election.frozen,
+                leader: election.leader.as_ref().map(candidate),
+            })
+            .collect();
+        Ok(Response::new(pb::ListElectionsResponse { header, elections }))
+    }
+
+    async fn transfer(
+        &self,
+        request: tonic::Request<pb::TransferRequest>,
+    ) -> Result<Response<pb::TransferResponse>, Status> {
+        self.node.admit(request.metadata())?;
+        let request = request.into_inner();
+        let to = match LeaseId::from_wire(request.session) {
+            Some(session) => Successor::Session(session),
+            None => Successor::Identity(request.identity),
+        };
+        let within_ms = if request.within_ms == 0 { DRAIN_MS } else { request.within_ms };
+        let rule = AdminCommand::Transfer { name: named(request.name)?, to, within_ms };
+        let (header, done) = self.rule(rule).await?;
+        let token = if let ElectionOutcome::Token(token) = done { token.0 } else { 0 };
+        Ok(Response::new(pb::TransferResponse { header, token }))
+    }
+
+    async fn evict(
+        &self,
+        request: tonic::Request<pb::EvictRequest>,
+    ) -> Result<Response<pb::EvictResponse>, Status> {
+        self.node.admit(request.metadata())?;
+        let request = request.into_inner();
+        let rule = AdminCommand::Evict { name: named(request.name)?, token: token(request.token) };
+        let (header, done) = self.rule(rule).await?;
+        let evicted = match done {
+            ElectionOutcome::Evicted(Some((candidate, identity))) => Some(pb::Candidate {
+                identity,
+                session: LeaseId::to_wire(candidate.lease),
+                token: candidate.created.0,
+                key: candidate.key.clone(),
+                holds: candidate.holds(),
+                stock: candidate.spec.is_none(),
+                ..Default::default()
+            }),
+            _ => None,
+        };
+        Ok(Response::new(pb::EvictResponse { header, evicted }))
+    }
+
+    async fn freeze(
+        &self,
+        request: tonic::Request<pb::FreezeRequest>,
+    ) -> Result<Response<pb::FreezeResponse>, Status> {
+        self.node.admit(request.metadata())?;
+        let (header, _) =
+            self.rule(AdminCommand::Freeze(named(request.into_inner().name)?)).await?;
+        Ok(Response::new(pb::FreezeResponse { header }))
+    }
+
+    async fn resume(
+        &self,
+        request: tonic::Request<pb::ResumeRequest>,
+    ) -> Result<Response<pb::ResumeResponse>, Status> {
+        self.node.admit(request.metadata())?;
+        let (header, _) =
+            self.rule(AdminCommand::Resume(named(request.into_inner().name)?)).await?;
+        Ok(Response::new(pb::ResumeResponse { header }))
+    }
+}
+
+/// An empty name is refused. Other odd names may be those of stock clients.
+fn named(name: String) -> Result<Bytes, Status> {
+    if name.is_empty() { Err(refuse_rule(Refusal::BadName)) } else { Ok(name.into()) }
+}
+
+/// What an observer is told, until this member stops or has missed the raft leader for too long, or the
+/// observer lags too far behind.
+fn observed(
+    node: NodeHandle,
+    subscription: Subscription,
+    limits: Option<RequestLimits>,
+) -> impl Stream<Item = Result<pb::ObserveResponse, Status>> + Send {
+    futures_util::stream::unfold(Some((node, subscription)), move |told| async move {
+        let (node, mut subscription) = told?;
+        let cut_off = OptionFuture::from(limits.map(|limits| leader_gone(node.clone(), limits)));
+        let mut cut_off = std::pin::pin!(cut_off);
+        loop {
+            let news = tokio::select! {
+                biased;
+                news = subscription.news.recv() => news,
+                Some(()) = &mut cut_off, if limits.is_some() => {
+                    return Some((Err(refuse(Failure::NoLeader)), None));
+                }
+            };
+            match news {
+                Some((ListenerEvent::Observed(seen), stamp)) => {
+                    return Some((
+                        Ok(observation(&node, &seen, stamp)),
+                        Some((node, subscription)),
+                    ));
+                }
+                Some(_) => {}
+                None => return Some((Err(Status::unavailable(LET_GO)), None)),
+            }
+        }
+    })
+}
+
+fn observation(node: &NodeHandle, seen: &Observed, stamp: Stamp) -> pb::ObserveResponse {
+    use pb::observe_response::Event;
+    let event = match seen {
+        Observed::Began(began, kv) => {
+            let mut began = tenure(began);
+            if let Some(kv) = kv {
+                began.value = kv.value.clone();
+            }
+            Event::Began(began)
+        }
+        Observed::Proclaimed(proclaimed, kv) => {
+            Event::Proclaimed(pb::Tenure { value: kv.value.clone(), ..tenure(proclaimed) })
+        }
+        Observed::Ended(ended) => Event::Ended(tenure(ended)),
+        Observed::Vacant { frozen, .. } => Event::NoLeader(pb::NoLeader { frozen: *frozen }),
+        Observed::Forgotten(_) => Event::Forgotten(pb::Forgotten {}),
+    };
+    // What follows an end happens at the same revision. An observer that heard only of the end and resumes must
+    // hear what followed, so the end is said to be a revision older.
+    let revision = match seen {
+        Observed::Ended(_) => seen.revision().0 - 1,
+        _ => seen.revision().0,
+    };
+    pb::ObserveResponse { header: Some(node.header(stamp)), revision, event: Some(event) }
+}

@@ -1,0 +1,143 @@
+//! Elections: Campaign, Proclaim, Leader, Observe, Resign.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use prost::Message;
+use tenure_api::{
+    Failure, KeyValue, LeaseId, Revision,
+    wire::{etcdserverpb::ResponseHeader, v3electionpb as pb},
+};
+use tonic::{Response, Status};
+
+use super::{
+    RequestLimits,
+    candidates::{Candidates, Newcomer},
+    lease::unowned,
+    reply::{refuse, wants_leader},
+    stubs,
+    turn::{self, Leaders},
+    watch::leader_gone,
+};
+use crate::node::NodeHandle;
+
+pub(super) struct Election {
+    node: NodeHandle,
+    candidates: Candidates,
+    limits: RequestLimits,
+}
+
+type Answered<T> = Result<Response<T>, Status>;
+
+impl Election {
+    pub(super) fn new(node: NodeHandle, candidates: Candidates, limits: RequestLimits) -> Election {
+        Election { node, candidates, limits }
+    }
+
+    /// A request's message, if it may come in at all.
+    fn take<T: Message>(&self, request: tonic::Request<T>) -> Result<T, Status> {
+        self.node.admit(request.metadata())?;
+        let message = request.into_inner();
+        if message.encoded_len() > self.limits.request_bytes_max {
+            return Err(refuse(Failure::RequestTooLarge));
+        }
+        Ok(message)
+    }
+}
+
+fn named(name: Bytes) -> Result<Bytes, Status> {
+    if name.is_empty() { Err(refuse(Failure::EmptyKey)) } else { Ok(name) }
+}
+
+fn provided(leader: Option<pb::LeaderKey>) -> Result<pb::LeaderKey, Status> {
+    leader.ok_or_else(|| refuse(Failure::LeaderNotProvided))
+}
+
+fn leads(header: Option<ResponseHeader>, kv: &KeyValue) -> pb::LeaderResponse {
+    pb::LeaderResponse { header, fencing_token: kv.create_revision.0, kv: Some(kv.into()) }
+}
+
+#[tonic::async_trait]
+impl stubs::election_server::Election for Election {
+    async fn campaign(
+        &self,
+        request: tonic::Request<pb::CampaignRequest>,
+    ) -> Answered<pb::CampaignResponse> {
+        let metadata = request.metadata().clone();
+        let message = self.take(request)?;
+        let name = named(message.name)?;
+        let candidate = Newcomer {
+            name: name.clone(),
+            lease: LeaseId::from_wire(message.lease),
+            value: Some(message.value),
+            expired: Failure::ElectionSessionExpired,
+        };
+        let held = self.candidates.hold(candidate, &metadata).await?;
+        let granted = held.is_unowned.then_some((held.lease.0, unowned::TTL_SECS));
+        let (granted_lease, granted_ttl) = granted.unwrap_or_default();
+        let leader = pb::LeaderKey { name, key: held.key, rev: held.token.0, lease: held.lease.0 };
+        Ok(Response::new(pb::CampaignResponse {
+            header: held.header,
+            leader: Some(leader),
+            fencing_token: held.token.0,
+            granted_lease,
+            granted_ttl,
+        }))
+    }
+
+    async fn proclaim(
+        &self,
+        request: tonic::Request<pb::ProclaimRequest>,
+    ) -> Answered<pb::ProclaimResponse> {
+        let message = self.take(request)?;
+        let leader = provided(message.leader)?;
+        let key = named(leader.key)?;
+        let lease = LeaseId::from_wire(leader.lease);
+        let header = self.candidates.show(&key, Revision(leader.rev), lease, message.value).await?;
+        Ok(Response::new(pb::ProclaimResponse { header }))
+    }
+
+    async fn leader(
+        &self,
+        request: tonic::Request<pb::LeaderRequest>,
+    ) -> Answered<pb::LeaderResponse> {
+        let name = named(self.take(request)?.name)?;
+        let (header, leader) = turn::leader(&self.node, name).await?;
+        let leader = leader.ok_or_else(|| refuse(Failure::ElectionNoLeader))?;
+        Ok(Response::new(leads(header, &leader)))
+    }
+
+    type ObserveStream = Pin<Box<dyn Stream<Item = Result<pb::LeaderResponse, Status>> + Send>>;
+
+    async fn observe(
+        &self,
+        request: tonic::Request<pb::LeaderRequest>,
+    ) -> Answered<Self::ObserveStream> {
+        let has_leader = wants_leader(request.metadata());
+        let name = named(self.take(request)?.name)?;
+        let (node, limits) = (self.node.clone(), self.limits);
+        node.elections_ready().await.map_err(refuse)?;
+        let leaders = Leaders::of(node.clone(), name).await.map_err(refuse)?;
+        let heard = stream::try_unfold((leaders, node), move |(mut leaders, node)| async move {
+            let (leader, stamp) = tokio::select! {
+                next = leaders.next() => next.map_err(refuse)?,
+                () = leader_gone(node.clone(), limits), if has_leader => {
+                    return Err(refuse(Failure::NoLeader));
+                }
+                () = node.closed() => return Err(refuse(Failure::Stopped)),
+            };
+            Ok(Some((leads(Some(node.header(stamp)), &leader), (leaders, node))))
+        });
+        Ok(Response::new(Box::pin(heard)))
+    }
+
+    async fn resign(
+        &self,
+        request: tonic::Request<pb::ResignRequest>,
+    ) -> Answered<pb::ResignResponse> {
+        let leader = provided(self.take(request)?.leader)?;
+        let header = self.candidates.leave(named(leader.key)?, Some(Revision(leader.rev))).await?;
+        Ok(Response::new(pb::ResignResponse { header }))
+    }
+}

@@ -1,0 +1,262 @@
+//! The way in: what the gRPC and HTTP services hold of the node.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tenure_api::{ClusterId, Failure, MemberId};
+use tenure_replica::{
+    Answer, Consistency, Read, Request, Status,
+    command::{ELECTIONS_SINCE, Lane},
+    election::listeners::{Listener, ListenerEvent, ListenerInput},
+    watch::{WatchInput, WatchStream},
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    streams::{Stamp, StreamNews},
+    subscriptions::NEWS_MAX,
+};
+use crate::{Config, metrics::Metrics};
+
+/// Requests that may be open at a member; what keeps sessions alive may go beyond.
+const OPEN_MAX: usize = 30_000;
+/// Those that keep sessions alive included.
+const OPEN_SESSION_MAX: usize = 300_000;
+
+/// How long a request waits for a cluster that has just begun to know what it can do.
+const CAPABLE_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// A handle to the node. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct NodeHandle {
+    pub(super) submissions: mpsc::UnboundedSender<Submission>,
+    pub(super) status: watch::Receiver<Arc<Status>>,
+    streams: Arc<AtomicU64>,
+    /// Requests that have no answer yet.
+    open: Arc<AtomicUsize>,
+    closed: Arc<watch::Sender<bool>>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// This member.
+    pub me: MemberId,
+    /// Its cluster.
+    pub cluster: ClusterId,
+}
+
+/// What the services hand to the core loop.
+#[derive(Debug)]
+pub enum Submission {
+    /// Something is asked, and to be answered there.
+    Request(Request, oneshot::Sender<Answer>),
+    /// Something is said on a watch stream.
+    Watch(WatchInput),
+    /// A watch stream opens, and is told there.
+    Open(WatchStream, mpsc::UnboundedSender<StreamNews>),
+    /// A listener subscribes, and gets its events there.
+    Listen(ListenerInput, mpsc::Sender<(ListenerEvent, Stamp)>),
+    /// And does not any more.
+    Unsubscribe(Listener),
+    /// This member will stop soon.
+    HandOver,
+}
+
+impl NodeHandle {
+    /// A handle to whatever receives its submissions, instead of a node: for simulators.
+    pub fn alone(
+        me: MemberId,
+        cluster: ClusterId,
+        status: watch::Receiver<Arc<Status>>,
+    ) -> (NodeHandle, mpsc::UnboundedReceiver<Submission>) {
+        let (submissions, handed_in) = mpsc::unbounded_channel();
+        let metrics = Arc::new(Metrics::new(&Config::default()));
+        (NodeHandle::new(me, cluster, submissions, status, metrics), handed_in)
+    }
+
+    pub(super) fn new(
+        me: MemberId,
+        cluster: ClusterId,
+        submissions: mpsc::UnboundedSender<Submission>,
+        status: watch::Receiver<Arc<Status>>,
+        metrics: Arc<Metrics>,
+    ) -> NodeHandle {
+        let (streams, open) = (Arc::default(), Arc::default());
+        let closed = Arc::new(watch::Sender::new(false));
+        NodeHandle { submissions, status, streams, open, closed, metrics, me, cluster }
+    }
+
+    /// Asks the node and waits for its one answer.
+    pub async fn ask(&self, request: Request) -> Result<Answer, Failure> {
+        self.begin(request).await
+    }
+
+    /// Asks the node at once; its one answer can be waited for, and comes about whether or not it is.
+    pub fn begin(
+        &self,
+        request: Request,
+    ) -> impl Future<Output = Result<Answer, Failure>> + Send + use<> {
+        let begun = self.submit(request);
+        async {
+            let (_open, answer) = begun?;
+            answer.await.map_err(|_| Failure::Stopped)
+        }
+    }
+
+    fn submit(&self, request: Request) -> Result<(Turn, oneshot::Receiver<Answer>), Failure> {
+        let open = Turn::take(&self.open, &request)?;
+        let (sender, receiver) = oneshot::channel();
+        self.submissions
+            .send(Submission::Request(request, sender))
+            .map_err(|_| Failure::Stopped)?;
+        Ok((open, receiver))
+    }
+
+    /// Opens a watch stream.
+    pub fn open_watch(&self) -> WatchSubscription {
+        let (sender, news) = mpsc::unbounded_channel();
+        let stream = self.streams.fetch_add(1, Ordering::Relaxed);
+        let _ = self.submissions.send(Submission::Open(stream, sender));
+        WatchSubscription { stream, news, node: self.clone() }
+    }
+
+    /// Listens to an election, a candidate in it or a session.
+    pub fn listen(&self, ask: impl FnOnce(Listener) -> ListenerInput) -> Subscription {
+        let (sender, news) = mpsc::channel(NEWS_MAX);
+        let listener = self.streams.fetch_add(1, Ordering::Relaxed);
+        let _ = self.submissions.send(Submission::Listen(ask(listener), sender));
+        Subscription { listener, news, submissions: self.submissions.clone() }
+    }
+
+    /// Waits until every member can do elections and locks: moments after a cluster's first start, or
+    /// when the last member of an old one was replaced.
+    pub async fn elections_ready(&self) -> Result<(), Failure> {
+        let ready = |status: &Arc<Status>| status.cluster_version >= ELECTIONS_SINCE;
+        if ready(&self.status.borrow()) {
+            return Ok(());
+        }
+        let waited = tokio::time::timeout(CAPABLE_WAIT_MAX, self.status_when(ready)).await;
+        waited.map(|_| ()).map_err(|_| Failure::NotCapable)
+    }
+
+    /// Says something on a watch stream.
+    pub fn watch(&self, input: WatchInput) {
+        let _ = self.submissions.send(Submission::Watch(input));
+    }
+
+    /// Ends all waiting for a turn: this member stops.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Whether it was closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        *self.closed.borrow()
+    }
+
+    /// Waits until it is closed.
+    pub(crate) async fn closed(&self) {
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
+    }
+
+    /// This member will stop soon: another member shall lead.
+    pub fn hand_over(&self) {
+        let _ = self.submissions.send(Submission::HandOver);
+    }
+
+    /// How the member stands, a few milliseconds ago at the most.
+    pub fn status(&self) -> Arc<Status> {
+        self.status.borrow().clone()
+    }
+
+    /// Waits until the member's status is as asked for.
+    pub async fn status_when(&self, wanted: impl FnMut(&Arc<Status>) -> bool) -> Arc<Status> {
+        let mut status = self.status.clone();
+        match status.wait_for(wanted).await {
+            Ok(status) => status.clone(),
+            Err(_) => self.status(),
+        }
+    }
+}
+
+/// The receiving end of a watch stream. Dropping it closes the stream.
+#[derive(Debug)]
+pub struct WatchSubscription {
+    /// The stream's number.
+    pub stream: WatchStream,
+    /// What it is told.
+    pub news: mpsc::UnboundedReceiver<StreamNews>,
+    node: NodeHandle,
+}
+
+impl Drop for WatchSubscription {
+    fn drop(&mut self) {
+        self.news.close();
+        while let Ok(news) = self.news.try_recv() {
+            if let StreamNews::Events(_, events, _) = news {
+                self.node.metrics.mvcc.events_pending.sub(events.ends.len() as i64);
+            }
+        }
+        self.node.watch(WatchInput::Closed(self.stream));
+    }
+}
+
+/// The receiving end of a listener. Dropping it ends the listening.
+#[derive(Debug)]
+pub struct Subscription {
+    listener: Listener,
+    /// What it is told. Ends when this member stops, or when too much was told and not taken.
+    pub news: mpsc::Receiver<(ListenerEvent, Stamp)>,
+    submissions: mpsc::UnboundedSender<Submission>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let _ = self.submissions.send(Submission::Unsubscribe(self.listener));
+    }
+}
+
+/// One open request's slot among the others, given back when it is answered or given up.
+struct Turn(Arc<AtomicUsize>);
+
+impl Turn {
+    fn take(open: &Arc<AtomicUsize>, request: &Request) -> Result<Turn, Failure> {
+        let max = match request {
+            Request::Write(command) if command.lane() != Lane::Ordinary => OPEN_SESSION_MAX,
+            // Whether the loop answers at all: the caller ends the process if it does not.
+            Request::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
+            _ => OPEN_MAX,
+        };
+        let turn = Turn(open.clone());
+        if open.fetch_add(1, Ordering::Relaxed) >= max {
+            return Err(Failure::TooManyRequests);
+        }
+        Ok(turn)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_api::LeaseId;
+    use tenure_replica::command::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_member_with_too_much_to_do_is_alive() {
+        let open = Arc::new(AtomicUsize::new(OPEN_MAX));
+        let fresh = |consistency| Request::Read(Read::Freshness, consistency);
+        assert!(Turn::take(&open, &fresh(Consistency::Serializable)).is_ok());
+        assert!(Turn::take(&open, &Request::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
+        assert!(Turn::take(&open, &fresh(Consistency::Linearizable)).is_err());
+        assert_eq!(open.load(Ordering::Relaxed), OPEN_MAX, "every turn is given back");
+    }
+}

@@ -66,6 +66,9 @@ pub struct Distance {
 /// After the end of all faults the cluster serves within this time, or within this many election timeouts and some
 /// round trips.
 const SERVES_AFTER: Duration = ms(3000);
+/// Entries of other clients that a write may have to wait for: the drawn settings may allow one entry under way at a
+/// time, with one batch in it.
+const ENTRIES_AHEAD_MAX: u32 = 10;
 const SERVES_AFTER_TIMEOUTS: u32 = 6;
 /// Longer than any TTL of a client, with what restarts and leader changes may add.
 const LEASES_END_AFTER: Duration = ms(9000);
@@ -255,8 +258,10 @@ impl World {
     fn serves_after(&self) -> Duration {
         let timeouts = self.members.values().map(|member| member.config.election_timeout);
         let longest = timeouts.max().unwrap_or_default();
-        // The requests to each member take a few round trips.
-        SERVES_AFTER.max(SERVES_AFTER_TIMEOUTS * longest) + 20 * self.farthest
+        // One member is asked after the other. A write takes four ways (to the raft leader, to a follower, back, and
+        // the notice), a linearizable read as many; each entry that is ahead takes two.
+        let ways = self.members.len() as u32 * (8 + 2 * ENTRIES_AHEAD_MAX);
+        SERVES_AFTER.max(SERVES_AFTER_TIMEOUTS * longest) + ways * self.farthest
     }
 
     /// Sets the distances between members for the whole run. The way back may be longer or shorter, and a member that is

@@ -7,6 +7,7 @@
 //! This crate deliberately does nothing: no IO, no clock, no async. Everything in it is a value.
 
 pub mod alarm;
+pub mod duration;
 pub mod failure;
 pub mod ids;
 pub mod kv;

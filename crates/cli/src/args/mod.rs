@@ -1,7 +1,6 @@
 //! What may be typed.
 
 mod client;
-mod duration;
 mod examples;
 #[cfg(test)]
 mod fuzz;
@@ -9,9 +8,9 @@ mod overview;
 mod span;
 
 pub(crate) use client::{ClientArgs, Settings};
-pub(crate) use duration::{duration, whole_seconds};
 pub(crate) use overview::{command, whole};
 pub(crate) use span::{SpanArgs, bytes, lease_id, member_id};
+pub(crate) use tenure::api::duration::{duration, whole_seconds};
 
 use clap::Parser;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads a length of time. A number without a unit is refused: it could mean anything.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let refused = || format!("{text:?} is not a duration; write it as 5s, 300ms or 1m30s");
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -34,7 +34,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads a time to live. The wire knows whole seconds only: a fraction becomes the next second, so
 /// that nothing dies earlier than asked. A bare number is seconds, as for `lease grant`.
-pub(crate) fn whole_seconds(text: &str) -> Result<i64, String> {
+pub fn whole_seconds(text: &str) -> Result<i64, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(seconds);
     }

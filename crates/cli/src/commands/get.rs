@@ -42,7 +42,7 @@ pub(crate) struct Args {
 
 /// How new an answer must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Consistency {
+enum Consistency {
     /// The newest there is
     L,
     /// Whatever the asked member has

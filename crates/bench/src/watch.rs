@@ -17,12 +17,12 @@ use tenure::api::wire::etcdserverpb::watch_request::RequestUnion;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::connection::{Connection, Fault, Stream, framed, path};
-use super::drive::{Client, drive};
-use super::key::{Dice, KeyArgs};
-use super::load::LoadArgs;
-use super::report::{Quantiles, Report, ratio, rounded};
-use crate::args::Settings;
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, Stream, framed, path};
+use crate::drive::{Client, drive};
+use crate::key::{Dice, KeyArgs};
+use crate::load::LoadArgs;
+use crate::report::{Quantiles, Report, ratio, rounded};
 
 const WRITERS_DEFAULT: u32 = 4;
 
@@ -37,7 +37,7 @@ const EVENTS_FIELD: u32 = 11;
 
 /// How to watch and write.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// The clients of the load are the writers
     #[command(flatten)]
     load: LoadArgs,
@@ -55,11 +55,11 @@ pub(super) struct Args {
 }
 
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let writers = args.load.clients_or(WRITERS_DEFAULT);
-    let connections = args.load.connect(writers, settings).await?;
+    let connections = args.load.connect(writers, target).await?;
     let streams = args.watchers.div_ceil(args.watchers_per_stream) as usize;
-    let watching = args.load.connect(streams, settings).await?;
+    let watching = args.load.connect(streams, target).await?;
 
     let mut opened = Vec::with_capacity(streams);
     for index in 0..streams {
@@ -97,7 +97,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
     watchers.shutdown().await;
 
     let all = connections.len() + watching.len();
-    let mut report = Report::of("watch", &settings.endpoints, writers, all, &stage);
+    let mut report = Report::of("watch", &target.endpoints, writers, all, &stage);
     let seconds = delivered.seconds();
     let measured = delivered.measured.load(Ordering::Relaxed);
     report.figure("watchers", u64::from(args.watchers));

@@ -18,20 +18,21 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::connection::{Connection, Fault, framed, path};
-use super::hold::endpoints;
-use super::lease_grant::grant;
-use super::load::connect;
-use super::report::Report;
-use super::stage::{Limit, Stage};
-use crate::args::{Settings, duration};
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, framed, path};
+use crate::hold::endpoints;
+use crate::lease_grant::grant;
+use crate::load::connect;
+use crate::report::Report;
+use crate::stage::{Limit, Stage};
+use tenure::api::duration::duration;
 
 /// Nobody renews these.
 const LEASE_TTL_SECS: i64 = 3600;
 
 /// How leaders go.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// How the leader goes
     #[arg(long, value_enum)]
     by: By,
@@ -61,23 +62,23 @@ enum By {
 }
 
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let stage = Stage::begin(Duration::ZERO, Limit::Operations(args.rounds));
     match args.by {
-        By::Resign | By::Revoke => relay(&args, settings, &stage).await?,
-        By::Transfer => transfers(&args, settings, &stage).await?,
-        By::Death | By::Silence => deaths(&args, settings, &stage).await?,
+        By::Resign | By::Revoke => relay(&args, target, &stage).await?,
+        By::Transfer => transfers(&args, target, &stage).await?,
+        By::Death | By::Silence => deaths(&args, target, &stage).await?,
     }
-    Ok(Report::of("hand-over", &settings.endpoints, 2, 2, &stage))
+    Ok(Report::of("hand-over", &target.endpoints, 2, 2, &stage))
 }
 
 /// Two candidates, each of which leads when the other goes.
-async fn relay(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Result<()> {
+async fn relay(args: &Args, target: &BenchTarget, stage: &Stage) -> anyhow::Result<()> {
     let name = format!("{}relay", args.key_prefix);
-    let members = settings.endpoints.len();
-    let mut one = Runner::new(&name, connect(&settings.endpoints[0], settings).await?).await?;
+    let members = target.endpoints.len();
+    let mut one = Runner::new(&name, connect(&target.endpoints[0], target).await?).await?;
     let mut two =
-        Runner::new(&name, connect(&settings.endpoints[1 % members], settings).await?).await?;
+        Runner::new(&name, connect(&target.endpoints[1 % members], target).await?).await?;
     let mut leader = one.campaign().await.map_err(setup)?;
     while let Some(leave) = stage.leave(Instant::now()) {
         let waiting = tokio::spawn(async move {
@@ -176,17 +177,17 @@ impl Runner {
     }
 }
 
-async fn session(settings: &Settings, identity: String) -> anyhow::Result<Session> {
-    let engine = Engine::tenure(&endpoints(settings))?;
+async fn session(target: &BenchTarget, identity: String) -> anyhow::Result<Session> {
+    let engine = Engine::tenure(&endpoints(target))?;
     let options = SessionOptions { identity, ..SessionOptions::new(Duration::from_secs(60)) };
     Ok(Session::open_with(&engine, options).await?)
 }
 
 /// The time from when a leader has made room until its successor is told.
-async fn transfers(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Result<()> {
+async fn transfers(args: &Args, target: &BenchTarget, stage: &Stage) -> anyhow::Result<()> {
     let name = format!("{}transfer", args.key_prefix);
-    let client = Client::new(settings.endpoints.clone(), settings.options.clone());
-    let sessions = [session(settings, "a".into()).await?, session(settings, "b".into()).await?];
+    let client = Client::new(target.endpoints.clone(), target.options.clone());
+    let sessions = [session(target, "a".into()).await?, session(target, "b".into()).await?];
     let elect = |session: &Session| Election::new(session, name.clone());
     let mut at = 0;
     let mut leader: Leadership = elect(&sessions[at])?.candidate("").campaign().await?;
@@ -219,17 +220,17 @@ async fn transfers(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::R
 }
 
 /// A leader in a process of its own, which is killed or stopped.
-async fn deaths(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Result<()> {
-    let waiter = session(settings, "next".into()).await?;
+async fn deaths(args: &Args, target: &BenchTarget, stage: &Stage) -> anyhow::Result<()> {
+    let waiter = session(target, "next".into()).await?;
     let mut round = 0;
     while let Some(leave) = stage.leave(Instant::now()) {
         round += 1;
         let name = format!("{}{:?}-{round}", args.key_prefix, args.by);
-        let mut victim = victim(args, settings, &name)?;
+        let mut victim = victim(args, target, &name)?;
         let mut said = BufReader::new(victim.stdout.take().expect("it is piped")).lines();
         anyhow::ensure!(said.next_line().await?.is_some(), "the leader's process failed");
         let candidacy = Election::new(&waiter, name.clone())?.candidate("");
-        let client = Client::new(settings.endpoints.clone(), settings.options.clone());
+        let client = Client::new(target.endpoints.clone(), target.options.clone());
         let waiting = tokio::spawn(async move { (candidacy.campaign().await, Instant::now()) });
         while client.elections().candidates(name.clone()).await?.candidates.len() < 2 {}
         let pid = victim.id().and_then(|id| Pid::from_raw(id as i32)).expect("it runs");
@@ -244,10 +245,10 @@ async fn deaths(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Resu
     Ok(())
 }
 
-fn victim(args: &Args, settings: &Settings, name: &str) -> anyhow::Result<Child> {
+fn victim(args: &Args, target: &BenchTarget, name: &str) -> anyhow::Result<Child> {
     let ttl = format!("{}ms", args.ttl.as_millis());
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--endpoints", &endpoints(settings), "bench", "hold", "--ttl", &ttl]);
+    command.args(["--endpoints", &endpoints(target), "bench", "hold", "--ttl", &ttl]);
     command.args(["--name", name]).stdout(Stdio::piped()).kill_on_drop(true);
     if matches!(args.by, By::Death) {
         command.arg("--fast-release");

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-use super::connection::Fault;
+use crate::connection::Fault;
 
 /// Latencies beyond this are counted as this.
 const LATENCY_MICROS_MAX: u64 = 600_000_000;
@@ -18,7 +18,7 @@ const ERROR_KINDS_MAX: usize = 32;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Limit {
+pub(crate) enum Limit {
     /// After so many operations.
     Operations(u64),
     /// After this long.
@@ -26,27 +26,27 @@ pub(super) enum Limit {
 }
 
 /// One run, shared by its clients.
-pub(super) struct Stage {
+pub(crate) struct Stage {
     measured_from: Instant,
     limit: Limit,
     tally: Mutex<Tally>,
 }
 
 /// What was done inside the measured time.
-pub(super) struct Tally {
+pub(crate) struct Tally {
     begun: u64,
     /// In microseconds, of what succeeded.
-    pub(super) latency: Histogram<u64>,
+    pub(crate) latency: Histogram<u64>,
     /// By text.
-    pub(super) errors: BTreeMap<String, u64>,
-    pub(super) last_end: Option<Instant>,
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) last_end: Option<Instant>,
     /// The process's CPU time when the measured time began.
     cpu_from: Option<Duration>,
 }
 
 /// Leave to begin one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leave {
+pub(crate) enum Leave {
     /// It does not count yet.
     WarmUp,
     /// It counts.
@@ -55,7 +55,7 @@ pub(super) enum Leave {
 
 impl Stage {
     /// A run that begins now.
-    pub(super) fn begin(warm_up: Duration, limit: Limit) -> Stage {
+    pub(crate) fn begin(warm_up: Duration, limit: Limit) -> Stage {
         let tally = Tally {
             begun: 0,
             latency: Histogram::new_with_bounds(1, LATENCY_MICROS_MAX, 3)
@@ -68,7 +68,7 @@ impl Stage {
     }
 
     /// Asks to begin an operation now; nothing if the run is over.
-    pub(super) fn leave(&self, now: Instant) -> Option<Leave> {
+    pub(crate) fn leave(&self, now: Instant) -> Option<Leave> {
         if now < self.measured_from {
             return Some(Leave::WarmUp);
         }
@@ -86,7 +86,7 @@ impl Stage {
     }
 
     /// Tallies an operation that was begun with `leave`.
-    pub(super) fn done(&self, leave: Leave, latency: Duration, result: Result<(), Fault>) {
+    pub(crate) fn done(&self, leave: Leave, latency: Duration, result: Result<(), Fault>) {
         if leave == Leave::WarmUp {
             return;
         }
@@ -101,28 +101,28 @@ impl Stage {
         }
     }
 
-    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
+    pub(crate) fn tally(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From the end of the warm-up to the end of the last operation.
-    pub(super) fn measured(&self) -> Duration {
+    pub(crate) fn measured(&self) -> Duration {
         let end = self.tally().last_end;
         end.map_or(Duration::ZERO, |end| end.saturating_duration_since(self.measured_from))
     }
 
-    pub(super) fn measured_from(&self) -> Instant {
+    pub(crate) fn measured_from(&self) -> Instant {
         self.measured_from
     }
 
     /// The process's CPU time inside the measured time.
-    pub(super) fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         self.tally().cpu_from.map_or(Duration::ZERO, |from| cpu_time().saturating_sub(from))
     }
 }
 
 impl Tally {
-    pub(super) fn count_error(&mut self, text: &str) {
+    pub(crate) fn count_error(&mut self, text: &str) {
         let known = self.errors.contains_key(text) || self.errors.len() < ERROR_KINDS_MAX;
         let text = if known { text } else { "others" };
         *self.errors.entry(text.to_owned()).or_default() += 1;

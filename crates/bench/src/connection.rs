@@ -28,7 +28,7 @@ const PREFIX_BYTES: usize = 5;
 
 /// Why a request came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The connection could not be made, or broke.
     Transport(String),
     /// The member is closing the connection in good order and did not look at this request: it may
@@ -40,7 +40,7 @@ pub(super) enum Fault {
 
 impl Fault {
     /// For the tally of errors.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         match self {
             Fault::Transport(text) | Fault::Status(text) => text,
             Fault::Untouched => "the member is closing the connection",
@@ -59,14 +59,14 @@ impl From<h2::Error> for Fault {
 
 /// One connection to one member. Clones share it.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     send: SendRequest<Bytes>,
     endpoint: Uri,
     headers: HeaderMap,
 }
 
 impl Connection {
-    pub(super) async fn open(endpoint: &Endpoint, within: Duration) -> Result<Connection, Fault> {
+    pub(crate) async fn open(endpoint: &Endpoint, within: Duration) -> Result<Connection, Fault> {
         match tokio::time::timeout(within, Connection::open_unhurried(endpoint.uri())).await {
             Ok(opened) => opened,
             Err(_) => Err(Fault::Transport("no connection in time".into())),
@@ -93,14 +93,14 @@ impl Connection {
     }
 
     /// The address of a method at this member, for [`Connection::unary`] and [`Connection::stream`].
-    pub(super) fn method(&self, path: &'static str) -> Uri {
+    pub(crate) fn method(&self, path: &'static str) -> Uri {
         let mut parts = self.endpoint.clone().into_parts();
         parts.path_and_query = Some(PathAndQuery::from_static(path));
         Uri::from_parts(parts).expect("an endpoint has a scheme and an authority")
     }
 
     /// Sends one message and waits for one.
-    pub(super) async fn unary(&mut self, method: &Uri, message: Bytes) -> Result<Bytes, Fault> {
+    pub(crate) async fn unary(&mut self, method: &Uri, message: Bytes) -> Result<Bytes, Fault> {
         let (answer, mut send) = self.request(method).await?;
         send.send_data(message, true)?;
         let (head, body) = answer.await?.into_parts();
@@ -118,7 +118,7 @@ impl Connection {
     }
 
     /// Opens a stream with its first message.
-    pub(super) async fn stream(&mut self, method: &Uri, first: Bytes) -> Result<Stream, Fault> {
+    pub(crate) async fn stream(&mut self, method: &Uri, first: Bytes) -> Result<Stream, Fault> {
         let (answer, mut send) = self.request(method).await?;
         send.send_data(first, false)?;
         let (head, body) = answer.await?.into_parts();
@@ -143,19 +143,19 @@ impl Connection {
 }
 
 /// Two directions of messages.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     send: SendStream<Bytes>,
     messages: Messages,
 }
 
 impl Stream {
     /// Sends one more message.
-    pub(super) fn send(&mut self, message: Bytes) -> Result<(), Fault> {
+    pub(crate) fn send(&mut self, message: Bytes) -> Result<(), Fault> {
         Ok(self.send.send_data(message, false)?)
     }
 
     /// The next message, or nothing at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         self.messages.next().await
     }
 }
@@ -235,7 +235,7 @@ fn unescaped(text: &[u8]) -> String {
 }
 
 /// A message with its prefix, ready to be sent.
-pub(super) fn framed(message: &impl Message) -> Bytes {
+pub(crate) fn framed(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut frame = BytesMut::with_capacity(PREFIX_BYTES + length);
     frame.put_u8(0);
@@ -245,19 +245,19 @@ pub(super) fn framed(message: &impl Message) -> Bytes {
 }
 
 /// The paths of the methods in use.
-pub(super) mod path {
-    pub(in super::super) const RANGE: &str = "/etcdserverpb.KV/Range";
-    pub(in super::super) const PUT: &str = "/etcdserverpb.KV/Put";
-    pub(in super::super) const TXN: &str = "/etcdserverpb.KV/Txn";
-    pub(in super::super) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
-    pub(in super::super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
-    pub(in super::super) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
-    pub(in super::super) const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
-    pub(in super::super) const LOCK: &str = "/v3lockpb.Lock/Lock";
-    pub(in super::super) const UNLOCK: &str = "/v3lockpb.Lock/Unlock";
-    pub(in super::super) const CAMPAIGN: &str = "/v3electionpb.Election/Campaign";
-    pub(in super::super) const RESIGN: &str = "/v3electionpb.Election/Resign";
-    pub(in super::super) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+pub(crate) mod path {
+    pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
+    pub(crate) const PUT: &str = "/etcdserverpb.KV/Put";
+    pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
+    pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
+    pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
+    pub(crate) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+    pub(crate) const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+    pub(crate) const LOCK: &str = "/v3lockpb.Lock/Lock";
+    pub(crate) const UNLOCK: &str = "/v3lockpb.Lock/Unlock";
+    pub(crate) const CAMPAIGN: &str = "/v3electionpb.Election/Campaign";
+    pub(crate) const RESIGN: &str = "/v3electionpb.Election/Resign";
+    pub(crate) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 }
 
 #[cfg(test)]

@@ -4,19 +4,19 @@ use http::Uri;
 use prost::Message;
 use tenure::api::wire::v3lockpb as pb;
 
-use super::connection::{Connection, Fault, framed, path};
-use super::drive::{Client, drive};
-use super::lease_grant::{grant, revoke};
-use super::load::LoadArgs;
-use super::report::Report;
-use crate::args::Settings;
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, framed, path};
+use crate::drive::{Client, drive};
+use crate::lease_grant::{grant, revoke};
+use crate::load::LoadArgs;
+use crate::report::Report;
 
 /// Long enough for any run; nobody renews.
 const LEASE_TTL_SECS: i64 = 3600;
 
 /// How to lock.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
     /// Locks; clients take them in turn, so more clients than locks wait for each other
@@ -28,9 +28,9 @@ pub(super) struct Args {
 }
 
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let count = args.load.clients_or(1);
-    let connections = args.load.connect(count, settings).await?;
+    let connections = args.load.connect(count, target).await?;
     let mut clients = Vec::with_capacity(count);
     for index in 0..count {
         let mut connection = connections[index % connections.len()].clone();
@@ -47,7 +47,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         });
     }
     let (stage, clients) = drive(&args.load, clients).await;
-    let report = Report::of("lock", &settings.endpoints, clients.len(), connections.len(), &stage);
+    let report = Report::of("lock", &target.endpoints, clients.len(), connections.len(), &stage);
     revoke(&connections, clients.into_iter().map(|client| client.request.lease)).await?;
     Ok(report)
 }

@@ -14,18 +14,19 @@ use tenure::grpc::Endpoint;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::connection::{Connection, Fault, framed, path};
-use super::key::value;
-use super::report::{Report, rounded};
-use super::stage::{Limit, Stage};
-use crate::args::{Settings, duration};
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, framed, path};
+use crate::key::value;
+use crate::report::{Report, rounded};
+use crate::stage::{Limit, Stage};
+use tenure::api::duration::duration;
 
 /// Pause after a round in which no member could be reached.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How to write.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Clients, each writing its own key
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     clients: u32,
@@ -60,9 +61,9 @@ struct Ack {
 }
 
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let args = Arc::new(args);
-    let endpoints = Arc::new(settings.endpoints.clone());
+    let endpoints = Arc::new(target.endpoints.clone());
     let stage = Arc::new(Stage::begin(Duration::ZERO, Limit::For(args.duration)));
     let (begin, begin_time) = (Instant::now(), SystemTime::now());
     let mut clients = JoinSet::new();
@@ -72,7 +73,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
             member: client as usize,
             endpoints: Arc::clone(&endpoints),
             connection: None,
-            dial_timeout: settings.options.dial_timeout,
+            dial_timeout: target.options.dial_timeout,
             acks: Vec::new(),
         };
         clients.spawn(write(writer, Arc::clone(&args), Arc::clone(&stage)));

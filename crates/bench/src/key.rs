@@ -4,35 +4,35 @@ use bytes::Bytes;
 
 /// The keys of a load: a prefix and a number of fixed width, so that all are equally long.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct KeyArgs {
+pub(crate) struct KeyArgs {
     /// How many different keys
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) key_space: u64,
+    pub(crate) key_space: u64,
     /// What all keys begin with
     #[arg(long, default_value = "bench/")]
-    pub(super) key_prefix: String,
+    pub(crate) key_prefix: String,
 }
 
 impl KeyArgs {
-    pub(super) fn key(&self, number: u64) -> Bytes {
+    pub(crate) fn key(&self, number: u64) -> Bytes {
         format!("{}{number:012}", self.key_prefix).into()
     }
 
-    pub(super) fn random(&self, dice: &mut Dice) -> Bytes {
+    pub(crate) fn random(&self, dice: &mut Dice) -> Bytes {
         self.key(dice.roll() % self.key_space)
     }
 }
 
 /// A value of so many bytes.
-pub(super) fn value(size: usize) -> Bytes {
+pub(crate) fn value(size: usize) -> Bytes {
     vec![b'v'; size].into()
 }
 
 /// Random enough to spread keys, the same in every run (splitmix64).
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: usize) -> Dice {
+    pub(crate) fn new(seed: usize) -> Dice {
         Dice(seed as u64)
     }
 

@@ -17,17 +17,18 @@ use tenure::api::wire::etcdserverpb::watch_create_request::FilterType;
 use tenure::api::wire::etcdserverpb::watch_request::RequestUnion;
 use tokio::time::Instant;
 
-use super::connection::{Connection, Fault, Stream, framed, path};
-use super::drive::for_each;
-use super::lease_grant::grant;
-use super::load::connect;
-use super::report::{Quantiles, Report};
-use super::stage::{Limit, Stage};
-use crate::args::{Settings, duration, whole_seconds};
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, Stream, framed, path};
+use crate::drive::for_each;
+use crate::lease_grant::grant;
+use crate::load::connect;
+use crate::report::{Quantiles, Report};
+use crate::stage::{Limit, Stage};
+use tenure::api::duration::{duration, whole_seconds};
 
 /// What to let run out.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// How many keys, each with its own lease
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     keys: u32,
@@ -54,10 +55,10 @@ struct Granted {
 }
 
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let mut connections = Vec::new();
-    for endpoint in &settings.endpoints {
-        connections.push(connect(endpoint, settings).await?);
+    for endpoint in &target.endpoints {
+        connections.push(connect(endpoint, target).await?);
     }
     clear(&mut connections[0].clone(), &args.key_prefix).await.map_err(setup)?;
     let deletions = open(&mut connections[0].clone(), &args.key_prefix).await.map_err(setup)?;
@@ -78,7 +79,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
 
     let clients = args.clients as usize;
     let count = connections.len();
-    let mut report = Report::of("lease-expiry", &settings.endpoints, clients, count, &stage);
+    let mut report = Report::of("lease-expiry", &target.endpoints, clients, count, &stage);
     let pairs: Vec<_> =
         granted.iter().filter_map(|lease| Some((lease, *seen.get(&lease.key)?))).collect();
     let late = |from: fn(&Granted) -> Instant| -> Vec<f64> {

@@ -8,21 +8,21 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::connection::Fault;
-use super::load::LoadArgs;
-use super::stage::Stage;
+use crate::connection::Fault;
+use crate::load::LoadArgs;
+use crate::stage::Stage;
 
 /// After an error a client waits a little, lest a dead member be asked a million times a second.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(10);
 
 /// One client of a load.
-pub(super) trait Client: Send + 'static {
+pub(crate) trait Client: Send + 'static {
     /// Does one operation.
     fn operate(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
 }
 
 /// Lets all clients work until the run is over; answers with the run and the clients.
-pub(super) async fn drive<C: Client>(load: &LoadArgs, clients: Vec<C>) -> (Stage, Vec<C>) {
+pub(crate) async fn drive<C: Client>(load: &LoadArgs, clients: Vec<C>) -> (Stage, Vec<C>) {
     let stage = Arc::new(Stage::begin(load.warm_up, load.limit()));
     let progress = tokio::spawn(progress(Arc::clone(&stage)));
     // Each client has an equal share of the rate, and they take turns.
@@ -98,7 +98,7 @@ async fn progress(stage: Arc<Stage>) {
 
 /// Does `operation` for every item with bounded concurrency, unmeasured: setting up and clearing
 /// away.
-pub(super) async fn for_each<T, F, R>(
+pub(crate) async fn for_each<T, F, R>(
     items: impl IntoIterator<Item = T>,
     at_once: usize,
     operation: impl Fn(usize, T) -> F,

@@ -13,13 +13,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::report::Report;
-use super::stage::{Limit, Stage};
-use crate::args::{Settings, duration};
+use crate::BenchTarget;
+use crate::report::Report;
+use crate::stage::{Limit, Stage};
+use tenure::api::duration::duration;
 
 /// How large a crowd.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Sessions, each with a stream of its own
     #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
@@ -41,9 +42,9 @@ pub(super) struct Args {
 }
 
 /// Says on stderr when all candidates have joined, so that others can begin to measure.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let args = Arc::new(args);
-    let client = Client::new(settings.endpoints.clone(), settings.options.clone());
+    let client = Client::new(target.endpoints.clone(), target.options.clone());
     let members: Vec<Client> = client.each_member().map(|(_, member)| member).collect();
     let ready = Arc::new(Barrier::new(args.sessions as usize + 1));
     // Nothing here is timed: what it costs shows at the members.
@@ -64,7 +65,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         renewals += lived??;
     }
     let clients = args.sessions as usize;
-    let mut report = Report::of("crowd", &settings.endpoints, clients, clients, &stage);
+    let mut report = Report::of("crowd", &target.endpoints, clients, clients, &stage);
     report.operations = renewals;
     Ok(report)
 }

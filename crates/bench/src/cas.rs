@@ -8,19 +8,19 @@ use tenure::api::wire::etcdserverpb as pb;
 use tenure::api::wire::etcdserverpb::response_op::Response;
 use tenure::api::{Compare, CompareResult, CompareTarget, Op, Put, Range, Revision, Span, Txn};
 
-use super::connection::{Connection, Fault, framed, path};
-use super::drive::{Client, drive};
-use super::key::value;
-use super::load::LoadArgs;
-use super::report::Report;
-use crate::args::Settings;
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, framed, path};
+use crate::drive::{Client, drive};
+use crate::key::value;
+use crate::load::LoadArgs;
+use crate::report::Report;
 
 /// One key each makes contention between clients impossible; more would only wait in line.
 const CLIENTS_DEFAULT: u32 = 32;
 
 /// How to do it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
     /// Bytes of a value
@@ -32,9 +32,9 @@ pub(super) struct Args {
 }
 
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let count = args.load.clients_or(CLIENTS_DEFAULT);
-    let connections = args.load.connect(count, settings).await?;
+    let connections = args.load.connect(count, target).await?;
     let clients = (0..count)
         .map(|index| {
             let connection = connections[index % connections.len()].clone();
@@ -48,7 +48,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         })
         .collect();
     let (stage, clients) = drive(&args.load, clients).await;
-    Ok(Report::of("cas", &settings.endpoints, clients.len(), connections.len(), &stage))
+    Ok(Report::of("cas", &target.endpoints, clients.len(), connections.len(), &stage))
 }
 
 struct Swapper {

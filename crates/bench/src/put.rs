@@ -4,17 +4,17 @@ use bytes::Bytes;
 use http::Uri;
 use tenure::api::wire::etcdserverpb as pb;
 
-use super::connection::{Connection, Fault, framed, path};
-use super::drive::{Client, drive, for_each};
-use super::gateway::GatewayWriter;
-use super::key::{Dice, KeyArgs, value};
-use super::load::{CLIENTS_DEFAULT, LoadArgs};
-use super::report::Report;
-use crate::args::Settings;
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, framed, path};
+use crate::drive::{Client, drive, for_each};
+use crate::gateway::GatewayWriter;
+use crate::key::{Dice, KeyArgs, value};
+use crate::load::{CLIENTS_DEFAULT, LoadArgs};
+use crate::report::Report;
 
 /// How to write.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(super) struct Args {
 }
 
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let count = args.load.clients_or(CLIENTS_DEFAULT);
     let choice = |index: usize| KeyChoice {
         keys: args.keys.clone(),
@@ -39,15 +39,15 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         in_order: args.sequential.then_some((index as u64, count as u64)),
     };
     if args.gateway {
-        let endpoints = settings.endpoints.iter().cycle().take(count);
+        let endpoints = target.endpoints.iter().cycle().take(count);
         let clients = (0..)
             .zip(endpoints)
             .map(|(index, endpoint)| GatewayWriter::new(endpoint, choice(index), args.val_size))
             .collect();
         let (stage, clients) = drive(&args.load, clients).await;
-        return Ok(Report::of("put as JSON", &settings.endpoints, clients.len(), count, &stage));
+        return Ok(Report::of("put as JSON", &target.endpoints, clients.len(), count, &stage));
     }
-    let connections = args.load.connect(count, settings).await?;
+    let connections = args.load.connect(count, target).await?;
     let clients = (0..count)
         .map(|index| {
             let connection = &connections[index % connections.len()];
@@ -55,11 +55,11 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         })
         .collect();
     let (stage, clients) = drive(&args.load, clients).await;
-    Ok(Report::of("put", &settings.endpoints, clients.len(), connections.len(), &stage))
+    Ok(Report::of("put", &target.endpoints, clients.len(), connections.len(), &stage))
 }
 
 /// Which key a client writes next.
-pub(super) struct KeyChoice {
+pub(crate) struct KeyChoice {
     keys: KeyArgs,
     dice: Dice,
     /// The next key's number and how far apart this client's keys are, if they come in order.
@@ -67,7 +67,7 @@ pub(super) struct KeyChoice {
 }
 
 impl KeyChoice {
-    pub(super) fn next(&mut self) -> Bytes {
+    pub(crate) fn next(&mut self) -> Bytes {
         match &mut self.in_order {
             None => self.keys.random(&mut self.dice),
             Some((next, step)) => {
@@ -80,7 +80,7 @@ impl KeyChoice {
 }
 
 /// A client that writes one key after the other.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     connection: Connection,
     method: Uri,
     value: Bytes,
@@ -107,7 +107,7 @@ impl Client for Writer {
 }
 
 /// Writes every key once, unmeasured, so that reads find something.
-pub(super) async fn fill(
+pub(crate) async fn fill(
     connections: &[Connection],
     keys: &KeyArgs,
     val_size: usize,

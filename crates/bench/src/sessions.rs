@@ -8,12 +8,13 @@ use tenure::host::{Host, Machine};
 use tenure::{Engine, Session, SessionOptions, SessionState};
 use tokio::time::Instant;
 
-use super::connection::Fault;
-use super::drive::for_each;
-use super::hold::endpoints;
-use super::report::Report;
-use super::stage::{Limit, Stage};
-use crate::args::{Settings, duration};
+use crate::BenchTarget;
+use crate::connection::Fault;
+use crate::drive::for_each;
+use crate::hold::endpoints;
+use crate::report::Report;
+use crate::stage::{Limit, Stage};
+use tenure::api::duration::duration;
 
 /// How many are opened at once.
 const OPENED_AT_ONCE: usize = 128;
@@ -22,7 +23,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How many, and for how long.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// How many
     #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
@@ -35,8 +36,8 @@ pub(super) struct Args {
 }
 
 /// Says on stderr when all are open, so that others can begin to do harm.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
-    let engine = Engine::tenure(&endpoints(settings))?;
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
+    let engine = Engine::tenure(&endpoints(target))?;
     // All on this runtime: a thread for each would load the machine more than the members do.
     let host: Arc<dyn Host> = Arc::new(Machine::current());
     let sessions = for_each(0..args.sessions, OPENED_AT_ONCE, |_, number| {
@@ -59,7 +60,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
     }
     let is_lost = |session: &&Session| matches!(session.state(), SessionState::Lost(_));
     let lost = sessions.iter().filter(is_lost).count();
-    let mut report = Report::of("sessions", &settings.endpoints, sessions.len(), 0, &stage);
+    let mut report = Report::of("sessions", &target.endpoints, sessions.len(), 0, &stage);
     report.operations = (sessions.len() - lost) as u64;
     report.figure("lost", lost);
     report.figure("least_remaining_ms", least.as_secs_f64() * 1000.0);

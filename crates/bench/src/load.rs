@@ -4,24 +4,25 @@ use std::time::Duration;
 
 use tenure::grpc::{ClientError, Endpoint};
 
-use super::connection::Connection;
-use super::stage::Limit;
-use crate::args::{Settings, duration};
+use crate::BenchTarget;
+use crate::connection::Connection;
+use crate::stage::Limit;
+use tenure::api::duration::duration;
 
 /// Clients of most loads, unless told otherwise.
-pub(super) const CLIENTS_DEFAULT: u32 = 64;
+pub(crate) const CLIENTS_DEFAULT: u32 = 64;
 
 const DURATION_DEFAULT: Duration = Duration::from_secs(10);
 
 /// The flags that all steady loads share.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct LoadArgs {
+pub(crate) struct LoadArgs {
     /// Clients, each with one request under way at a time [default: 64; cas: 32; watch: 4]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     clients: Option<u32>,
     /// Clients that share a connection; members get connections in turn
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) clients_per_connection: u32,
+    pub(crate) clients_per_connection: u32,
     /// Stop after so many operations
     #[arg(long, conflicts_with = "duration")]
     total: Option<u64>,
@@ -30,19 +31,19 @@ pub(super) struct LoadArgs {
     duration: Option<Duration>,
     /// Load without measuring for this long at first
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = duration)]
-    pub(super) warm_up: Duration,
+    pub(crate) warm_up: Duration,
     /// Operations a second of all clients together; latency then counts from when each was due
     #[arg(long)]
-    pub(super) rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
 }
 
 impl LoadArgs {
     /// How many clients, unless told otherwise.
-    pub(super) fn clients_or(&self, default: u32) -> usize {
+    pub(crate) fn clients_or(&self, default: u32) -> usize {
         self.clients.unwrap_or(default) as usize
     }
 
-    pub(super) fn limit(&self) -> Limit {
+    pub(crate) fn limit(&self) -> Limit {
         match self.total {
             Some(total) => Limit::Operations(total),
             None => Limit::For(self.duration.unwrap_or(DURATION_DEFAULT)),
@@ -50,28 +51,28 @@ impl LoadArgs {
     }
 
     /// Opens as many connections as the clients need, and as many to each member.
-    pub(super) async fn connect(
+    pub(crate) async fn connect(
         &self,
         clients: usize,
-        settings: &Settings,
+        target: &BenchTarget,
     ) -> anyhow::Result<Vec<Connection>> {
         let wanted = clients.div_ceil(self.clients_per_connection as usize);
-        let members = settings.endpoints.len().min(clients);
+        let members = target.endpoints.len().min(clients);
         let count = wanted.next_multiple_of(members);
         let mut connections = Vec::with_capacity(count);
-        for endpoint in settings.endpoints.iter().cycle().take(count) {
-            connections.push(connect(endpoint, settings).await?);
+        for endpoint in target.endpoints.iter().cycle().take(count) {
+            connections.push(connect(endpoint, target).await?);
         }
         Ok(connections)
     }
 }
 
 /// Opens one connection, or says which member is not there.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     endpoint: &Endpoint,
-    settings: &Settings,
+    target: &BenchTarget,
 ) -> Result<Connection, ClientError> {
-    let opened = Connection::open(endpoint, settings.options.dial_timeout).await;
+    let opened = Connection::open(endpoint, target.options.dial_timeout).await;
     opened.map_err(|fault| ClientError::Unreachable {
         endpoints: endpoint.to_string(),
         cause: fault.text().to_owned(),

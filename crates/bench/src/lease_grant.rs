@@ -4,15 +4,16 @@ use http::Uri;
 use prost::Message;
 use tenure::api::wire::etcdserverpb as pb;
 
-use super::connection::{Connection, Fault, framed, path};
-use super::drive::{Client, drive, for_each};
-use super::load::{CLIENTS_DEFAULT, LoadArgs};
-use super::report::Report;
-use crate::args::{Settings, whole_seconds};
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, framed, path};
+use crate::drive::{Client, drive, for_each};
+use crate::load::{CLIENTS_DEFAULT, LoadArgs};
+use crate::report::Report;
+use tenure::api::duration::whole_seconds;
 
 /// How to grant.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
     /// Time to live of the leases
@@ -24,9 +25,9 @@ pub(super) struct Args {
 }
 
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let count = args.load.clients_or(CLIENTS_DEFAULT);
-    let connections = args.load.connect(count, settings).await?;
+    let connections = args.load.connect(count, target).await?;
     let clients = (0..count)
         .map(|index| {
             let connection = connections[index % connections.len()].clone();
@@ -40,7 +41,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         .collect();
     let (stage, clients) = drive(&args.load, clients).await;
     let report =
-        Report::of("lease-grant", &settings.endpoints, clients.len(), connections.len(), &stage);
+        Report::of("lease-grant", &target.endpoints, clients.len(), connections.len(), &stage);
     if !args.leave {
         revoke(&connections, clients.into_iter().flat_map(|client| client.granted)).await?;
     }
@@ -62,7 +63,7 @@ impl Client for Granter {
     }
 }
 
-pub(super) async fn grant(
+pub(crate) async fn grant(
     connection: &mut Connection,
     method: &Uri,
     ttl: i64,
@@ -73,7 +74,7 @@ pub(super) async fn grant(
 }
 
 /// Takes leases back, unmeasured, so that the next run finds the member as this one did.
-pub(super) async fn revoke(
+pub(crate) async fn revoke(
     connections: &[Connection],
     leases: impl IntoIterator<Item = i64>,
 ) -> anyhow::Result<()> {

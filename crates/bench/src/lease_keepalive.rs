@@ -3,16 +3,17 @@
 use prost::Message;
 use tenure::api::wire::etcdserverpb as pb;
 
-use super::connection::{Connection, Fault, Stream, framed, path};
-use super::drive::{Client, drive, for_each};
-use super::lease_grant::{grant, revoke};
-use super::load::{CLIENTS_DEFAULT, LoadArgs};
-use super::report::Report;
-use crate::args::{Settings, whole_seconds};
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, Stream, framed, path};
+use crate::drive::{Client, drive, for_each};
+use crate::lease_grant::{grant, revoke};
+use crate::load::{CLIENTS_DEFAULT, LoadArgs};
+use crate::report::Report;
+use tenure::api::duration::whole_seconds;
 
 /// How to renew.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Every client has one stream and renews its share of the leases on it, one after the other
     #[command(flatten)]
     load: LoadArgs,
@@ -25,10 +26,10 @@ pub(super) struct Args {
 }
 
 /// Says on stderr when all leases are there, so that others can begin to measure.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     const GRANTS_AT_ONCE: usize = 128;
     let count = args.load.clients_or(CLIENTS_DEFAULT);
-    let connections = args.load.connect(count, settings).await?;
+    let connections = args.load.connect(count, target).await?;
     let ttl = args.ttl;
     let leases = for_each(0..args.leases, GRANTS_AT_ONCE, |index, _| {
         let mut connection = connections[index % connections.len()].clone();
@@ -49,13 +50,8 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         })
         .collect();
     let (stage, clients) = drive(&args.load, clients).await;
-    let mut report = Report::of(
-        "lease-keepalive",
-        &settings.endpoints,
-        clients.len(),
-        connections.len(),
-        &stage,
-    );
+    let mut report =
+        Report::of("lease-keepalive", &target.endpoints, clients.len(), connections.len(), &stage);
     report.figure("leases", leases.len());
     revoke(&connections, leases).await?;
     Ok(report)

@@ -1,25 +1,23 @@
 //! What came out.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write, stderr, stdout};
 
 use hdrhistogram::Histogram;
 use serde::{Serialize, Serializer};
 use tenure::grpc::Endpoint;
 
-use super::stage::Stage;
-use crate::output::Format;
+use crate::stage::Stage;
 
 /// The outcome of one workload.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub struct Report {
     workload: &'static str,
     endpoints: Vec<String>,
     clients: usize,
     connections: usize,
     seconds: f64,
     /// Those that succeeded.
-    pub(super) operations: u64,
+    pub operations: u64,
     operations_per_second: f64,
     /// By text.
     errors: BTreeMap<String, u64>,
@@ -44,7 +42,7 @@ impl Serialize for Figures {
 /// What a workload adds to its report.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Figure {
+pub(crate) enum Figure {
     Count(u64),
     Measure(f64),
     Distribution(Quantiles),
@@ -86,7 +84,7 @@ impl Figure {
 
 /// A distribution, in milliseconds.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Quantiles {
+pub(crate) struct Quantiles {
     p50: f64,
     p90: f64,
     p99: f64,
@@ -98,7 +96,7 @@ pub(super) struct Quantiles {
 
 impl Quantiles {
     /// Of a histogram in microseconds.
-    pub(super) fn of(histogram: &Histogram<u64>) -> Quantiles {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Quantiles {
         let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
         Quantiles {
             p50: at(0.5),
@@ -111,7 +109,7 @@ impl Quantiles {
     }
 
     /// Of single values, which may be negative.
-    pub(super) fn of_values(mut values: Vec<f64>) -> Quantiles {
+    pub(crate) fn of_values(mut values: Vec<f64>) -> Quantiles {
         values.sort_by(f64::total_cmp);
         let at = |quantile: f64| {
             let rank = (quantile * values.len() as f64).ceil() as usize;
@@ -136,7 +134,7 @@ impl Quantiles {
 }
 
 impl Report {
-    pub(super) fn of(
+    pub(crate) fn of(
         workload: &'static str,
         endpoints: &[Endpoint],
         clients: usize,
@@ -164,23 +162,12 @@ impl Report {
     }
 
     /// Adds something that only this workload knows.
-    pub(super) fn figure(&mut self, name: &'static str, figure: impl Into<Figure>) {
+    pub(crate) fn figure(&mut self, name: &'static str, figure: impl Into<Figure>) {
         self.figures.0.push((name, figure.into()));
     }
 
-    /// Writes it on stdout: for people, or as one JSON object.
-    pub(super) fn write(&self, format: Format) -> anyhow::Result<()> {
-        if stderr().is_terminal() {
-            eprint!("\r\x1b[K");
-        }
-        let text = match format {
-            Format::Json => serde_json::to_string(self)? + "\n",
-            Format::Simple | Format::Fields | Format::Table => self.text(),
-        };
-        Ok(stdout().write_all(text.as_bytes())?)
-    }
-
-    fn text(&self) -> String {
+    /// For people, in several lines.
+    pub fn text(&self) -> String {
         let errors: u64 = self.errors.values().sum();
         let mut lines = vec![
             format!(
@@ -208,11 +195,11 @@ impl Report {
 }
 
 /// To three decimals: more is noise.
-pub(super) fn rounded(number: f64) -> f64 {
+pub(crate) fn rounded(number: f64) -> f64 {
     (number * 1e3).round() / 1e3
 }
 
-pub(super) fn ratio(number: f64, by: f64) -> f64 {
+pub(crate) fn ratio(number: f64, by: f64) -> f64 {
     if by > 0.0 { number / by } else { 0.0 }
 }
 

@@ -7,6 +7,9 @@
 //!
 //! `load` says how hard and how long, `stage` is the clock and the tally of one run, `drive` sends
 //! clients through it, `report` is what comes out. A file for each workload beside them.
+//!
+//! This crate deliberately reads no environment, knows no output format and decides no exit code: the
+//! command `tenure bench` does. `hand-over` starts its victims as `bench hold` of the program it runs in.
 
 mod cas;
 mod connection;
@@ -29,14 +32,16 @@ mod sessions;
 mod stage;
 mod watch;
 
-use clap::Subcommand;
+use std::io::{IsTerminal, stderr};
 
-use crate::args::Settings;
-use crate::exit::{Exit, usage};
+use clap::Subcommand;
+use tenure::grpc::{Endpoint, Options};
+
+pub use report::Report;
 
 /// Which load, and with how many threads.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     workload: Workload,
     /// Threads of the load itself
@@ -75,11 +80,17 @@ enum Workload {
     Gap(gap::Args),
 }
 
-/// Runs the workload and reports on stdout.
-pub(crate) fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
-    if settings.options.credentials.is_some() {
-        return Err(usage("bench goes without users: leave --user out"));
-    }
+/// The cluster to load.
+#[derive(Clone, Debug)]
+pub struct BenchTarget {
+    /// Its members; at least one.
+    pub endpoints: Vec<Endpoint>,
+    /// How to connect to them. Credentials are not used by every workload: leave them out.
+    pub options: Options,
+}
+
+/// Runs the workload to its end, with progress on stderr if that is a terminal.
+pub fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let runtime = match args.threads {
         1 => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
         threads => tokio::runtime::Builder::new_multi_thread()
@@ -89,21 +100,24 @@ pub(crate) fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
     };
     let report = runtime.block_on(async {
         match args.workload {
-            Workload::Put(args) => put::run(args, &settings).await,
-            Workload::Get(args) => get::run(args, &settings).await,
-            Workload::Cas(args) => cas::run(args, &settings).await,
-            Workload::Watch(args) => watch::run(args, &settings).await,
-            Workload::LeaseGrant(args) => lease_grant::run(args, &settings).await,
-            Workload::LeaseKeepalive(args) => lease_keepalive::run(args, &settings).await,
-            Workload::LeaseExpiry(args) => lease_expiry::run(args, &settings).await,
-            Workload::Lock(args) => lock::run(args, &settings).await,
-            Workload::HandOver(args) => hand_over::run(args, &settings).await,
-            Workload::Crowd(args) => crowd::run(args, &settings).await,
-            Workload::Sessions(args) => sessions::run(args, &settings).await,
-            Workload::Hold(args) => hold::run(args, &settings).await,
-            Workload::Gap(args) => gap::run(args, &settings).await,
+            Workload::Put(args) => put::run(args, target).await,
+            Workload::Get(args) => get::run(args, target).await,
+            Workload::Cas(args) => cas::run(args, target).await,
+            Workload::Watch(args) => watch::run(args, target).await,
+            Workload::LeaseGrant(args) => lease_grant::run(args, target).await,
+            Workload::LeaseKeepalive(args) => lease_keepalive::run(args, target).await,
+            Workload::LeaseExpiry(args) => lease_expiry::run(args, target).await,
+            Workload::Lock(args) => lock::run(args, target).await,
+            Workload::HandOver(args) => hand_over::run(args, target).await,
+            Workload::Crowd(args) => crowd::run(args, target).await,
+            Workload::Sessions(args) => sessions::run(args, target).await,
+            Workload::Hold(args) => hold::run(args, target).await,
+            Workload::Gap(args) => gap::run(args, target).await,
         }
     })?;
-    report.write(settings.format)?;
-    Ok(if report.operations > 0 { Exit::Done } else { Exit::Error })
+    // The line of progress.
+    if stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+    Ok(report)
 }

@@ -3,18 +3,17 @@
 use http::Uri;
 use tenure::api::wire::etcdserverpb as pb;
 
-use super::connection::{Connection, Fault, framed, path};
-use super::drive::{Client, drive};
-use super::key::{Dice, KeyArgs};
-use super::load::{CLIENTS_DEFAULT, LoadArgs};
-use super::put::fill;
-use super::report::Report;
-use crate::args::Settings;
-use crate::commands::get::Consistency;
+use crate::BenchTarget;
+use crate::connection::{Connection, Fault, framed, path};
+use crate::drive::{Client, drive};
+use crate::key::{Dice, KeyArgs};
+use crate::load::{CLIENTS_DEFAULT, LoadArgs};
+use crate::put::fill;
+use crate::report::Report;
 
 /// How to read.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
@@ -30,10 +29,19 @@ pub(super) struct Args {
     no_fill: bool,
 }
 
+/// How new an answer must be: the same two letters as in `tenure get`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Consistency {
+    /// The newest there is
+    L,
+    /// Whatever the asked member has
+    S,
+}
+
 /// Runs it.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
     let count = args.load.clients_or(CLIENTS_DEFAULT);
-    let connections = args.load.connect(count, settings).await?;
+    let connections = args.load.connect(count, target).await?;
     if !args.no_fill {
         fill(&connections, &args.keys, args.val_size).await?;
     }
@@ -52,7 +60,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
         .collect();
     let (stage, clients) = drive(&args.load, clients).await;
     let name = if serializable { "get serializable" } else { "get linearizable" };
-    Ok(Report::of(name, &settings.endpoints, clients.len(), connections.len(), &stage))
+    Ok(Report::of(name, &target.endpoints, clients.len(), connections.len(), &stage))
 }
 
 struct Reader {

@@ -9,17 +9,17 @@ use hyper_util::rt::TokioIo;
 use tenure::grpc::Endpoint;
 use tokio::net::TcpStream;
 
-use super::connection::Fault;
-use super::drive::Client;
-use super::key::value;
-use super::put::KeyChoice;
+use crate::connection::Fault;
+use crate::drive::Client;
+use crate::key::value;
+use crate::put::KeyChoice;
 
 const PATH: &str = "/v3/kv/put";
 /// As much of a refusal as is counted by.
 const REFUSAL_BYTES_MAX: usize = 200;
 
 /// A client that writes one key after the other, over a connection that it keeps.
-pub(super) struct GatewayWriter {
+pub(crate) struct GatewayWriter {
     endpoint: Uri,
     choice: KeyChoice,
     /// In base64.
@@ -28,7 +28,7 @@ pub(super) struct GatewayWriter {
 }
 
 impl GatewayWriter {
-    pub(super) fn new(endpoint: &Endpoint, choice: KeyChoice, val_size: usize) -> GatewayWriter {
+    pub(crate) fn new(endpoint: &Endpoint, choice: KeyChoice, val_size: usize) -> GatewayWriter {
         GatewayWriter {
             endpoint: endpoint.uri().clone(),
             choice,

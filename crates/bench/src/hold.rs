@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tenure::{Election, Engine, Session, SessionOptions};
 
-use super::report::Report;
-use crate::args::{Settings, duration};
+use crate::BenchTarget;
+use crate::report::Report;
+use tenure::api::duration::duration;
 
 /// What to hold.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// The election
     #[arg(long)]
     name: String,
@@ -23,8 +24,8 @@ pub(super) struct Args {
 }
 
 /// Says its token when it leads, and then nothing more.
-pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
-    let engine = Engine::tenure(&endpoints(settings))?;
+pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
+    let engine = Engine::tenure(&endpoints(target))?;
     let fast_release = args.fast_release;
     let options = SessionOptions { fast_release, ..SessionOptions::new(args.ttl) };
     let session = Session::open_with(&engine, options).await?;
@@ -35,7 +36,7 @@ pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Repor
     anyhow::bail!("lost: {}", leads.lost().await)
 }
 
-pub(super) fn endpoints(settings: &Settings) -> String {
-    let all: Vec<String> = settings.endpoints.iter().map(ToString::to_string).collect();
+pub(crate) fn endpoints(target: &BenchTarget) -> String {
+    let all: Vec<String> = target.endpoints.iter().map(ToString::to_string).collect();
     all.join(",")
 }

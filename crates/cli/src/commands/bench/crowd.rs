@@ -43,7 +43,7 @@ pub(super) struct Args {
 /// Says on stderr when all candidates have joined, so that others can begin to measure.
 pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
     let args = Arc::new(args);
-    let client = Client::new(settings.endpoints.clone(), settings.options.clone());
+    let client = settings.client();
     let members: Vec<Client> = client.each_member().map(|(_, member)| member).collect();
     let ready = Arc::new(Barrier::new(args.sessions as usize + 1));
     // Nothing here is timed: what it costs shows at the members.

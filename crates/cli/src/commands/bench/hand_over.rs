@@ -12,8 +12,7 @@ use prost::Message;
 use rustix::process::{Pid, Signal, kill_process};
 use tenure::api::wire::tenure::v1::TransferRequest;
 use tenure::api::wire::{etcdserverpb, v3electionpb as pb};
-use tenure::grpc::Client;
-use tenure::{Election, Engine, Leadership, Session, SessionOptions};
+use tenure::{Election, Leadership, Session, SessionOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
@@ -177,7 +176,7 @@ impl Runner {
 }
 
 async fn session(settings: &Settings, identity: String) -> anyhow::Result<Session> {
-    let engine = Engine::tenure(&endpoints(settings))?;
+    let engine = settings.engine();
     let options = SessionOptions { identity, ..SessionOptions::new(Duration::from_secs(60)) };
     Ok(Session::open_with(&engine, options).await?)
 }
@@ -185,7 +184,7 @@ async fn session(settings: &Settings, identity: String) -> anyhow::Result<Sessio
 /// The time from when a leader has made room until its successor is told.
 async fn transfers(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Result<()> {
     let name = format!("{}transfer", args.key_prefix);
-    let client = Client::new(settings.endpoints.clone(), settings.options.clone());
+    let client = settings.client();
     let sessions = [session(settings, "a".into()).await?, session(settings, "b".into()).await?];
     let elect = |session: &Session| Election::new(session, name.clone());
     let mut at = 0;
@@ -229,7 +228,7 @@ async fn deaths(args: &Args, settings: &Settings, stage: &Stage) -> anyhow::Resu
         let mut said = BufReader::new(victim.stdout.take().expect("it is piped")).lines();
         anyhow::ensure!(said.next_line().await?.is_some(), "the leader's process failed");
         let candidacy = Election::new(&waiter, name.clone())?.candidate("");
-        let client = Client::new(settings.endpoints.clone(), settings.options.clone());
+        let client = settings.client();
         let waiting = tokio::spawn(async move { (candidacy.campaign().await, Instant::now()) });
         while client.elections().candidates(name.clone()).await?.candidates.len() < 2 {}
         let pid = victim.id().and_then(|id| Pid::from_raw(id as i32)).expect("it runs");

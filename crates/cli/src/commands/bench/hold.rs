@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use tenure::{Election, Engine, Session, SessionOptions};
+use tenure::{Election, Session, SessionOptions};
 
 use super::report::Report;
 use crate::args::{Settings, duration};
@@ -24,7 +24,7 @@ pub(super) struct Args {
 
 /// Says its token when it leads, and then nothing more.
 pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
-    let engine = Engine::tenure(&endpoints(settings))?;
+    let engine = settings.engine();
     let fast_release = args.fast_release;
     let options = SessionOptions { fast_release, ..SessionOptions::new(args.ttl) };
     let session = Session::open_with(&engine, options).await?;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::host::{Host, Machine};
-use tenure::{Engine, Session, SessionOptions, SessionState};
+use tenure::{Session, SessionOptions, SessionState};
 use tokio::time::Instant;
 
 use super::connection::Fault;
 use super::drive::for_each;
-use super::hold::endpoints;
 use super::report::Report;
 use super::stage::{Limit, Stage};
 use crate::args::{Settings, duration};
@@ -36,7 +35,7 @@ pub(super) struct Args {
 
 /// Says on stderr when all are open, so that others can begin to do harm.
 pub(super) async fn run(args: Args, settings: &Settings) -> anyhow::Result<Report> {
-    let engine = Engine::tenure(&endpoints(settings))?;
+    let engine = settings.engine();
     // All on this runtime: a thread for each would load the machine more than the members do.
     let host: Arc<dyn Host> = Arc::new(Machine::current());
     let sessions = for_each(0..args.sessions, OPENED_AT_ONCE, |_, number| {

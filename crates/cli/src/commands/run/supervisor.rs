@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::backend::{Join, Mode, Native};
+use tenure::backend::{Join, Mode};
 use tenure::clock::Moment;
-use tenure::{Engine, Held, Session, SessionError, SessionOptions};
+use tenure::{Held, Session, SessionError, SessionOptions};
 use tokio::time::Instant;
 
 use super::args::{How, OnDoubt};
@@ -146,13 +146,9 @@ impl Supervisor {
     }
 
     async fn open(&self) -> Result<Session, SessionError> {
-        let engine = Engine::new(Native::new(
-            self.settings.endpoints.clone(),
-            self.settings.options.clone(),
-        ));
         let mut options = SessionOptions::new(self.how.ttl);
         options.identity.clone_from(&self.identity);
-        Session::open_with(&engine, options).await
+        Session::open_with(&self.settings.engine(), options).await
     }
 
     /// The same, for as long as it takes: there was a server once.

@@ -91,6 +91,7 @@
 //!
 //! [`tenancy`] is the holder's belief as a pure function of moments, [`clock`] where the moments come from,
 //! [`host`] what everything runs on.
+//! [`leading`] is the loop of open session, campaign, lead and begin again, for programs whose work is no future.
 //! [`backend`] is what an engine must be able to do; the rest is built on it. [`grpc`] is a client of
 //! the etcd v3 API.
 //!
@@ -116,6 +117,7 @@ mod error;
 pub mod fence;
 pub mod grpc;
 pub mod host;
+pub mod leading;
 mod lock;
 mod loss;
 mod name;

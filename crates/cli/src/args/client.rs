@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use tenure::Engine;
+use tenure::backend::Native;
 use tenure::grpc::{Client, Credentials, Endpoint, Options};
 
 use super::duration;
@@ -72,6 +74,11 @@ impl Settings {
     /// A client of these endpoints. Must be called inside a runtime.
     pub(crate) fn client(&self) -> Client {
         Client::new(self.endpoints.clone(), self.options.clone())
+    }
+
+    /// The engine at these endpoints, for sessions, elections and locks. Every verb that opens a session gets it here.
+    pub(crate) fn engine(&self) -> Engine {
+        Engine::new(Native::new(self.endpoints.clone(), self.options.clone()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The loop: campaign, lead, give up, again.
+//! The elector's policy on the loop that leads ([`crate::leading`]): what one campaign and one tenure are.
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -15,7 +15,8 @@ use crate::backend::Sight;
 use crate::chance::Chance;
 use crate::election::{Election, Leadership, Observer};
 use crate::host::{Host, Machine};
-use crate::{Loss, Session, SessionOptions, SessionState};
+use crate::leading::{self, Next, Parting, Policy, Turn};
+use crate::{Loss, Session, SessionError, SessionOptions, SessionState};
 
 /// How [`LeaderElector::run`] ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,23 +43,9 @@ impl LeaderElector {
         F: Future<Output = ControlFlow<T>>,
     {
         let mut stop = self.inner.stop.subscribe();
-        let lead = async {
-            let mut chance = self.host().chance();
-            let mut session = None;
-            loop {
-                if let Some((leadership, with)) = self.become_leader(session.take()).await {
-                    let done = self.lead(leadership, &mut work).await;
-                    session = self.unless_over(with);
-                    if let ControlFlow::Break(result) = done {
-                        return Ended::Done(result);
-                    }
-                    if *self.inner.stop.borrow() {
-                        return Ended::Stopped;
-                    }
-                }
-                self.host().pause(self.pause(&mut chance)).await;
-            }
-        };
+        let mut electing =
+            Electing { elector: self, work: &mut work, chance: self.host().chance() };
+        let lead = leading::lead(&self.inner.engine, &mut electing);
         let mut lead = pin!(lead);
         tokio::select! {
             // An elector that is to stop does not begin to lead at the same moment.
@@ -82,28 +69,6 @@ impl LeaderElector {
 
     fn pause(&self, chance: &mut Chance) -> Duration {
         chance.stretch(self.inner.config.retry_period, self.inner.config.jitter_factor)
-    }
-
-    /// Campaigns until it leads. `None` if that failed and is to be tried again.
-    async fn become_leader(&self, session: Option<Session>) -> Option<(Leadership, Session)> {
-        let config = &self.inner.config;
-        let session = match session.and_then(|session| self.unless_over(session)) {
-            Some(session) => session,
-            None => self.open_session().await?,
-        };
-        let election = Election::new(&session, config.name.clone()).ok()?;
-        let won = self.campaign(&session, &election).await;
-        Some((won?, session))
-    }
-
-    /// A session to campaign with again. One that is over, or in doubt, is closed: its work has ended, and candidates
-    /// that want no overlap wait to hear that.
-    fn unless_over(&self, session: Session) -> Option<Session> {
-        if session.state() == SessionState::Held {
-            return Some(session);
-        }
-        self.host().spawn(Box::pin(session.close()));
-        None
     }
 
     /// Waits for its turn, and tells meanwhile whether it is well.
@@ -139,23 +104,31 @@ impl LeaderElector {
         None
     }
 
-    async fn open_session(&self) -> Option<Session> {
+    fn session_options(&self) -> SessionOptions {
         let config = &self.inner.config;
         let mut options = SessionOptions::new(config.lease_duration);
         options.identity.clone_from(&config.identity);
         options.renew_after = Some(config.retry_period);
         options.suspect_after = Some(config.renew_deadline);
         options.host.clone_from(&config.host);
-        match Session::open_with(&self.inner.engine, options).await {
+        options
+    }
+
+    async fn open_session(&self) -> Option<Session> {
+        match Session::open_with(&self.inner.engine, self.session_options()).await {
             Ok(session) => {
                 self.inner.health.follow(session.core());
                 Some(session)
             }
             Err(error) => {
-                tracing::warn!(name = %config.name, %error, "no session");
+                self.warn_no_session(&error);
                 None
             }
         }
+    }
+
+    fn warn_no_session(&self, error: &SessionError) {
+        tracing::warn!(name = %self.inner.config.name, %error, "no session");
     }
 
     /// One tenure, from winning to having given it up.
@@ -278,6 +251,66 @@ impl LeaderElector {
             }
             self.host().pause(self.pause(&mut chance)).await;
         }
+    }
+}
+
+/// An elector as a policy of the loop.
+struct Electing<'a, W> {
+    elector: &'a LeaderElector,
+    work: &'a mut W,
+    chance: Chance,
+}
+
+impl<T, W, F> Policy for Electing<'_, W>
+where
+    W: FnMut(Scope) -> F,
+    F: Future<Output = ControlFlow<T>>,
+{
+    type Held = Leadership;
+    type End = Ended<T>;
+
+    fn options(&self) -> SessionOptions {
+        self.elector.session_options()
+    }
+
+    async fn no_session(&mut self, error: SessionError) -> ControlFlow<Ended<T>> {
+        self.elector.warn_no_session(&error);
+        self.rest().await;
+        ControlFlow::Continue(())
+    }
+
+    fn opened(&mut self, session: &Session) {
+        self.elector.inner.health.follow(session.core());
+    }
+
+    async fn campaign(&mut self, session: &Session) -> Turn<Leadership, Ended<T>> {
+        let name = self.elector.inner.config.name.clone();
+        let won = match Election::new(session, name) {
+            Ok(election) => self.elector.campaign(session, &election).await,
+            Err(_) => None,
+        };
+        won.map_or(Turn::Passed(Next::Reopen(Parting::Drop)), Turn::Elected)
+    }
+
+    async fn lead(&mut self, session: &Session, held: Leadership) -> Next<Ended<T>> {
+        let done = self.elector.lead(held, self.work).await;
+        let parting = if self.keeps(session) { Parting::Drop } else { Parting::Close };
+        match done {
+            ControlFlow::Break(result) => Next::End(Ended::Done(result), parting),
+            ControlFlow::Continue(()) if *self.elector.inner.stop.borrow() => {
+                Next::End(Ended::Stopped, parting)
+            }
+            ControlFlow::Continue(()) => Next::Campaign,
+        }
+    }
+
+    /// Not one that is in doubt, either.
+    fn keeps(&self, session: &Session) -> bool {
+        session.state() == SessionState::Held
+    }
+
+    async fn rest(&mut self) {
+        self.elector.host().pause(self.elector.pause(&mut self.chance)).await;
     }
 }
 

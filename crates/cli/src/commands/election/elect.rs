@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{Election, Engine, Session, SessionOptions};
+use tenure::{Election, Session, SessionOptions};
 use tokio::signal::ctrl_c;
 
 use super::words::{Deed, write};
@@ -34,14 +34,12 @@ pub(crate) struct Args {
 
 /// Leads until interrupted, then resigns. What is lost on the way is told, and ends it with 4.
 pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
-    let endpoints: Vec<String> = settings.endpoints.iter().map(ToString::to_string).collect();
-    let engine = Engine::tenure(&endpoints.join(","))?;
     let mut options = SessionOptions { fast_release: true, ..SessionOptions::new(args.ttl) };
     if let Some(identity) = args.identity {
         options.identity = identity;
     }
     let identity = options.identity.clone();
-    let session = Session::open_with(&engine, options).await?;
+    let session = Session::open_with(&settings.engine(), options).await?;
     let election = Election::new(&session, args.name.clone())?;
     let candidacy = election.candidate(args.value).priority(args.priority);
     let leads = if args.nonblock {

@@ -1,7 +1,7 @@
 //! A lock without a command: the token is printed, and the lock held until interrupted.
 
-use tenure::backend::{Join, Native};
-use tenure::{AcquireError, Engine, Session, SessionOptions};
+use tenure::backend::Join;
+use tenure::{AcquireError, Session, SessionOptions};
 
 use super::args::How;
 use super::signals::{Signals, Wish};
@@ -14,11 +14,10 @@ pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow
     how.validate()?;
     how.without_command()?;
     let mut signals = Signals::listen()?;
-    let engine = Engine::new(Native::new(settings.endpoints.clone(), settings.options.clone()));
     // The holder is this process: when it dies, so does the hold.
     let mut options = SessionOptions { fast_release: true, ..SessionOptions::new(how.ttl) };
     options.identity = how.identity.clone().unwrap_or(options.identity);
-    let session = Session::open_with(&engine, options).await?;
+    let session = Session::open_with(&settings.engine(), options).await?;
     join.value = how.value.clone().into_bytes();
     join.priority = how.priority;
     join.try_only = how.nonblock;

@@ -13,7 +13,7 @@ use super::args::{OnDoubt, Restart};
 use super::health::Role;
 use super::marker::Marker;
 use super::signals::Wish;
-use super::supervisor::{FAREWELL, Next, Supervisor, exit_of, overdue};
+use super::supervisor::{After, FAREWELL, Supervisor, exit_of, overdue};
 use crate::exit::Exit;
 use crate::guardian::{Ending, Guardian, News};
 use crate::talk::talk;
@@ -51,7 +51,11 @@ struct End {
 
 impl Supervisor {
     /// Leads until it is over.
-    pub(super) async fn lead(&mut self, session: &Session, held: Held) -> anyhow::Result<Next> {
+    pub(super) async fn lead_once(
+        &mut self,
+        session: &Session,
+        held: Held,
+    ) -> anyhow::Result<After> {
         let since = Instant::now();
         let name = self.name();
         self.say(&format!("{} {name} with token {}", self.holding(), held.token()));
@@ -314,7 +318,7 @@ impl Supervisor {
         held: Held,
         mut end: End,
         since: Instant,
-    ) -> anyhow::Result<Next> {
+    ) -> anyhow::Result<After> {
         let least = self.how.hold_at_least.unwrap_or_default();
         let left = least.saturating_sub(since.elapsed());
         if end.cause.is_none() && !left.is_zero() {
@@ -326,11 +330,11 @@ impl Supervisor {
         }
         let code = end.ending.map_or(Exit::Error, exit_of);
         let next = match end.cause {
-            None | Some(Cause::Asked) => Next::Exit(code),
-            Some(Cause::TooLong) => Next::Exit(Exit::TimedOut),
-            Some(Cause::NoStart) => Next::Exit(Exit::Error),
-            Some(_) if self.how.once => Next::Exit(Exit::Lost),
-            Some(_) => Next::Again,
+            None | Some(Cause::Asked) => After::Exit(code),
+            Some(Cause::TooLong) => After::Exit(Exit::TimedOut),
+            Some(Cause::NoStart) => After::Exit(Exit::Error),
+            Some(_) if self.how.once => After::Exit(Exit::Lost),
+            Some(_) => After::Again,
         };
         if self.works_on() {
             // The server must not be told that the work has ended.

@@ -6,7 +6,7 @@
 //! out, or its guardian has said so.
 //!
 //! - `args`: what may be typed. `size`, `signals`: words of it.
-//! - `supervisor`: the loop: stand by, lead, begin again. `standby` and `leading` are its two halves, `takeover` comes
+//! - `supervisor`: the policy on [`tenure::leading`]: stand by, lead, begin again. `standby` and `leading` are its two halves, `takeover` comes
 //!   between them.
 //! - `health`, `stonith`: when not to lead, and what to do about earlier leaders; `shell` runs their commands.
 //! - `marker`, `terminal`: what others see of it.

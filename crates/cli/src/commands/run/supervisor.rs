@@ -1,14 +1,16 @@
-//! The loop: stand by, lead, begin again.
+//! What the library's loop ([`tenure::leading`]) does here: stand by, lead, begin again with another session.
 
 use std::ffi::{OsStr, OsString};
+use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::backend::{Join, Mode, Native};
+use tenure::backend::{Join, Mode};
 use tenure::clock::Moment;
-use tenure::{Engine, Held, Session, SessionError, SessionOptions};
+use tenure::leading::{self, Next, Parting, Policy, Turn};
+use tenure::{Held, Session, SessionError, SessionOptions};
 use tokio::time::Instant;
 
 use super::args::{How, OnDoubt};
@@ -44,11 +46,22 @@ pub(super) struct Supervisor {
     pub(super) give_up: Option<Instant>,
     /// The server must not be told that this session's tenure has ended well.
     pub(super) is_unsure: bool,
+    /// Absent until the first session was opened.
+    pub(super) reopening: Option<Reopening>,
+}
+
+/// What the loop comes to.
+pub(super) type Ended = anyhow::Result<Exit>;
+
+/// How opening another session goes, after one was opened.
+pub(super) struct Reopening {
+    pause: Duration,
+    told: bool,
 }
 
 /// What comes after a tenure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum After {
     /// The end.
     Exit(Exit),
     /// Campaign again.
@@ -92,6 +105,7 @@ impl Supervisor {
             running: None,
             give_up: how.timeout.map(|time| Instant::now() + time),
             is_unsure: false,
+            reopening: None,
             how,
         })
     }
@@ -106,77 +120,29 @@ impl Supervisor {
             );
             return Ok(exit);
         }
-        let mut session = self.open().await?;
-        loop {
-            if self.how.won.is_some() && self.running.is_none() {
-                self.running = Some(self.start_command(None, None)?);
-            }
-            let next = match self.stand_by(&session).await? {
-                Stood::Held(held) => self.lead(&session, *held).await?,
-                Stood::Exit(exit) => Next::Exit(exit),
-                Stood::Over => Next::Again,
-            };
-            match next {
-                Next::Exit(exit) => {
-                    self.end_running().await;
-                    if !self.is_unsure {
-                        let _ = tokio::time::timeout(FAREWELL, session.close()).await;
-                    }
-                    return Ok(exit);
-                }
-                // A session that was led with, or is lost, is not used again: a guardian may still be about to
-                // tell the server that it has ended.
-                Next::Again => {
-                    if self.works_on() || std::mem::take(&mut self.is_unsure) {
-                        drop(session);
-                    } else {
-                        // It ends by itself if this fails; nothing waits for it here.
-                        tokio::spawn(session.close());
-                    }
-                    session = match self.open_again().await {
-                        Ok(session) => session,
-                        Err(exit) => {
-                            self.end_running().await;
-                            return Ok(exit);
-                        }
-                    };
-                }
-            }
-        }
+        let engine = self.settings.engine();
+        leading::lead(&engine, &mut self).await
     }
 
-    async fn open(&self) -> Result<Session, SessionError> {
-        let engine = Engine::new(Native::new(
-            self.settings.endpoints.clone(),
-            self.settings.options.clone(),
-        ));
-        let mut options = SessionOptions::new(self.how.ttl);
-        options.identity.clone_from(&self.identity);
-        Session::open_with(&engine, options).await
+    /// Ends the loop: what runs without being led first, then the session.
+    async fn end(&mut self, exit: Exit) -> Next<Ended> {
+        self.end_running().await;
+        let parting = if self.is_unsure { Parting::Drop } else { Parting::CloseWithin(FAREWELL) };
+        Next::End(Ok(exit), parting)
     }
 
-    /// The same, for as long as it takes: there was a server once.
-    async fn open_again(&mut self) -> Result<Session, Exit> {
-        let mut pause = PAUSE_FIRST;
-        let mut told = false;
-        loop {
-            match self.open().await {
-                Ok(session) => return Ok(session),
-                Err(error) if !told => {
-                    told = true;
-                    let error = anyhow::Error::from(error);
-                    talk!("tenure: no session, trying on: {error:#}");
-                }
-                Err(_) => {}
+    /// What the loop does after a tenure, or after standing by.
+    async fn decide(&mut self, after: anyhow::Result<After>) -> Next<Ended> {
+        match after {
+            Ok(After::Exit(exit)) => self.end(exit).await,
+            // A session that was led with, or is lost, is not used again: a guardian may still be about to
+            // tell the server that it has ended.
+            Ok(After::Again) if self.works_on() || std::mem::take(&mut self.is_unsure) => {
+                Next::Reopen(Parting::Drop)
             }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                exit = ended(&mut self.running) => return Err(exit),
-                wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
-                    return Err(exit);
-                },
-            }
-            pause = PAUSE_MAX.min(pause * 2);
+            Ok(After::Again) => Next::Reopen(Parting::Close),
+            // Whether all has ended is unknown.
+            Err(error) => Next::End(Err(error), Parting::Drop),
         }
     }
 
@@ -295,6 +261,61 @@ impl Supervisor {
         if !self.how.quiet {
             talk!("tenure: {text}");
         }
+    }
+}
+
+impl Policy for Supervisor {
+    type Held = Box<Held>;
+    type End = Ended;
+
+    fn options(&self) -> SessionOptions {
+        SessionOptions { identity: self.identity.clone(), ..SessionOptions::new(self.how.ttl) }
+    }
+
+    /// The first one has to be there. After that, for as long as it takes: there was a server once.
+    async fn no_session(&mut self, error: SessionError) -> ControlFlow<Ended> {
+        let Some(reopening) = &mut self.reopening else {
+            return ControlFlow::Break(Err(error.into()));
+        };
+        let pause = reopening.pause;
+        reopening.pause = PAUSE_MAX.min(pause * 2);
+        if !std::mem::replace(&mut reopening.told, true) {
+            let error = anyhow::Error::from(error);
+            talk!("tenure: no session, trying on: {error:#}");
+        }
+        let exit = tokio::select! {
+            () = tokio::time::sleep(pause) => None,
+            exit = ended(&mut self.running) => Some(exit),
+            wish = self.signals.next() => self.asked(wish).await,
+        };
+        let Some(exit) = exit else { return ControlFlow::Continue(()) };
+        self.end_running().await;
+        ControlFlow::Break(Ok(exit))
+    }
+
+    fn opened(&mut self, _: &Session) {
+        self.reopening = Some(Reopening { pause: PAUSE_FIRST, told: false });
+    }
+
+    async fn campaign(&mut self, session: &Session) -> Turn<Box<Held>, Ended> {
+        if self.how.won.is_some() && self.running.is_none() {
+            match self.start_command(None, None) {
+                Ok(running) => self.running = Some(running),
+                Err(error) => return Turn::Passed(self.decide(Err(error)).await),
+            }
+        }
+        let after = match self.stand_by(session).await {
+            Ok(Stood::Held(held)) => return Turn::Elected(held),
+            Ok(Stood::Exit(exit)) => Ok(After::Exit(exit)),
+            Ok(Stood::Over) => Ok(After::Again),
+            Err(error) => Err(error),
+        };
+        Turn::Passed(self.decide(after).await)
+    }
+
+    async fn lead(&mut self, session: &Session, held: Box<Held>) -> Next<Ended> {
+        let after = self.lead_once(session, *held).await;
+        self.decide(after).await
     }
 }
 

@@ -6,7 +6,7 @@ use tenure::{Held, Session};
 
 use super::signals::Wish;
 use super::stonith;
-use super::supervisor::{FAREWELL, Next, Supervisor};
+use super::supervisor::{After, FAREWELL, Supervisor};
 use crate::exit::Exit;
 use crate::talk::talk;
 
@@ -15,7 +15,7 @@ const STEP_ASIDE: Duration = Duration::from_secs(5);
 
 impl Supervisor {
     /// Cuts off predecessors that may still be at work. The error is what comes next, if we may not start.
-    pub(super) async fn cut_off_predecessors(&mut self, held: &Held) -> Result<(), Next> {
+    pub(super) async fn cut_off_predecessors(&mut self, held: &Held) -> Result<(), After> {
         let Some(stonith) = self.stonith.clone() else { return Ok(()) };
         let (settings, name) = (self.settings.clone(), self.name());
         let (own, quiet) = (self.identity.clone(), self.how.quiet);
@@ -37,21 +37,21 @@ impl Supervisor {
                 drain = held.drain() => Err(anyhow::anyhow!("{} is to lead", drain.successor)),
                 wish = self.signals.next() => match wish {
                     Wish::End(signal) => {
-                        return Err(Next::Exit(Exit::Signal(u8::try_from(signal).unwrap_or(0))));
+                        return Err(After::Exit(Exit::Signal(u8::try_from(signal).unwrap_or(0))));
                     }
                     Wish::Pass(_) | Wish::Suspend | Wish::GoOn => continue,
                 },
             };
             return done.map_err(|error| {
                 talk!("tenure: fencing failed, stepping aside: {error:#}");
-                if self.how.once { Next::Exit(Exit::Lost) } else { Next::Again }
+                if self.how.once { After::Exit(Exit::Lost) } else { After::Again }
             });
         }
     }
 
     /// Lets others try before we do again. Not by resigning: that would say that all is well, and then it would be
     /// unknown which holder is to be cut off.
-    pub(super) async fn step_aside(&mut self, session: &Session, held: Held, next: Next) -> Next {
+    pub(super) async fn step_aside(&mut self, session: &Session, held: Held, next: After) -> After {
         let name = self.join.first_name();
         let told = session.report_health(&name, false);
         let told = tokio::time::timeout(FAREWELL, told).await;
@@ -59,16 +59,16 @@ impl Supervisor {
         // A leader that lost the lead meanwhile did not step down; its tenure must not count as one that was ended
         // well.
         self.is_unsure = !matches!(told, Ok(Ok(())));
-        if let Next::Exit(_) = next {
+        if let After::Exit(_) = next {
             return next;
         }
         let pause = tokio::time::sleep(STEP_ASIDE);
         tokio::pin!(pause);
         loop {
             tokio::select! {
-                () = &mut pause => return Next::Again,
+                () = &mut pause => return After::Again,
                 wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
-                    return Next::Exit(exit);
+                    return After::Exit(exit);
                 },
             }
         }

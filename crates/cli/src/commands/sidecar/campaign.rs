@@ -1,13 +1,15 @@
 //! Stands for the election for ever: a server that is away is waited for, and whatever is lost is
-//! campaigned for again.
+//! campaigned for again. A policy on the library's loop ([`tenure::leading`]).
 
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::leading::{self, Next, Parting, Policy, Turn};
 use tenure::{
     AcquireError, Election, ElectionName, Engine, FencingToken, Leadership, Loss, Session,
-    SessionOptions, SessionState,
+    SessionError, SessionOptions, SessionState,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -62,96 +64,22 @@ pub(super) struct Campaign {
     pub(super) stop: watch::Receiver<bool>,
 }
 
-/// Why something came to its end.
-enum Ended {
-    /// We are to stop.
-    Stopped,
-    /// Try again.
-    Over,
+/// Where the loop is.
+#[derive(Debug)]
+struct Standing {
+    campaign: Campaign,
+    pause: Duration,
+    /// What was said last of a failure: it is not repeated.
+    told: String,
 }
 
 impl Campaign {
     /// Stands until told to stop; then what is held is given up.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(self) {
         eprintln!("waiting to lead {}", self.name);
-        while let Some(session) = self.open().await {
-            self.counts.session_opened();
-            self.status.attend(&session);
-            let ended = self.stand(&session).await;
-            self.status.part();
-            // Closed also if it is over: the servers want to know that a revoked session's work has ended.
-            let closing = timeout(CLOSE_MAX, session.close());
-            if let Ended::Stopped = ended {
-                let _ = closing.await;
-                return;
-            }
-            tokio::spawn(closing);
-        }
-    }
-
-    /// Opens a session, however long that takes; nothing if we are to stop.
-    async fn open(&mut self) -> Option<Session> {
-        let mut pause = PAUSE_FIRST;
-        let mut told = String::new();
-        loop {
-            let opened = tokio::select! {
-                opened = Session::open_with(&self.engine, self.options.clone()) => opened,
-                () = stopped(&mut self.stop) => return None,
-            };
-            match opened {
-                Ok(session) => return Some(session),
-                Err(error) => {
-                    let text = format!("{:#}", anyhow::Error::from(error));
-                    if text != told {
-                        eprintln!("cannot stand for {}: {text}; trying again", self.name);
-                        told = text;
-                    }
-                }
-            }
-            self.wait(&mut pause).await;
-        }
-    }
-
-    /// Waits for a moment, longer each time.
-    async fn wait(&mut self, pause: &mut Duration) {
-        tokio::select! {
-            () = sleep(*pause) => {}
-            () = stopped(&mut self.stop) => {}
-        }
-        *pause = (*pause * 2).min(PAUSE_MAX);
-    }
-
-    /// Campaigns with one session for as long as there is one.
-    async fn stand(&mut self, session: &Session) -> Ended {
-        let election = Election::new(session, self.name.clone()).expect("it is a name already");
-        let mut pause = PAUSE_FIRST;
-        let mut told = String::new();
-        loop {
-            match self.win(&election).await {
-                None => return Ended::Stopped,
-                Some(Ok(leadership)) => {
-                    (pause, told) = (PAUSE_FIRST, String::new());
-                    if let Ended::Stopped = self.lead(leadership, session).await {
-                        return Ended::Stopped;
-                    }
-                }
-                Some(Err(AcquireError::SessionOver { loss, .. })) => {
-                    eprintln!("waiting for {}: {loss}; standing again", self.name);
-                    return Ended::Over;
-                }
-                Some(Err(error)) => {
-                    let text = format!("{:#}", anyhow::Error::from(error));
-                    if text != told {
-                        eprintln!("{text}; trying again");
-                        told = text;
-                    }
-                    self.wait(&mut pause).await;
-                }
-            }
-            if matches!(session.state(), SessionState::Lost(_)) {
-                return Ended::Over;
-            }
-        }
+        let engine = self.engine.clone();
+        let mut standing = Standing { campaign: self, pause: PAUSE_FIRST, told: String::new() };
+        leading::lead(&engine, &mut standing).await;
     }
 
     /// Waits until we lead; nothing if we are to stop.
@@ -173,7 +101,7 @@ impl Campaign {
     }
 
     /// One tenure.
-    async fn lead(&mut self, leadership: Leadership, session: &Session) -> Ended {
+    async fn lead(&mut self, leadership: Leadership, session: &Session) -> Next<()> {
         let (name, token) = (self.name.clone(), leadership.token());
         let leadership = Arc::new(leadership);
         self.status.lead(&leadership);
@@ -181,7 +109,7 @@ impl Campaign {
         eprintln!("leading {name} with token {token}");
         let mut state = SessionState::Held;
         let mut order = None;
-        let mut ended = Ended::Over;
+        let mut next = Next::Campaign;
         loop {
             tokio::select! {
                 biased;
@@ -197,10 +125,10 @@ impl Campaign {
                             resign(leadership).await;
                         }
                     }
-                    return Ended::Over;
+                    return Next::Campaign;
                 }
                 () = stopped(&mut self.stop) => {
-                    ended = Ended::Stopped;
+                    next = STOPPED;
                     break;
                 }
                 drain = leadership.drain() => {
@@ -230,7 +158,96 @@ impl Campaign {
         if let Some(order) = order {
             order.answer(SteppedDown::Done { confirmed });
         }
-        ended
+        next
+    }
+}
+
+/// What is held has been given up: the session goes back, and that is the end.
+const STOPPED: Next<()> = Next::End((), Parting::CloseWithin(CLOSE_MAX));
+
+impl Standing {
+    /// Says that something failed, unless it was said last.
+    fn tell(&mut self, failure: String, text: impl FnOnce(&str) -> String) {
+        if failure != self.told {
+            eprintln!("{}", text(&failure));
+            self.told = failure;
+        }
+    }
+
+    /// Waits for a moment, longer each time.
+    async fn wait(&mut self) -> ControlFlow<()> {
+        let stop = tokio::select! {
+            () = sleep(self.pause) => ControlFlow::Continue(()),
+            () = stopped(&mut self.campaign.stop) => ControlFlow::Break(()),
+        };
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        stop
+    }
+
+    /// The next failure is the first again.
+    fn all_is_well(&mut self) {
+        (self.pause, self.told) = (PAUSE_FIRST, String::new());
+    }
+}
+
+impl Policy for Standing {
+    type Held = Leadership;
+    type End = ();
+
+    fn options(&self) -> SessionOptions {
+        self.campaign.options.clone()
+    }
+
+    async fn interrupted(&mut self) {
+        stopped(&mut self.campaign.stop).await;
+    }
+
+    async fn no_session(&mut self, error: SessionError) -> ControlFlow<()> {
+        let name = self.campaign.name.clone();
+        let failure = format!("{:#}", anyhow::Error::from(error));
+        self.tell(failure, |text| format!("cannot stand for {name}: {text}; trying again"));
+        self.wait().await
+    }
+
+    fn opened(&mut self, session: &Session) {
+        self.all_is_well();
+        self.campaign.counts.session_opened();
+        self.campaign.status.attend(session);
+    }
+
+    async fn campaign(&mut self, session: &Session) -> Turn<Leadership, ()> {
+        let name = self.campaign.name.clone();
+        let election = Election::new(session, name).expect("it is a name already");
+        Turn::Passed(match self.campaign.win(&election).await {
+            None => STOPPED,
+            Some(Ok(leadership)) => {
+                self.all_is_well();
+                return Turn::Elected(leadership);
+            }
+            Some(Err(AcquireError::SessionOver { loss, .. })) => {
+                eprintln!("waiting for {}: {loss}; standing again", self.campaign.name);
+                Next::Reopen(Parting::Close)
+            }
+            Some(Err(error)) => {
+                let failure = format!("{:#}", anyhow::Error::from(error));
+                self.tell(failure, |text| format!("{text}; trying again"));
+                match self.wait().await {
+                    ControlFlow::Continue(()) => Next::Campaign,
+                    ControlFlow::Break(()) => STOPPED,
+                }
+            }
+        })
+    }
+
+    async fn lead(&mut self, session: &Session, leadership: Leadership) -> Next<()> {
+        self.campaign.lead(leadership, session).await
+    }
+
+    /// The servers are told of the end also if the session is over: they want to know that a revoked session's work has
+    /// ended.
+    fn parting(&mut self) {
+        self.all_is_well();
+        self.campaign.status.part();
     }
 }
 

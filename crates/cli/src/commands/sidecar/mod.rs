@@ -22,9 +22,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::backend::Native;
 use tenure::grpc::{Client, Options};
-use tenure::{ElectionName, Engine, SessionOptions};
+use tenure::{ElectionName, SessionOptions};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -114,7 +113,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     let (stop, stopping) = watch::channel(false);
     let (close, closing) = watch::channel(false);
     let (order, orders) = mpsc::channel(ORDERS_MAX);
-    let engine = Engine::new(Native::new(settings.endpoints.clone(), settings.options.clone()));
+    let engine = settings.engine();
     let reporter = Reporter {
         client: client(&settings, args.ttl),
         engine: engine.clone(),

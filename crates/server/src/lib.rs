@@ -8,6 +8,7 @@ pub mod config;
 pub mod grpc;
 pub mod http;
 pub mod import;
+mod io;
 mod liveness;
 pub mod log_rows;
 mod metrics;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tenure_api::{ClusterId, MemberId};
 use tenure_replica::codec::{Codec, DecodeError, Reader, put_u64};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
+
+use crate::io::Stream;
 
 use super::{
     frame::{FrameError, FrameKind, read_frame, write_frame},
@@ -89,7 +91,7 @@ pub(super) enum HandshakeError {
 
 /// Introduces us and waits for the answer.
 pub(super) async fn introduce(
-    stream: &mut TcpStream,
+    stream: &mut impl Stream,
     ours: &Hello,
 ) -> Result<Hello, HandshakeError> {
     write_frame(stream, FrameKind::Hello, &ours.to_bytes()).await?;
@@ -119,7 +121,7 @@ pub(super) enum Caller {
 
 /// Waits for a caller's introduction. What came after it is left in `buffer`.
 pub(super) async fn listen(
-    stream: &mut TcpStream,
+    stream: &mut impl Stream,
     buffer: &mut BytesMut,
 ) -> Result<Caller, HandshakeError> {
     let hello = read_frame(stream, buffer, FIRST_BYTES_MAX, |kind, payload| match kind {

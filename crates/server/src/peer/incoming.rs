@@ -13,12 +13,7 @@ use std::{
 
 use bytes::BytesMut;
 use tenure_replica::{Message, codec::Codec};
-use tokio::{
-    io::AsyncReadExt,
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
-};
+use tokio::{io::AsyncReadExt, net::TcpListener, sync::Semaphore, task::JoinSet};
 use tracing::{debug, warn};
 
 use super::{
@@ -31,6 +26,7 @@ use super::{
     transfer,
     transport::{PeerEvent, Shared},
 };
+use crate::io::Stream;
 
 /// Callers that have not introduced themselves yet.
 const STRANGERS_MAX: usize = 64;
@@ -81,12 +77,12 @@ enum Entry {
     Snapshot(transfer::Slot),
 }
 
-async fn greet(
+async fn greet<S: Stream>(
     shared: &Shared,
-    mut stream: TcpStream,
+    mut stream: S,
     address: SocketAddr,
     grumble: &Grumble,
-) -> Option<(Accepted, TcpStream, BytesMut)> {
+) -> Option<(Accepted, S, BytesMut)> {
     let mut buffer = BytesMut::new();
     let hello = match listen(&mut stream, &mut buffer).await {
         Ok(Caller::Member(hello)) => hello,
@@ -121,7 +117,7 @@ async fn greet(
     }
 }
 
-async fn answer(shared: &Shared, stream: &mut TcpStream, ask: Ask) -> Result<(), FrameError> {
+async fn answer(shared: &Shared, stream: &mut impl Stream, ask: Ask) -> Result<(), FrameError> {
     if ask.protocol != PROTOCOL_VERSION {
         let refusal = Refusal::Protocol(PROTOCOL_VERSION).to_bytes();
         return write_frame(stream, FrameKind::Refusal, &refusal).await;
@@ -151,7 +147,7 @@ fn admit(shared: &Shared, hello: &Hello) -> Result<Accepted, Refusal> {
 }
 
 impl Accepted {
-    async fn serve(self, shared: Arc<Shared>, mut stream: TcpStream, buffer: BytesMut) {
+    async fn serve(self, shared: Arc<Shared>, mut stream: impl Stream, buffer: BytesMut) {
         let from = self.link.id;
         let greeted = self.greet_back(&shared, &mut stream).await;
         match self.entry {
@@ -183,7 +179,11 @@ impl Accepted {
         }
     }
 
-    async fn greet_back(&self, shared: &Shared, stream: &mut TcpStream) -> Result<(), FrameError> {
+    async fn greet_back(
+        &self,
+        shared: &Shared,
+        stream: &mut impl Stream,
+    ) -> Result<(), FrameError> {
         let ours = shared.hello(self.hello.from, self.hello.purpose).to_bytes();
         set_options(stream)?;
         write_frame(stream, FrameKind::Hello, &ours).await
@@ -194,7 +194,7 @@ impl Accepted {
 async fn read(
     shared: &Shared,
     link: &Link,
-    mut stream: TcpStream,
+    mut stream: impl Stream,
     mut buffer: BytesMut,
 ) -> FrameError {
     loop {

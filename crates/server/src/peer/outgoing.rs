@@ -20,7 +20,7 @@ use super::{
     roster,
     transport::{PeerEvent, Shared},
 };
-use crate::liveness::Liveness;
+use crate::{io::Stream, liveness::Liveness};
 
 /// How long a connection may take to stand.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ pub(super) async fn call(
     shared: &Shared,
     link: &Link,
     purpose: Purpose,
-) -> Result<(TcpStream, Hello), CallError> {
+) -> Result<(impl Stream, Hello), CallError> {
     let mut stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(&link.address))
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
@@ -103,9 +103,9 @@ pub(super) async fn call(
 }
 
 /// What every peer connection needs.
-pub(super) fn set_options(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    LIVENESS.watch(stream)
+pub(super) fn set_options(stream: &impl Stream) -> io::Result<()> {
+    stream.set_nodelay()?;
+    stream.watch(&LIVENESS)
 }
 
 /// Messages to this life are queued from now on; false if a newer one has been heard of.
@@ -121,7 +121,7 @@ fn begin(shared: &Shared, link: &Link, theirs: &Hello) -> bool {
 }
 
 /// Sends until the connection breaks.
-async fn serve(shared: &Shared, link: &Link, stream: TcpStream, theirs: &Hello) {
+async fn serve(shared: &Shared, link: &Link, stream: impl Stream, theirs: &Hello) {
     // Also when this task is ended from outside, nothing must stay queued.
     let _closing = Closing(link);
     let cause = pump(link, stream).await;
@@ -142,8 +142,8 @@ impl Drop for Closing<'_> {
 }
 
 /// Writes everything that is queued with one call, then what was queued meanwhile.
-async fn pump(link: &Link, mut stream: TcpStream) -> io::Error {
-    let (mut read, mut write) = stream.split();
+async fn pump(link: &Link, mut stream: impl Stream) -> io::Error {
+    let (mut read, mut write) = stream.halves();
     let mut bytes = Vec::new();
     let mut nothing = [0];
     loop {

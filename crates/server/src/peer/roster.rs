@@ -12,6 +12,7 @@ use super::{
     frame::{FrameError, FrameKind, read_frame, write_frame},
     handshake::{Ask, HandshakeError, PROTOCOL_VERSION, Refusal},
 };
+use crate::io::Stream;
 
 /// How long a member may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -62,7 +63,7 @@ pub(super) async fn tell(address: &str, roster: &Roster) {
     let _ = timeout(ANSWER_TIMEOUT, told).await;
 }
 
-async fn exchange(stream: &mut TcpStream) -> Result<Roster, HandshakeError> {
+async fn exchange(stream: &mut impl Stream) -> Result<Roster, HandshakeError> {
     let ask = Ask { protocol: PROTOCOL_VERSION };
     write_frame(stream, FrameKind::Ask, &ask.to_bytes()).await?;
     let mut buffer = BytesMut::new();

@@ -11,15 +11,13 @@ use std::{
 };
 
 use prometheus::IntCounter;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::throttle::ReadPermit;
+use crate::io::Stream;
 
-pub(super) struct Metered {
-    pub(super) stream: TcpStream,
+pub(super) struct Metered<S> {
+    pub(super) stream: S,
     pub(super) received: IntCounter,
     pub(super) sent: IntCounter,
     pub(super) link: Link,
@@ -75,7 +73,7 @@ impl Link {
     }
 }
 
-impl AsyncRead for Metered {
+impl<S: Stream> AsyncRead for Metered<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -97,7 +95,7 @@ impl AsyncRead for Metered {
     }
 }
 
-impl Metered {
+impl<S> Metered<S> {
     fn sent(&mut self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
         match &written {
             Ok(bytes) => self.sent.inc_by(*bytes as u64),
@@ -124,7 +122,7 @@ impl Metered {
     }
 }
 
-impl AsyncWrite for Metered {
+impl<S: Stream> AsyncWrite for Metered<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -158,7 +156,7 @@ impl AsyncWrite for Metered {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::{super::throttle::ReadThrottle, *};
 

@@ -7,11 +7,7 @@ use hyper_util::{
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::watch,
-    task::JoinSet,
-};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
@@ -21,7 +17,7 @@ use super::{
     metered::{Link, Metered, Words},
     throttle::ReadThrottle,
 };
-use crate::{Config, liveness::Liveness, metrics::Counted};
+use crate::{Config, io::Stream, liveness::Liveness, metrics::Counted};
 
 /// Requests that one connection may have under way.
 const STREAMS_PER_CONNECTION_MAX: u32 = 100_000;
@@ -152,15 +148,15 @@ async fn silence(words: Words, patience: Patience) {
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: impl Stream,
     router: Counted,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
     let Limits { patience, throttle, calls, .. } = limits;
     let (pass, caller) = (throttle.pass(), calls.caller());
-    let _ = stream.set_nodelay(true);
-    if let Err(cause) = patience.liveness().watch(&stream) {
+    let _ = stream.set_nodelay();
+    if let Err(cause) = stream.watch(&patience.liveness()) {
         debug!(%cause, "the kernel does not look after a client connection");
     }
     let mut builder = Builder::new(TokioExecutor::new());
@@ -218,6 +214,7 @@ mod tests {
 
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
         time::Instant,
     };
 

@@ -10,10 +10,7 @@ use std::{
 use bytes::{Buf, Bytes, BytesMut};
 use tenure_api::MemberId;
 use tenure_replica::{RaftKind, RaftMessage, SnapshotMark, State, codec::Codec};
-use tokio::{
-    net::TcpStream,
-    sync::{mpsc, oneshot},
-};
+use tokio::sync::{mpsc, oneshot};
 use tracing::info;
 
 use super::{PIECE_BYTES, PIECES_MAX, Progress, TransferError, step};
@@ -23,6 +20,7 @@ use crate::{
         durable::rename_durably,
         snapshot::{prune_snapshots, read_state, snapshot_path},
     },
+    io::Stream,
     node::files::beside,
     peer::{
         frame::{FrameError, FrameKind, read_payload, write_frame},
@@ -63,7 +61,7 @@ enum Part {
 pub(in crate::peer) async fn receive(
     shared: &Shared,
     from: MemberId,
-    mut stream: TcpStream,
+    mut stream: impl Stream,
     mut buffer: BytesMut,
 ) -> Result<(), TransferError> {
     let Part::Head(message) = next_part(&mut stream, &mut buffer).await? else {
@@ -94,7 +92,7 @@ pub(in crate::peer) async fn receive(
 /// Passes parts on until the last, or until the reader is gone.
 async fn pass_on(
     from: MemberId,
-    stream: &mut TcpStream,
+    stream: &mut impl Stream,
     buffer: &mut BytesMut,
     parts: mpsc::Sender<Part>,
 ) -> Result<(), TransferError> {
@@ -117,7 +115,7 @@ async fn pass_on(
     }
 }
 
-async fn next_part(stream: &mut TcpStream, buffer: &mut BytesMut) -> Result<Part, TransferError> {
+async fn next_part(stream: &mut impl Stream, buffer: &mut BytesMut) -> Result<Part, TransferError> {
     let (kind, payload) = step(read_payload(stream, buffer, PIECE_BYTES)).await?;
     let part = match kind {
         FrameKind::SnapshotHead => {

@@ -1,0 +1,43 @@
+//! A connection as the rest of the server sees it.
+//!
+//! Clients and members are served over any [`Stream`]. TCP is the only one today; TLS and Unix sockets need an
+//! implementation here and a listener, nothing else. Code that serves a connection is generic over it, so that a read or a
+//! write costs no call through a table.
+
+use std::io;
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+
+use crate::liveness::Liveness;
+
+/// A connection to a client or to another member.
+///
+/// Its end is read as zero bytes or as an error, whose kind tells a peer that closed it (`ConnectionReset`, `BrokenPipe`,
+/// `UnexpectedEof`) from a kernel that gave it up (`TimedOut`).
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Sends small writes at once.
+    fn set_nodelay(&self) -> io::Result<()>;
+
+    /// Lets the kernel find out whether the other side is still there, where it can.
+    fn watch(&self, liveness: &Liveness) -> io::Result<()>;
+
+    /// The two directions, to be used at the same time. Without a lock between them if the stream needs none.
+    fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send);
+}
+
+impl Stream for TcpStream {
+    fn set_nodelay(&self) -> io::Result<()> {
+        TcpStream::set_nodelay(self, true)
+    }
+
+    fn watch(&self, liveness: &Liveness) -> io::Result<()> {
+        liveness.watch(self)
+    }
+
+    fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
+        self.split()
+    }
+}

@@ -3,6 +3,7 @@
 //! [`Server::start`] puts it together from a [`Config`]. It decides nothing that matters: what a
 //! member does is decided in `tenure-replica`, which this crate feeds and obeys.
 
+mod admission;
 pub mod backup;
 pub mod config;
 pub mod grpc;

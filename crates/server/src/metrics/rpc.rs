@@ -29,9 +29,9 @@ use super::{
     messages::MessageCounter,
 };
 use crate::{
+    admission::calls::{Admitted, Admitting},
     config::MetricsDetail,
     grpc::in_words_of_grpc_go,
-    server::{Admitted, Admitting},
     traces,
 };
 

@@ -13,8 +13,7 @@ use std::{
 use prometheus::IntCounter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::throttle::ReadPermit;
-use crate::io::Stream;
+use crate::{admission::bytes::ReadPermit, io::Stream};
 
 pub(super) struct Metered<S> {
     pub(super) stream: S,
@@ -158,7 +157,8 @@ impl<S: Stream> AsyncWrite for Metered<S> {
 mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::{super::throttle::ReadThrottle, *};
+    use super::*;
+    use crate::admission::bytes::ReadThrottle;
 
     /// When nothing is acknowledged any more the kernel says so once, and then that the connection is closed. The
     /// process at the other end may live, and must not lose what it holds for that.

@@ -1,12 +1,9 @@
 //! A server from its settings to its end.
 
 mod bootstrap;
-mod calls;
-mod connections;
 mod listen;
 mod metered;
 mod serve;
-mod throttle;
 
 use std::{
     net::SocketAddr,
@@ -23,13 +20,15 @@ use tokio::{
 };
 use tracing::{info, warn};
 
+use self::bootstrap::Seat;
 pub use self::listen::{ListenError, at as listen, owner_of};
-use self::{bootstrap::Seat, calls::Calls, connections::Connections, throttle::ReadThrottle};
-pub(crate) use self::{
-    calls::{Admitted, Admitting},
-    metered::Link,
-};
+pub(crate) use self::{metered::Link, serve::stop_wanted};
 use crate::{
+    admission::{
+        bytes::ReadThrottle,
+        calls::{Admitted, Calls},
+        connections::Connections,
+    },
     backup::{self, BackupError},
     config::{AutoCompaction, Config, Problem},
     disk::{DataDir, DiskError, Identity, RecoveredLog, Torn, snapshot},

@@ -11,13 +11,14 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::{
-    calls::Calls,
-    connections::Connections,
-    metered::{Link, Metered, Words},
-    throttle::ReadThrottle,
+use super::metered::{Link, Metered, Words};
+use crate::{
+    Config,
+    admission::{bytes::ReadThrottle, calls::Calls, connections::Connections},
+    io::Stream,
+    liveness::Liveness,
+    metrics::Counted,
 };
-use crate::{Config, io::Stream, liveness::Liveness, metrics::Counted};
 
 /// Requests that one connection may have under way.
 const STREAMS_PER_CONNECTION_MAX: u32 = 100_000;
@@ -128,7 +129,7 @@ pub(super) async fn clients(
 }
 
 /// Waits until the server is to stop.
-pub(super) async fn stop_wanted(stopping: &mut watch::Receiver<bool>) {
+pub(crate) async fn stop_wanted(stopping: &mut watch::Receiver<bool>) {
     // An error means that the server is gone altogether.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
@@ -218,8 +219,8 @@ mod tests {
         time::Instant,
     };
 
-    use super::{super::calls::Admitted, *};
-    use crate::metrics::Metrics;
+    use super::*;
+    use crate::{admission::calls::Admitted, metrics::Metrics};
 
     const WITHIN: Duration = Duration::from_secs(20);
     const PING_AFTER: Duration = Duration::from_secs(7200);

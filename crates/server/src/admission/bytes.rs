@@ -26,8 +26,8 @@ use prometheus::IntCounter;
 use tenure_replica::{Consistency, Read, Request};
 use tokio::sync::{Notify, watch};
 
-use super::{calls::Calls, serve::stop_wanted};
-use crate::node::NodeHandle;
+use super::calls::Calls;
+use crate::{node::NodeHandle, server::stop_wanted};
 
 /// What may be read in a turn, in bytes.
 const TURN_MAX: usize = 1 << 20;
@@ -44,7 +44,7 @@ const REST_MAX: Duration = Duration::from_secs(2);
 
 /// The throttle of a member.
 #[derive(Clone, Debug)]
-pub(super) struct ReadThrottle(Arc<Shared>);
+pub(crate) struct ReadThrottle(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -65,7 +65,7 @@ struct Shared {
 }
 
 impl ReadThrottle {
-    pub(super) fn new(count: IntCounter) -> ReadThrottle {
+    pub(crate) fn new(count: IntCounter) -> ReadThrottle {
         ReadThrottle(Arc::new(Shared {
             turn: AtomicU64::new(1),
             read: AtomicUsize::new(0),
@@ -78,13 +78,13 @@ impl ReadThrottle {
     }
 
     /// For one connection.
-    pub(super) fn pass(&self) -> ReadPermit {
+    pub(crate) fn pass(&self) -> ReadPermit {
         let mine = Mine { turn: 0, read: 0, held_in: 0 };
         ReadPermit { shared: self.0.clone(), mine, asked: Asked::default(), waker: Arc::default() }
     }
 
     /// Lets waiting connections read, each time when the core loop has taken in what they brought, until the server is to stop.
-    pub(super) async fn serve(
+    pub(crate) async fn serve(
         self,
         node: NodeHandle,
         calls: Calls,
@@ -157,7 +157,7 @@ impl Shared {
 
 /// A connection's permit to read.
 #[derive(Debug)]
-pub(super) struct ReadPermit {
+pub(crate) struct ReadPermit {
     shared: Arc<Shared>,
     mine: Mine,
     asked: Asked,
@@ -177,23 +177,23 @@ struct Mine {
 
 /// Requests that came over a connection and are not counted yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked(Arc<AtomicUsize>);
+pub(crate) struct Asked(Arc<AtomicUsize>);
 
 impl Asked {
     /// One more.
-    pub(super) fn one(&self) {
+    pub(crate) fn one(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 }
 
 impl ReadPermit {
     /// Where requests are counted.
-    pub(super) fn asked(&self) -> Asked {
+    pub(crate) fn asked(&self) -> Asked {
         self.asked.clone()
     }
 
     /// Whether this connection may read now; if not, it is woken when it may.
-    pub(super) fn poll_enter(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_enter(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let asked = self.asked.0.swap(0, Relaxed);
         self.count(asked * REQUEST);
         let ReadPermit { shared, mine, .. } = self;
@@ -217,7 +217,7 @@ impl ReadPermit {
     }
 
     /// So much was read.
-    pub(super) fn read(&mut self, bytes: usize) {
+    pub(crate) fn read(&mut self, bytes: usize) {
         self.count(bytes);
     }
 

@@ -44,23 +44,23 @@ const FEW: usize = 64;
 
 /// The open calls of a member.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Calls(Arc<AtomicUsize>);
+pub(crate) struct Calls(Arc<AtomicUsize>);
 
 impl Calls {
     /// Whether there are so many that reading more would be of no use.
-    pub(super) fn are_many(&self) -> bool {
+    pub(crate) fn are_many(&self) -> bool {
         self.0.load(Relaxed) >= MANY
     }
 
     /// For one connection.
-    pub(super) fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         Caller { all: self.0.clone(), own: Arc::default() }
     }
 }
 
 /// The open calls of a connection. Given to every request that comes over it.
 #[derive(Clone, Debug)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     all: Arc<AtomicUsize>,
     own: Arc<AtomicUsize>,
 }
@@ -90,7 +90,7 @@ impl Drop for Open {
 
 /// A router that does not hear of calls that are too many.
 #[derive(Clone)]
-pub(crate) struct Admitted(pub(super) Router);
+pub(crate) struct Admitted(pub(crate) Router);
 
 impl<B> Service<Request<B>> for Admitted
 where

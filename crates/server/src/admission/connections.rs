@@ -19,7 +19,7 @@ const WATCHERS_MAX: usize = 32;
 
 /// The connections to some addresses.
 #[derive(Clone, Debug)]
-pub(super) struct Connections(Arc<Shared>);
+pub(crate) struct Connections(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -31,24 +31,24 @@ struct Shared {
 
 impl Connections {
     /// Of clients: what the process may have open, without what is kept.
-    pub(super) fn of_clients() -> Connections {
+    pub(crate) fn of_clients() -> Connections {
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
         // Half is better than nothing where very few are allowed.
         Connections::new(files.saturating_sub(KEPT).max(files / 2))
     }
 
     /// For clients that read metrics and health on addresses of their own.
-    pub(super) fn for_metrics() -> Connections {
+    pub(crate) fn for_metrics() -> Connections {
         Connections::new(WATCHERS_MAX)
     }
 
-    pub(super) fn new(max: usize) -> Connections {
+    pub(crate) fn new(max: usize) -> Connections {
         let (count, is_full) = (AtomicUsize::new(0), AtomicBool::new(false));
         Connections(Arc::new(Shared { max, count, is_full }))
     }
 
     /// One more, unless there are too many. It counts until this is dropped.
-    pub(super) fn open(&self) -> Option<Connected> {
+    pub(crate) fn open(&self) -> Option<Connected> {
         let Shared { max, count, is_full } = &*self.0;
         if count.load(Relaxed) >= *max {
             if !is_full.swap(true, Relaxed) {
@@ -67,7 +67,7 @@ impl Connections {
 
 /// A connection that counts.
 #[derive(Debug)]
-pub(super) struct Connected(Connections);
+pub(crate) struct Connected(Connections);
 
 impl Drop for Connected {
     fn drop(&mut self) {

@@ -16,6 +16,7 @@ pub mod member;
 pub mod mode;
 pub mod moment;
 pub mod op;
+pub mod principal;
 pub mod span;
 #[cfg(feature = "wire")]
 pub mod wire;
@@ -32,4 +33,5 @@ pub use op::{
     Compare, CompareResult, CompareTarget, DeleteRange, DeleteRangeResult, Op, OpResult, Put,
     PutResult, Range, RangeResult, SortOrder, SortTarget, Txn, TxnResult,
 };
+pub use principal::Principal;
 pub use span::Span;

@@ -18,6 +18,7 @@ pub mod peer;
 mod server;
 pub mod traces;
 
+pub use admission::Admitted;
 pub use config::Config;
 pub use node::Stopped;
 pub use server::{ListenError, Server, StartError, listen, owner_of};

@@ -11,13 +11,14 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 use tenure::host::{Host, Leash};
-use tenure_api::{ClusterId, wire::tenure::v1 as pb};
+use tenure_api::{ClusterId, Principal, wire::tenure::v1 as pb};
 use tenure_replica::{
     Answer, Outcome, Reply, Request, RequestId,
     command::ELECTIONS_SINCE,
     election::listeners::{Listener, ListenerEvent, ListenerInput},
 };
 use tenure_server::{
+    Admitted,
     grpc::{Env, InProcessService},
     node::{self, Stamp, Submission},
 };
@@ -171,7 +172,8 @@ impl MemberService {
                 network.send_to_program(call, ServerMessage::Close);
             })),
             RpcRequest::Write(command) => {
-                let asked = self.handle.begin(Request::Write(*command));
+                let by = Admitted::in_process(Principal::Anonymous);
+                let asked = self.handle.begin(&by, Request::Write(*command));
                 self.executor.spawn(Box::pin(async move {
                     network.send_to_program(call, ServerMessage::Wrote(wrote(asked.await)));
                     network.send_to_program(call, ServerMessage::Close);

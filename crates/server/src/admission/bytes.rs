@@ -23,18 +23,12 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 use prometheus::IntCounter;
+use tenure_api::Principal;
 use tenure_replica::{Consistency, Read, Request};
 use tokio::sync::{Notify, watch};
 
-use super::calls::Calls;
+use super::{Admitted, LIGHT_BYTES_MAX, REQUEST_BYTES, TURN_BYTES_MAX, calls::Calls};
 use crate::{node::NodeHandle, server::stop_wanted};
-
-/// What may be read in a turn, in bytes.
-const TURN_MAX: usize = 1 << 20;
-/// What a connection may read in a turn in any case.
-const LIGHT_MAX: usize = 16 << 10;
-/// What a request counts beside its bytes: to decode it, to give it a task and to answer it.
-const REQUEST: usize = 4 << 10;
 
 /// While the member is behind, the next turn waits so many times as long as the core loop took to take in the last one, within
 /// these bounds.
@@ -69,7 +63,7 @@ impl ReadThrottle {
         ReadThrottle(Arc::new(Shared {
             turn: AtomicU64::new(1),
             read: AtomicUsize::new(0),
-            share: AtomicUsize::new(TURN_MAX),
+            share: AtomicUsize::new(TURN_BYTES_MAX),
             held: Mutex::default(),
             wanted: Notify::new(),
             is_open: AtomicBool::new(false),
@@ -133,7 +127,8 @@ struct CoreLoop {
 impl Core for CoreLoop {
     async fn had_its_turn(&self) -> bool {
         let nothing = Request::Read(Read::Freshness, Consistency::Serializable);
-        self.node.ask(nothing).await.is_ok()
+        let by = Admitted::in_process(Principal::System);
+        self.node.ask(&by, nothing).await.is_ok()
     }
 
     async fn keeps_up(&self) {
@@ -144,7 +139,7 @@ impl Core for CoreLoop {
 impl Shared {
     fn begin_turn(&self) {
         let held = std::mem::take(&mut *self.held());
-        self.share.store((TURN_MAX / held.len().max(1)).max(LIGHT_MAX), Relaxed);
+        self.share.store((TURN_BYTES_MAX / held.len().max(1)).max(LIGHT_BYTES_MAX), Relaxed);
         self.read.store(0, Relaxed);
         self.turn.fetch_add(1, Relaxed);
         held.iter().for_each(|waker| waker.wake());
@@ -195,11 +190,11 @@ impl ReadPermit {
     /// Whether this connection may read now; if not, it is woken when it may.
     pub(crate) fn poll_enter(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let asked = self.asked.0.swap(0, Relaxed);
-        self.count(asked * REQUEST);
+        self.count(asked * REQUEST_BYTES);
         let ReadPermit { shared, mine, .. } = self;
         let is_share_left =
-            mine.read < shared.share.load(Relaxed) && shared.read.load(Relaxed) < TURN_MAX;
-        if mine.read < LIGHT_MAX || is_share_left || shared.is_open.load(Relaxed) {
+            mine.read < shared.share.load(Relaxed) && shared.read.load(Relaxed) < TURN_BYTES_MAX;
+        if mine.read < LIGHT_BYTES_MAX || is_share_left || shared.is_open.load(Relaxed) {
             return Poll::Ready(());
         }
         self.waker.register(cx.waker());
@@ -257,9 +252,9 @@ mod tests {
     fn who_says_little_is_never_held_up() {
         let throttle = throttle();
         let (mut loud, mut quiet) = (throttle.pass(), throttle.pass());
-        assert_eq!(read_all(&mut loud), TURN_MAX);
+        assert_eq!(read_all(&mut loud), TURN_BYTES_MAX);
         assert!(!may_read(&mut loud));
-        assert_eq!(read_all(&mut quiet), LIGHT_MAX);
+        assert_eq!(read_all(&mut quiet), LIGHT_BYTES_MAX);
         throttle.0.begin_turn();
         assert!(may_read(&mut loud) && may_read(&mut quiet));
     }
@@ -268,13 +263,13 @@ mod tests {
     fn those_who_were_held_up_share_the_next_turn() {
         let throttle = throttle();
         let mut passes: Vec<ReadPermit> = (0..4).map(|_| throttle.pass()).collect();
-        assert_eq!(read_all(&mut passes[0]), TURN_MAX);
+        assert_eq!(read_all(&mut passes[0]), TURN_BYTES_MAX);
         for pass in &mut passes[1..] {
-            assert_eq!(read_all(pass), LIGHT_MAX);
+            assert_eq!(read_all(pass), LIGHT_BYTES_MAX);
         }
         throttle.0.begin_turn();
         for pass in &mut passes {
-            assert_eq!(read_all(pass), TURN_MAX / 4);
+            assert_eq!(read_all(pass), TURN_BYTES_MAX / 4);
         }
     }
 
@@ -283,7 +278,7 @@ mod tests {
         let throttle = throttle();
         let mut pass = throttle.pass();
         let asked = pass.asked();
-        (0..TURN_MAX / REQUEST).for_each(|_| asked.one());
+        (0..TURN_BYTES_MAX / REQUEST_BYTES).for_each(|_| asked.one());
         assert!(!may_read(&mut pass));
         assert_eq!(throttle.0.count.get(), 1);
         assert!(!may_read(&mut pass), "asked again, it waits in one place");
@@ -319,20 +314,20 @@ mod tests {
         let mut pass = throttle.pass();
         let turning = throttle.turn(&told, std::future::pending());
         let story = async {
-            assert_eq!(read_all(&mut pass), TURN_MAX);
+            assert_eq!(read_all(&mut pass), TURN_BYTES_MAX);
             tokio::time::sleep(REST_MAX).await;
             assert!(!may_read(&mut pass), "the core loop had no turn yet");
             turns.send(()).unwrap();
             until_it_may_read(&mut pass).await;
             keeps_up.send_replace(false);
-            assert_eq!(read_all(&mut pass), TURN_MAX);
+            assert_eq!(read_all(&mut pass), TURN_BYTES_MAX);
             turns.send(()).unwrap();
             tokio::time::sleep(REST_MIN / 2).await;
             assert!(!may_read(&mut pass), "it is behind");
             keeps_up.send_replace(true);
             until_it_may_read(&mut pass).await;
             keeps_up.send_replace(false);
-            assert_eq!(read_all(&mut pass), TURN_MAX);
+            assert_eq!(read_all(&mut pass), TURN_BYTES_MAX);
             turns.send(()).unwrap();
             let began = tokio::time::Instant::now();
             until_it_may_read(&mut pass).await;
@@ -341,10 +336,10 @@ mod tests {
                 waited >= REST_MIN && waited <= 2 * REST_MIN,
                 "{waited:?}, though it is behind"
             );
-            assert_eq!(read_all(&mut pass), TURN_MAX);
+            assert_eq!(read_all(&mut pass), TURN_BYTES_MAX);
             drop(turns);
             until_it_may_read(&mut pass).await;
-            pass.read(10 * TURN_MAX);
+            pass.read(10 * TURN_BYTES_MAX);
             assert!(may_read(&mut pass), "there is no core loop to wait for");
         };
         tokio::join!(turning, story);

@@ -14,7 +14,6 @@ use std::{
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 use axum::{
@@ -23,24 +22,21 @@ use axum::{
     routing::future::RouteFuture,
 };
 use http::{Request, Response};
-use tenure_api::Failure;
+use tenure_api::{Failure, Principal};
+use tenure_replica::{Consistency, Read, Request as Asked, command::Lane};
 use tokio::time::Sleep;
 use tower::Service;
 
+use super::{
+    CALL_TIME_MAX, CALLS_MAX, Connection, FEW_CALLS, Marked, REQUESTS_MAX, SESSION_REQUESTS_MAX,
+};
 use crate::grpc::refuse;
 
 /// How the paths of calls about keys begin: any client may make any number of those.
 const ABOUT_KEYS: &str = "/etcdserverpb.KV/";
 
-/// Open calls at a member, above which connections with many of them may begin no more.
-const OPEN_MAX: usize = 10_000;
 /// With so many open, more is not read if that can be helped.
-const MANY: usize = OPEN_MAX / 2;
-/// How long a call may take. One that is whole is answered or given up much earlier, with any settings; one whose rest
-/// is never sent would count for ever.
-const CALL_MAX: Duration = Duration::from_secs(150);
-/// What a connection may have open in any case.
-const FEW: usize = 64;
+const MANY: usize = CALLS_MAX / 2;
 
 /// The open calls of a member.
 #[derive(Clone, Debug, Default)]
@@ -53,22 +49,22 @@ impl Calls {
     }
 
     /// For one connection.
-    pub(crate) fn caller(&self) -> Caller {
-        Caller { all: self.0.clone(), own: Arc::default() }
+    pub(crate) fn connection(&self) -> OpenCalls {
+        OpenCalls { all: self.0.clone(), own: Arc::default() }
     }
 }
 
-/// The open calls of a connection. Given to every request that comes over it.
+/// The open calls of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub(crate) struct OpenCalls {
     all: Arc<AtomicUsize>,
     own: Arc<AtomicUsize>,
 }
 
-impl Caller {
+impl OpenCalls {
     /// One more call, unless there are too many. It is open until this is dropped.
     fn begin(&self) -> Option<Open> {
-        if self.all.load(Relaxed) >= OPEN_MAX && self.own.load(Relaxed) >= FEW {
+        if self.all.load(Relaxed) >= CALLS_MAX && self.own.load(Relaxed) >= FEW_CALLS {
             return None;
         }
         self.all.fetch_add(1, Relaxed);
@@ -79,7 +75,7 @@ impl Caller {
 
 /// A call that is open.
 #[derive(Debug)]
-struct Open(Caller);
+struct Open(OpenCalls);
 
 impl Drop for Open {
     fn drop(&mut self) {
@@ -88,11 +84,41 @@ impl Drop for Open {
     }
 }
 
-/// A router that does not hear of calls that are too many.
-#[derive(Clone)]
-pub(crate) struct Admitted(pub(crate) Router);
+/// The requests of a member that have no answer yet, counted from when they have arrived whole.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenRequests(Arc<AtomicUsize>);
 
-impl<B> Service<Request<B>> for Admitted
+impl OpenRequests {
+    /// One more, unless there are too many. It is open until this is dropped.
+    pub(crate) fn begin(&self, request: &Asked) -> Result<OpenRequest, Failure> {
+        let max = match request {
+            Asked::Write(command) if command.lane() != Lane::Ordinary => SESSION_REQUESTS_MAX,
+            // Whether the loop answers at all: the caller ends the process if it does not.
+            Asked::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
+            _ => REQUESTS_MAX,
+        };
+        let open = OpenRequest(self.clone());
+        if self.0.fetch_add(1, Relaxed) >= max {
+            return Err(Failure::TooManyRequests);
+        }
+        Ok(open)
+    }
+}
+
+/// A request that is open.
+pub(crate) struct OpenRequest(OpenRequests);
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Services that do not hear of calls that are too many, and hear who asks.
+#[derive(Clone)]
+pub(crate) struct Admission(pub(crate) Router);
+
+impl<B> Service<Request<B>> for Admission
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -105,17 +131,16 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Admitting {
+    fn call(&mut self, mut request: Request<B>) -> Admitting {
         let is_counted = request.uri().path().starts_with(ABOUT_KEYS);
-        let begun = request.extensions().get::<Caller>().filter(|_| is_counted).map(Caller::begin);
-        match begun {
-            Some(None) => Admitting::Refused { body: Body::new(request.into_body()) },
-            Some(open) => {
-                let ends = Some(Box::pin(tokio::time::sleep(CALL_MAX)));
-                Admitting::Routed { answer: self.0.call(request), open, ends }
-            }
-            None => Admitting::Routed { answer: self.0.call(request), open: None, ends: None },
-        }
+        let connection = request.extensions().get::<Connection>().filter(|_| is_counted);
+        let (open, ends) = match connection.map(|connection| connection.calls.begin()) {
+            Some(None) => return Admitting::Refused { body: Body::new(request.into_body()) },
+            Some(open) => (open, Some(Box::pin(tokio::time::sleep(CALL_TIME_MAX)))),
+            None => (None, None),
+        };
+        request.extensions_mut().insert(Marked(Principal::Anonymous));
+        Admitting::Routed { answer: self.0.call(request), open, ends }
     }
 }
 
@@ -160,18 +185,22 @@ impl Future for Admitting {
 
 #[cfg(test)]
 mod tests {
+    use tenure_api::LeaseId;
+    use tenure_replica::command::Command;
+
     use super::*;
+    use crate::admission::Link;
 
     #[test]
     fn only_who_has_many_open_is_refused_when_there_are_too_many() {
         let calls = Calls::default();
-        let (loud, quiet) = (calls.caller(), calls.caller());
+        let (loud, quiet) = (calls.connection(), calls.connection());
         let mut open: Vec<Open> = std::iter::from_fn(|| loud.begin()).collect();
-        assert_eq!(open.len(), OPEN_MAX);
+        assert_eq!(open.len(), CALLS_MAX);
         assert!(calls.are_many());
         let few: Vec<Open> = std::iter::from_fn(|| quiet.begin()).collect();
-        assert_eq!(few.len(), FEW);
-        open.truncate(OPEN_MAX - FEW - 1);
+        assert_eq!(few.len(), FEW_CALLS);
+        open.truncate(CALLS_MAX - FEW_CALLS - 1);
         assert!(loud.begin().is_some(), "there is room again");
         drop((open, few));
         assert!(!calls.are_many());
@@ -181,13 +210,41 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_does_not_say_the_rest_of_it_is_not_waited_for() {
         let never = axum::routing::post(async || std::future::pending::<()>().await);
-        let mut router = Admitted(Router::new().route("/etcdserverpb.KV/Put", never));
+        let mut router = Admission(Router::new().route("/etcdserverpb.KV/Put", never));
         let calls = Calls::default();
-        let request = Request::post("/etcdserverpb.KV/Put").extension(calls.caller());
+        let connection = Connection { link: Link::default(), calls: calls.connection() };
+        let request = Request::post("/etcdserverpb.KV/Put").extension(connection);
         let began = tokio::time::Instant::now();
         let Ok(answer) = router.call(request.body(Body::empty()).unwrap()).await;
         assert_eq!(answer.headers()["grpc-status"], "14");
-        assert_eq!(began.elapsed().as_secs(), CALL_MAX.as_secs());
+        assert_eq!(began.elapsed().as_secs(), CALL_TIME_MAX.as_secs());
+        assert_eq!(calls.0.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn open_requests_beyond_the_limit_leave_a_member_alive() {
+        let open = OpenRequests(Arc::new(AtomicUsize::new(REQUESTS_MAX)));
+        let fresh = |consistency| Asked::Read(Read::Freshness, consistency);
+        assert!(open.begin(&fresh(Consistency::Serializable)).is_ok());
+        assert!(open.begin(&Asked::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
+        assert!(open.begin(&fresh(Consistency::Linearizable)).is_err());
+        assert_eq!(open.0.load(Relaxed), REQUESTS_MAX, "every slot is given back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_about_keys_count_as_json_too() {
+        let never = axum::routing::post(async || std::future::pending::<()>().await);
+        let services = Admission(Router::new().route("/etcdserverpb.KV/Put", never));
+        let mut router = Admission(crate::http::gateway::routes(&services, 1 << 20));
+        let calls = Calls::default();
+        let connection = Connection { link: Link::default(), calls: calls.connection() };
+        let request = Request::post("/v3/kv/put").extension(connection);
+        let mut answer = Box::pin(router.call(request.body(Body::from("{}")).unwrap()));
+        let early = tokio::time::timeout(CALL_TIME_MAX / 2, &mut answer).await;
+        assert!(early.is_err());
+        assert_eq!(calls.0.load(Relaxed), 1);
+        let Ok(answer) = answer.await;
+        assert_eq!(answer.status(), 503);
         assert_eq!(calls.0.load(Relaxed), 0);
     }
 }

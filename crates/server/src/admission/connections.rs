@@ -6,16 +6,16 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    atomic::{
+        AtomicBool, AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
 
 use rustix::process::{Resource, getrlimit};
 use tracing::{info, warn};
 
-/// Files that are kept for logs, snapshots, other members and whatever else is not a client.
-const KEPT: usize = 128;
-/// Connections to addresses that serve metrics and health only. They are among what is kept.
-const WATCHERS_MAX: usize = 32;
+use super::{FILES_KEPT, METRICS_CONNECTIONS_MAX, calls::OpenCalls};
 
 /// The connections to some addresses.
 #[derive(Clone, Debug)]
@@ -34,12 +34,12 @@ impl Connections {
     pub(crate) fn of_clients() -> Connections {
         let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
         // Half is better than nothing where very few are allowed.
-        Connections::new(files.saturating_sub(KEPT).max(files / 2))
+        Connections::new(files.saturating_sub(FILES_KEPT).max(files / 2))
     }
 
     /// For clients that read metrics and health on addresses of their own.
     pub(crate) fn for_metrics() -> Connections {
-        Connections::new(WATCHERS_MAX)
+        Connections::new(METRICS_CONNECTIONS_MAX)
     }
 
     pub(crate) fn new(max: usize) -> Connections {
@@ -77,6 +77,37 @@ impl Drop for Connected {
         if left <= *max - max / 8 && is_full.swap(false, Relaxed) {
             info!(connections = left, "there is room for clients again");
         }
+    }
+}
+
+/// What is known of a connection. Given to every request that comes over it.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    pub(crate) link: Link,
+    pub(crate) calls: OpenCalls,
+}
+
+/// Whether the other side of a connection has closed it.
+///
+/// Only what the other side's kernel says counts: an orderly end or a reset. A connection that this
+/// member or its kernel gives up, because it stops or hears nothing, is not closed by the other side.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Link(Arc<AtomicBool>);
+
+impl Link {
+    /// Of a connection that says so here.
+    pub(crate) fn of(gone: Arc<AtomicBool>) -> Link {
+        Link(gone)
+    }
+
+    /// It has.
+    pub(crate) fn closed(&self) {
+        self.0.store(true, Release);
+    }
+
+    /// Whether it has.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.0.load(Acquire)
     }
 }
 

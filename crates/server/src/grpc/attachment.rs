@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesOrdered};
-use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
+use tenure_api::{Failure, LeaseId, Principal, wire::tenure::v1 as pb};
 use tenure_replica::{
     Answer, ElectionOutcome, Reply, Request,
     command::{Command, ElectionCommand, Join, SessionEnding, SessionRequest},
@@ -27,8 +27,8 @@ use super::{
     reply::refuse,
 };
 use crate::{
+    admission::Admitted,
     node::{NodeHandle, Stamp, Subscription},
-    server::Link,
 };
 
 /// A process whose connection broke may come back within this time before fast release ends its
@@ -55,7 +55,7 @@ impl<S: Stream<Item = Result<pb::SessionRequest, Status>> + Send + Unpin> Reques
 
 pub(super) struct Attachment {
     node: NodeHandle,
-    link: Link,
+    by: Admitted,
     env: Env,
     responses: Responses,
 }
@@ -84,8 +84,13 @@ enum End {
 }
 
 impl Attachment {
-    pub(super) fn new(node: NodeHandle, link: Link, env: Env, responses: Responses) -> Attachment {
-        Attachment { node, link, env, responses }
+    pub(super) fn new(
+        node: NodeHandle,
+        by: Admitted,
+        env: Env,
+        responses: Responses,
+    ) -> Attachment {
+        Attachment { node, by, env, responses }
     }
 
     pub(super) async fn run(self, mut requests: impl Requests) {
@@ -118,7 +123,7 @@ impl Attachment {
         let known = LeaseId::from_wire(open.session);
         let session = known.unwrap_or_else(|| positive_id(|| self.env.number()));
         let mut subscription =
-            self.node.listen(|listener| ListenerInput::Attach { listener, session, by });
+            self.node.listen(&self.by, |listener| ListenerInput::Attach { listener, session, by });
         let command = match known {
             None => ElectionCommand::Open {
                 id: session,
@@ -129,8 +134,11 @@ impl Attachment {
             },
             Some(id) => ElectionCommand::Attach { id, by },
         };
-        let answer =
-            self.node.ask(Request::Write(Command::Election(command))).await.map_err(refuse)?;
+        let answer = self
+            .node
+            .ask(&self.by, Request::Write(Command::Election(command)))
+            .await
+            .map_err(refuse)?;
         let stamp = Stamp { revision: answer.revision, term: answer.term };
         let done = election_outcome(answer.result.map_err(refuse)?)?;
         let opened = match done {
@@ -208,7 +216,7 @@ impl Attachment {
                     match request {
                         Some(Ok(request)) => match self.ask(attached, request) {
                             Ok((what, request)) => {
-                                let asked = self.node.ask(request);
+                                let asked = self.node.ask(&self.by, request);
                                 under_way.push_back(Box::pin(async move { (what, asked.await) }));
                             }
                             Err(status) => {
@@ -350,14 +358,15 @@ impl Attachment {
         }
         // A stream may end a moment before its connection does.
         self.env.pause(REATTACH_WINDOW).await;
-        if !self.link.is_gone() {
+        if !self.by.link().is_gone() {
             return;
         }
         let how = SessionEnding::ConnectionLost { attachment: attached.attachment };
         let command = ElectionCommand::End { id: attached.session, how };
+        let by = Admitted::in_process(Principal::System);
         // A new attachment meanwhile makes it void, so it can be said again where there is no raft leader yet.
         for tries in 0..RELEASE_TRIES {
-            let ask = self.node.ask(Request::Write(Command::Election(command.clone()))).await;
+            let ask = self.node.ask(&by, Request::Write(Command::Election(command.clone()))).await;
             match ask.and_then(|answer| answer.result) {
                 Ok(_) | Err(Failure::Stopped) => return,
                 Err(_) => {

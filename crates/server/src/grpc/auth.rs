@@ -4,7 +4,7 @@ use tenure_api::{Failure, wire::etcdserverpb as pb};
 use tonic::{Response, Status};
 
 use super::{reply::refuse, stubs};
-use crate::node::{NodeHandle, Stamp};
+use crate::node::NodeHandle;
 
 /// etcd counts the changes of its users and roles from here.
 const FIRST_REVISION: u64 = 1;
@@ -31,11 +31,9 @@ impl stubs::auth_server::Auth for Auth {
         &self,
         request: tonic::Request<pb::AuthStatusRequest>,
     ) -> Answered<pb::AuthStatusResponse> {
-        self.node.admit(request.metadata())?;
-        let status = self.node.status();
-        let stamp = Stamp { revision: status.revision, term: status.durable_term };
+        let (by, _) = self.node.admit(request)?;
         Ok(Response::new(pb::AuthStatusResponse {
-            header: Some(self.node.header(stamp)),
+            header: Some(self.node.header_now(&by)),
             enabled: false,
             auth_revision: FIRST_REVISION,
         }))

@@ -19,7 +19,8 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tenure_api::{
     Compare, CompareResult, CompareTarget, DeleteRange, Failure, KeyValue, LeaseId, Op, OpResult,
-    Put, Range, Revision, Span, Txn, TxnResult, op::PutLease, wire::etcdserverpb::ResponseHeader,
+    Principal, Put, Range, Revision, Span, Txn, TxnResult, op::PutLease,
+    wire::etcdserverpb::ResponseHeader,
 };
 use tenure_replica::{
     Answer, Consistency, Outcome, Read, Reply, Request,
@@ -27,16 +28,19 @@ use tenure_replica::{
     election::key_of,
 };
 use tokio::sync::Semaphore;
-use tonic::{Status, metadata::MetadataMap};
+use tonic::Status;
 
 use super::{
     RequestLimits,
     lease::unowned,
-    reply::{refuse, unexpected, wants_leader},
+    reply::{refuse, unexpected},
     turn::{self, Turn},
     watch::leader_gone,
 };
-use crate::node::{NodeHandle, Stamp};
+use crate::{
+    admission::{Admitted, CANDIDATES_WAITING_MAX},
+    node::{NodeHandle, Stamp},
+};
 
 /// How often a lease is renewed that no client renews.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
@@ -46,8 +50,6 @@ const UNDO_PATIENCE: Duration = Duration::from_secs(60);
 const UNDO_PAUSE: Duration = Duration::from_millis(200);
 /// How often another id is tried for a lease if the first one is taken.
 const LEASE_IDS_MAX: usize = 8;
-/// Calls that may wait for their turn at a member; more are refused with "too many requests".
-const WAITING_MAX: usize = 100_000;
 
 /// The candidates of etcd's own services.
 #[derive(Clone)]
@@ -82,7 +84,7 @@ pub(super) struct Held {
 
 impl Candidates {
     pub(super) fn new(node: NodeHandle, limits: RequestLimits) -> Candidates {
-        Candidates::with_room(node, limits, WAITING_MAX)
+        Candidates::with_room(node, limits, CANDIDATES_WAITING_MAX)
     }
 
     fn with_room(node: NodeHandle, limits: RequestLimits, waiting_max: usize) -> Candidates {
@@ -90,18 +92,13 @@ impl Candidates {
     }
 
     /// Joins an election and waits for its turn.
-    pub(super) async fn hold(
-        &self,
-        newcomer: Newcomer,
-        metadata: &MetadataMap,
-    ) -> Result<Held, Status> {
-        let has_leader = wants_leader(metadata);
+    pub(super) async fn hold(&self, by: &Admitted, newcomer: Newcomer) -> Result<Held, Status> {
         let _waits = self.waiting.try_acquire().map_err(|_| refuse(Failure::TooManyRequests))?;
         self.node.elections_ready().await.map_err(refuse)?;
         let mut stood = false;
         loop {
             // In a task of its own: a call that goes away in the middle must not leave half of it behind.
-            let entering = tokio::spawn(enter(self.node.clone(), newcomer.clone()));
+            let entering = tokio::spawn(enter(self.node.clone(), by.clone(), newcomer.clone()));
             let candidate = match entering.await.map_err(|_| refuse(Failure::Stopped))? {
                 // It was a candidate, and lost that with its lease: the call that made the key is told the same.
                 Err(status) if stood && is(&status, Failure::LeaseNotFound) => {
@@ -111,19 +108,21 @@ impl Candidates {
             };
             stood = true;
             let turn = tokio::select! {
-                turn = turn::wait(&self.node, &newcomer.name, &candidate.key, candidate.created) => {
+                turn = turn::wait(&self.node, by, &newcomer.name, &candidate.key, candidate.created) => {
                     turn.map_err(refuse)?
                 }
-                failure = renew(&self.node, candidate.lease), if candidate.is_unowned => {
+                failure = renew(&self.node, by, candidate.lease), if candidate.is_unowned => {
                     return Err(refuse(failure));
                 }
-                () = leader_gone(self.node.clone(), self.limits), if has_leader => {
+                () = leader_gone(self.node.clone(), self.limits), if by.wants_leader() => {
                     return Err(refuse(Failure::NoLeader));
                 }
                 () = self.node.closed() => return Err(refuse(Failure::Stopped)),
             };
             match turn {
-                Turn::Held(stamp) => return self.keep(candidate, stamp, newcomer.expired).await,
+                Turn::Held(stamp) => {
+                    return self.keep(by, candidate, stamp, newcomer.expired).await;
+                }
                 Turn::Gone if candidate.is_fresh => return Err(refuse(newcomer.expired)),
                 // The call that made it took it back before this one had taken it over, or the key was deleted:
                 // if the lease lives, it can join again at the end.
@@ -134,12 +133,13 @@ impl Candidates {
 
     async fn keep(
         &self,
+        by: &Admitted,
         candidate: Candidate,
         stamp: Stamp,
         expired: Failure,
     ) -> Result<Held, Status> {
         if candidate.is_unowned {
-            match renew_once(&self.node, candidate.lease).await {
+            match renew_once(&self.node, by, candidate.lease).await {
                 Err(Failure::LeaseNotFound) => return Err(refuse(expired)),
                 renewed => renewed.map_err(refuse)?,
             }
@@ -153,11 +153,12 @@ impl Candidates {
     /// Gives up a candidacy, whether it holds or waits; with a token, only the one that has it.
     pub(super) async fn leave(
         &self,
+        by: &Admitted,
         key: Bytes,
         token: Option<Revision>,
     ) -> Result<Option<ResponseHeader>, Status> {
         let command = Command::Txn(leaving(&key, token.map(|token| created(&key, token))));
-        let (header, left) = done(&self.node, self.node.ask(Request::Write(command)).await)?;
+        let (header, left) = done(&self.node, self.node.ask(by, Request::Write(command)).await)?;
         let lease = match left.responses.into_iter().next() {
             Some(OpResult::DeleteRange(gone)) => gone.prev.first().and_then(|kv| kv.lease),
             _ => None,
@@ -175,8 +176,10 @@ impl Candidates {
     /// since the look, and only in the same term. A call that adds a candidate on such a lease renews it then, before
     /// any client is told of the candidate (see `enter`). A plain write of a key on it at the same time is not guarded.
     async fn end_unowned(&self, lease: LeaseId) {
+        let by = &itself();
         let read = Request::Read(Read::State, Consistency::Linearizable);
-        let Ok(Answer { result: Ok(Reply::State(frozen)), term, .. }) = self.node.ask(read).await
+        let Ok(Answer { result: Ok(Reply::State(frozen)), term, .. }) =
+            self.node.ask(by, read).await
         else {
             return;
         };
@@ -184,13 +187,14 @@ impl Candidates {
         if found.keys.is_empty() && found.ttl_secs == unowned::TTL_SECS {
             let unused = vec![Expiry { id: lease, renewed_at: found.renewed_at }];
             drop(frozen);
-            let _ = self.node.ask(Request::Write(Command::LeaseExpire(term, unused))).await;
+            let _ = self.node.ask(by, Request::Write(Command::LeaseExpire(term, unused))).await;
         }
     }
 
     /// Changes the value of a candidate, which must have this token.
     pub(super) async fn show(
         &self,
+        by: &Admitted,
         key: &Bytes,
         token: Revision,
         lease: Option<LeaseId>,
@@ -205,7 +209,7 @@ impl Candidates {
             let on_lease = compare(key, CompareTarget::Lease(Some(lease)));
             let held = vec![created(key, token), on_lease];
             let txn = Command::Txn(shown(PutLease::Set(Some(lease)), held));
-            let (header, answer) = done(&self.node, self.node.ask(Request::Write(txn)).await)?;
+            let (header, answer) = done(&self.node, self.node.ask(by, Request::Write(txn)).await)?;
             if answer.succeeded {
                 return Ok(header);
             }
@@ -213,7 +217,7 @@ impl Candidates {
         // Whatever lease the caller names, the key stays on the one it has: etcd moves it, and if the caller
         // names none, to one that no client renews.
         let txn = Command::Txn(shown(PutLease::Keep, vec![created(key, token)]));
-        let (header, answer) = done(&self.node, self.node.ask(Request::Write(txn)).await)?;
+        let (header, answer) = done(&self.node, self.node.ask(by, Request::Write(txn)).await)?;
         if answer.succeeded { Ok(header) } else { Err(refuse(Failure::ElectionNotLeader)) }
     }
 }
@@ -230,18 +234,18 @@ struct Candidate {
 }
 
 /// Joins the election, on the caller's lease or on a new one.
-async fn enter(node: NodeHandle, newcomer: Newcomer) -> Result<Candidate, Status> {
+async fn enter(node: NodeHandle, by: Admitted, newcomer: Newcomer) -> Result<Candidate, Status> {
     let (lease, unowned) = match newcomer.lease {
         Some(lease) => (lease, None),
         None => {
-            let lease = grant(&node).await?;
+            let lease = grant(&node, &by).await?;
             (lease, Some(Undo::new(node.clone(), Command::LeaseRevoke(lease))))
         }
     };
     let is_unowned = unowned.is_some();
     let key = key_of(&newcomer.name, lease);
     let command = Command::Txn(entering(&key, lease, newcomer.value));
-    let (_, entered) = done(&node, node.ask(Request::Write(command)).await)?;
+    let (_, entered) = done(&node, node.ask(&by, Request::Write(command)).await)?;
     let is_fresh = entered.succeeded;
     let found = found(entered).ok_or_else(|| Status::internal("a key is neither there nor not"))?;
     let created = found.create_revision;
@@ -254,17 +258,17 @@ async fn enter(node: NodeHandle, newcomer: Newcomer) -> Result<Candidate, Status
     let candidate = Candidate { key, created, lease, is_fresh, is_unowned, undo };
     if newcomer.lease.is_some_and(unowned::is) {
         // A call that found the lease unused before that must not end it now.
-        renew_once(&node, lease).await.map_err(refuse)?;
+        renew_once(&node, &by, lease).await.map_err(refuse)?;
     }
     Ok(candidate)
 }
 
-async fn grant(node: &NodeHandle) -> Result<LeaseId, Status> {
+async fn grant(node: &NodeHandle, by: &Admitted) -> Result<LeaseId, Status> {
     node.metrics.lease.unowned.inc();
     let mut tried = 0;
     loop {
         let command = Command::LeaseGrant { id: unowned::id(), ttl_secs: unowned::TTL_SECS };
-        match node.open(node.ask(Request::Write(command)).await) {
+        match node.open(node.ask(by, Request::Write(command)).await) {
             Ok((_, Reply::Wrote(Outcome::Lease(lease)))) => return Ok(lease.id),
             Ok((_, other)) => return Err(unexpected(&other)),
             Err(status) => {
@@ -283,18 +287,23 @@ fn is(status: &Status, failure: Failure) -> bool {
 }
 
 /// Renews a lease until it is gone.
-async fn renew(node: &NodeHandle, lease: LeaseId) -> Failure {
+async fn renew(node: &NodeHandle, by: &Admitted, lease: LeaseId) -> Failure {
     loop {
         tokio::time::sleep(RENEWAL_INTERVAL).await;
         // What fails otherwise is tried again in time. If the lease ends the candidacy does, and that is heard.
-        if let Err(failure @ Failure::Stopped) = renew_once(node, lease).await {
+        if let Err(failure @ Failure::Stopped) = renew_once(node, by, lease).await {
             return failure;
         }
     }
 }
 
-async fn renew_once(node: &NodeHandle, lease: LeaseId) -> Result<(), Failure> {
-    node.ask(Request::Write(Command::LeaseRenew(lease))).await?.result.map(|_| ())
+async fn renew_once(node: &NodeHandle, by: &Admitted, lease: LeaseId) -> Result<(), Failure> {
+    node.ask(by, Request::Write(Command::LeaseRenew(lease))).await?.result.map(|_| ())
+}
+
+/// What the member does of its own accord, whatever the caller may do by then.
+fn itself() -> Admitted {
+    Admitted::in_process(Principal::System)
 }
 
 /// What must be taken back unless it is kept.
@@ -322,13 +331,13 @@ impl Drop for Undo {
             return;
         };
         // The first try is sent here and now, so that it comes before the next call of the same client.
-        let first = node.begin(Request::Write(command.clone()));
+        let first = node.begin(&itself(), Request::Write(command.clone()));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let repeated = async move {
                 let mut failed = has_failed(first.await);
                 while failed && !node.is_closed() {
                     tokio::time::sleep(UNDO_PAUSE).await;
-                    failed = has_failed(node.ask(Request::Write(command.clone())).await);
+                    failed = has_failed(node.ask(&itself(), Request::Write(command.clone())).await);
                 }
             };
             runtime.spawn(tokio::time::timeout(UNDO_PATIENCE, repeated));
@@ -453,7 +462,7 @@ mod tests {
     async fn more_than_may_wait_for_their_turn_are_refused_until_somebody_goes() {
         const MAX: usize = 3;
         let candidates = candidates(MAX);
-        let metadata = MetadataMap::new();
+        let by = Admitted::in_process(Principal::Anonymous);
         let newcomer = || Newcomer {
             name: "door".into(),
             lease: LeaseId::from_wire(7),
@@ -462,17 +471,17 @@ mod tests {
         };
         let mut waiting = VecDeque::new();
         for _ in 0..MAX {
-            let mut call = Box::pin(candidates.hold(newcomer(), &metadata));
+            let mut call = Box::pin(candidates.hold(&by, newcomer()));
             assert!(poll!(&mut call).is_pending());
             waiting.push_back(call);
         }
         for _ in 0..2 {
-            let refused = candidates.hold(newcomer(), &metadata).await.err().expect("no room");
+            let refused = candidates.hold(&by, newcomer()).await.err().expect("no room");
             let said = (refused.code(), refused.message());
             assert_eq!(said, (Code::ResourceExhausted, "etcdserver: too many requests"));
             // One call hangs up, and there is room for another.
             waiting.pop_front();
-            let mut call = Box::pin(candidates.hold(newcomer(), &metadata));
+            let mut call = Box::pin(candidates.hold(&by, newcomer()));
             assert!(poll!(&mut call).is_pending());
             waiting.push_back(call);
         }

@@ -14,7 +14,7 @@ use super::{
     reply::{refuse, unexpected},
     stubs,
 };
-use crate::{config::address, node::NodeHandle};
+use crate::{admission::Admitted, config::address, node::NodeHandle};
 
 pub(super) struct Cluster {
     node: NodeHandle,
@@ -29,9 +29,9 @@ impl Cluster {
     }
 
     /// Asks for a change; answers the members after it.
-    async fn change(&self, change: MemberChange) -> Result<Changed, Status> {
+    async fn change(&self, by: &Admitted, change: MemberChange) -> Result<Changed, Status> {
         let request = Request::Write(Command::Members(change));
-        match self.node.open(self.node.ask(request).await)? {
+        match self.node.open(self.node.ask(by, request).await)? {
             (header, Reply::Wrote(Outcome::Members(members))) => Ok((header, members)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -61,13 +61,13 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberListRequest>,
     ) -> Result<Response<pb::MemberListResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let consistency = match request.into_inner().linearizable {
+        let (by, request) = self.node.admit(request)?;
+        let consistency = match request.linearizable {
             true => Consistency::Linearizable,
             false => Consistency::Serializable,
         };
         let read = Request::Read(Read::Members, consistency);
-        match self.node.open(self.node.ask(read).await)? {
+        match self.node.open(self.node.ask(&by, read).await)? {
             (header, Reply::Members(members)) => {
                 let members = on_the_wire(members);
                 Ok(Response::new(pb::MemberListResponse { header, members }))
@@ -80,8 +80,7 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberAddRequest>,
     ) -> Result<Response<pb::MemberAddResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (by, request) = self.node.admit(request)?;
         let peer_urls = checked(request.peer_ur_ls)?;
         if !self.limits.can_grow {
             return Err(Status::failed_precondition(
@@ -92,7 +91,7 @@ impl stubs::cluster_server::Cluster for Cluster {
         let id = fresh_id(&peer_urls);
         let is_learner = request.is_learner;
         let (header, members) =
-            self.change(MemberChange::Add { id, peer_urls, is_learner }).await?;
+            self.change(&by, MemberChange::Add { id, peer_urls, is_learner }).await?;
         let member = members.iter().find(|member| member.id == id).cloned().map(Into::into);
         let members = on_the_wire(members);
         Ok(Response::new(pb::MemberAddResponse { header, member, members }))
@@ -102,9 +101,9 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberRemoveRequest>,
     ) -> Result<Response<pb::MemberRemoveResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let id = MemberId(request.into_inner().id);
-        let (header, members) = self.change(MemberChange::Remove(id)).await?;
+        let (by, request) = self.node.admit(request)?;
+        let id = MemberId(request.id);
+        let (header, members) = self.change(&by, MemberChange::Remove(id)).await?;
         let members = on_the_wire(members);
         Ok(Response::new(pb::MemberRemoveResponse { header, members }))
     }
@@ -113,11 +112,10 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberUpdateRequest>,
     ) -> Result<Response<pb::MemberUpdateResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (by, request) = self.node.admit(request)?;
         let peer_urls = checked(request.peer_ur_ls)?;
         let id = MemberId(request.id);
-        let (header, members) = self.change(MemberChange::Update { id, peer_urls }).await?;
+        let (header, members) = self.change(&by, MemberChange::Update { id, peer_urls }).await?;
         let members = on_the_wire(members);
         Ok(Response::new(pb::MemberUpdateResponse { header, members }))
     }
@@ -126,9 +124,9 @@ impl stubs::cluster_server::Cluster for Cluster {
         &self,
         request: tonic::Request<pb::MemberPromoteRequest>,
     ) -> Result<Response<pb::MemberPromoteResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let id = MemberId(request.into_inner().id);
-        let promoted = self.change(MemberChange::Promote(id)).await;
+        let (by, request) = self.node.admit(request)?;
+        let id = MemberId(request.id);
+        let promoted = self.change(&by, MemberChange::Promote(id)).await;
         self.node.metrics.server.promoted(&promoted);
         let (header, members) = promoted?;
         let members = on_the_wire(members);

@@ -22,7 +22,10 @@ use super::{
     stubs::elections_server,
     watch::leader_gone,
 };
-use crate::node::{NodeHandle, Stamp, Subscription};
+use crate::{
+    admission::Admitted,
+    node::{NodeHandle, Stamp, Subscription},
+};
 
 /// Lines that one answer lists; more specific prefixes find the others.
 const LISTED_MAX: usize = 2000;
@@ -45,23 +48,27 @@ impl Elections {
         Elections { node, limits }
     }
 
-    async fn view(&self, name: String) -> Result<(Header, ElectionView), Status> {
-        match self.read(Read::Election(named(name)?)).await? {
+    async fn view(&self, by: &Admitted, name: String) -> Result<(Header, ElectionView), Status> {
+        match self.read(by, Read::Election(named(name)?)).await? {
             (header, Reply::Election(view)) => Ok((header, *view)),
             (_, other) => Err(unexpected(&other)),
         }
     }
 
-    async fn read(&self, read: Read) -> Result<(Header, Reply), Status> {
+    async fn read(&self, by: &Admitted, read: Read) -> Result<(Header, Reply), Status> {
         self.node.elections_ready().await.map_err(refuse)?;
         let request = Request::Read(read, Consistency::Linearizable);
-        self.node.open(self.node.ask(request).await)
+        self.node.open(self.node.ask(by, request).await)
     }
 
-    async fn rule(&self, rule: AdminCommand) -> Result<(Header, ElectionOutcome), Status> {
+    async fn rule(
+        &self,
+        by: &Admitted,
+        rule: AdminCommand,
+    ) -> Result<(Header, ElectionOutcome), Status> {
         self.node.elections_ready().await.map_err(refuse)?;
         let request = Request::Write(Command::Election(ElectionCommand::Admin(rule)));
-        let (header, reply) = self.node.open(self.node.ask(request).await)?;
+        let (header, reply) = self.node.open(self.node.ask(by, request).await)?;
         Ok((header, election_outcome(reply)?.map_err(refuse_rule)?))
     }
 }
@@ -72,8 +79,8 @@ impl elections_server::Elections for Elections {
         &self,
         request: tonic::Request<pb::CandidatesRequest>,
     ) -> Result<Response<pb::CandidatesResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let (header, view) = self.view(request.into_inner().name).await?;
+        let (by, request) = self.node.admit(request)?;
+        let (header, view) = self.view(&by, request.name).await?;
         Ok(Response::new(pb::CandidatesResponse {
             header,
             candidates: view.candidates.iter().map(candidate).collect(),
@@ -89,13 +96,12 @@ impl elections_server::Elections for Elections {
         &self,
         request: tonic::Request<pb::ObserveRequest>,
     ) -> Result<Response<Self::ObserveStream>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (by, request) = self.node.admit(request)?;
         let (name, after) = (named(request.name)?, token(request.after_revision));
         // What this member has not heard of yet must not be taken for nothing.
-        self.read(Read::Freshness).await?;
+        self.read(&by, Read::Freshness).await?;
         let subscription =
-            self.node.listen(|listener| ListenerInput::Observe { listener, name, after });
+            self.node.listen(&by, |listener| ListenerInput::Observe { listener, name, after });
         Ok(Response::new(Box::pin(observed(self.node.clone(), subscription, self.limits))))
     }
 
@@ -103,11 +109,11 @@ impl elections_server::Elections for Elections {
         &self,
         request: tonic::Request<pb::HistoryRequest>,
     ) -> Result<Response<pb::HistoryResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let name = named(request.into_inner().name)?;
+        let (by, request) = self.node.admit(request)?;
+        let name = named(request.name)?;
         // The whole state, whose clone is O(1): this election may have been forgotten altogether before it came
         // anew, and up to where that can be, only the elections' state knows.
-        let (header, state) = match self.read(Read::State).await? {
+        let (header, state) = match self.read(&by, Read::State).await? {
             (header, Reply::State(frozen)) => (header, frozen.state),
             (_, other) => return Err(unexpected(&other)),
         };
@@ -121,9 +127,9 @@ impl elections_server::Elections for Elections {
         &self,
         request: tonic::Request<pb::ListElectionsRequest>,
     ) -> Result<Response<pb::ListElectionsResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let prefix = Bytes::from(request.into_inner().prefix);
-        let (header, elections) = match self.read(Read::Elections(prefix, LISTED_MAX)).await? {
+        let (by, request) = self.node.admit(request)?;
+        let prefix = Bytes::from(request.prefix);
+        let (header, elections) = match self.read(&by, Read::Elections(prefix, LISTED_MAX)).await? {
             (header, Reply::Elections(elections, _)) => (header, elections),
             (_, other) => return Err(unexpected(&other)),
         };
@@ -144,15 +150,14 @@ impl elections_server::Elections for Elections {
         &self,
         request: tonic::Request<pb::TransferRequest>,
     ) -> Result<Response<pb::TransferResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (by, request) = self.node.admit(request)?;
         let to = match LeaseId::from_wire(request.session) {
             Some(session) => Successor::Session(session),
             None => Successor::Identity(request.identity),
         };
         let within_ms = if request.within_ms == 0 { DRAIN_MS } else { request.within_ms };
         let rule = AdminCommand::Transfer { name: named(request.name)?, to, within_ms };
-        let (header, done) = self.rule(rule).await?;
+        let (header, done) = self.rule(&by, rule).await?;
         let token = if let ElectionOutcome::Token(token) = done { token.0 } else { 0 };
         Ok(Response::new(pb::TransferResponse { header, token }))
     }
@@ -161,10 +166,9 @@ impl elections_server::Elections for Elections {
         &self,
         request: tonic::Request<pb::EvictRequest>,
     ) -> Result<Response<pb::EvictResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (by, request) = self.node.admit(request)?;
         let rule = AdminCommand::Evict { name: named(request.name)?, token: token(request.token) };
-        let (header, done) = self.rule(rule).await?;
+        let (header, done) = self.rule(&by, rule).await?;
         let evicted = match done {
             ElectionOutcome::Evicted(Some((candidate, identity))) => Some(pb::Candidate {
                 identity,
@@ -184,9 +188,8 @@ impl elections_server::Elections for Elections {
         &self,
         request: tonic::Request<pb::FreezeRequest>,
     ) -> Result<Response<pb::FreezeResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let (header, _) =
-            self.rule(AdminCommand::Freeze(named(request.into_inner().name)?)).await?;
+        let (by, request) = self.node.admit(request)?;
+        let (header, _) = self.rule(&by, AdminCommand::Freeze(named(request.name)?)).await?;
         Ok(Response::new(pb::FreezeResponse { header }))
     }
 
@@ -194,9 +197,8 @@ impl elections_server::Elections for Elections {
         &self,
         request: tonic::Request<pb::ResumeRequest>,
     ) -> Result<Response<pb::ResumeResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let (header, _) =
-            self.rule(AdminCommand::Resume(named(request.into_inner().name)?)).await?;
+        let (by, request) = self.node.admit(request)?;
+        let (header, _) = self.rule(&by, AdminCommand::Resume(named(request.name)?)).await?;
         Ok(Response::new(pb::ResumeResponse { header }))
     }
 }

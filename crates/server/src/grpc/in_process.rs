@@ -6,9 +6,9 @@ use std::{
 };
 
 use futures_util::{Stream, future::BoxFuture};
-use tenure_api::wire::tenure::v1 as pb;
+use tenure_api::{Principal, wire::tenure::v1 as pb};
 use tokio::sync::mpsc;
-use tonic::{Request, Status};
+use tonic::Status;
 
 use super::{
     attachment::{Attachment, Requests},
@@ -17,7 +17,10 @@ use super::{
     sessions::{RESPONSES_MAX, Sessions},
     stubs::{elections_server::Elections as _, sessions_server::Sessions as _},
 };
-use crate::{node::NodeHandle, server::Link};
+use crate::{
+    admission::{Admitted, Link, marked},
+    node::NodeHandle,
+};
 
 /// The services of `tenure.v1` of one member.
 #[derive(Clone, Debug)]
@@ -46,7 +49,8 @@ impl InProcessService {
     ) -> (BoxFuture<'static, ()>, Responses) {
         let (sender, responses) = mpsc::channel(RESPONSES_MAX);
         let (node, env) = (self.node.clone(), self.env.clone());
-        let attachment = Attachment::new(node, Link::of(gone), env, sender);
+        let by = Admitted::in_process(Principal::Anonymous).over(Link::of(gone));
+        let attachment = Attachment::new(node, by, env, sender);
         (Box::pin(run(attachment, requests)), responses)
     }
 
@@ -56,7 +60,7 @@ impl InProcessService {
     /// As the service.
     pub async fn end(&self, request: pb::EndSessionRequest) -> Result<(), Status> {
         let sessions = Sessions::new(self.node.clone());
-        sessions.end(Request::new(request)).await.map(|_| ())
+        sessions.end(marked(request)).await.map(|_| ())
     }
 
     /// Lists the candidates that hold and those that wait.
@@ -68,7 +72,7 @@ impl InProcessService {
         request: pb::CandidatesRequest,
     ) -> Result<pb::CandidatesResponse, Status> {
         let elections = Elections::new(self.node.clone(), None);
-        elections.candidates(Request::new(request)).await.map(tonic::Response::into_inner)
+        elections.candidates(marked(request)).await.map(tonic::Response::into_inner)
     }
 
     /// Streams the events of an election.
@@ -77,7 +81,7 @@ impl InProcessService {
     /// As the service.
     pub async fn observe(&self, request: pb::ObserveRequest) -> Result<Observed, Status> {
         let elections = Elections::new(self.node.clone(), None);
-        elections.observe(Request::new(request)).await.map(tonic::Response::into_inner)
+        elections.observe(marked(request)).await.map(tonic::Response::into_inner)
     }
 }
 

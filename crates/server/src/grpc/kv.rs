@@ -16,7 +16,10 @@ use super::{
     reply::{refuse, unexpected},
     steps, stubs,
 };
-use crate::node::NodeHandle;
+use crate::{
+    admission::{Admitted, sized},
+    node::NodeHandle,
+};
 
 pub(super) struct Kv {
     node: NodeHandle,
@@ -32,25 +35,17 @@ impl Kv {
     }
 
     /// Takes a request's message if it may come in at all.
-    fn take<T: Message>(&self, request: tonic::Request<T>) -> Result<T, Status> {
-        self.node.refuse_as_learner()?;
-        self.take_as_learner(request)
-    }
-
-    fn take_as_learner<T: Message>(&self, request: tonic::Request<T>) -> Result<T, Status> {
-        self.node.admit_to_learner(request.metadata())?;
-        let message = request.into_inner();
-        if message.encoded_len() > self.limits.request_bytes_max {
-            return Err(refuse(Failure::RequestTooLarge));
-        }
-        Ok(message)
+    fn take<T: Message>(&self, request: tonic::Request<T>) -> Result<(Admitted, T), Status> {
+        let (by, message) = self.node.admit(request)?;
+        Ok((by, sized(message, self.limits.request_bytes_max)?))
     }
 
     async fn write(
         &self,
+        by: &Admitted,
         command: Command,
     ) -> Result<(Option<pb::ResponseHeader>, Outcome), Status> {
-        match self.node.open(self.node.ask(Request::Write(command)).await)? {
+        match self.node.open(self.node.ask(by, Request::Write(command)).await)? {
             (header, Reply::Wrote(outcome)) => Ok((header, outcome)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -71,13 +66,11 @@ impl stubs::kv_server::Kv for Kv {
         &self,
         request: tonic::Request<pb::RangeRequest>,
     ) -> Answered<pb::RangeResponse> {
-        let message = self.take_as_learner(request)?;
-        if !message.serializable {
-            self.node.refuse_as_learner()?;
-        }
+        let (by, message) = self.node.admit_to_learner(request, |range| range.serializable)?;
+        let message = sized(message, self.limits.request_bytes_max)?;
         let (range, serializable) = convert::range(message).map_err(refuse)?;
         let read = Request::Read(Read::Range(range), consistency(serializable));
-        let (header, reply) = self.node.open(self.node.ask(read).await)?;
+        let (header, reply) = self.node.open(self.node.ask(&by, read).await)?;
         let mut response: pb::RangeResponse = match reply {
             Reply::Range(found) => found.into(),
             Reply::LargeRange(store, range) => {
@@ -90,8 +83,9 @@ impl stubs::kv_server::Kv for Kv {
     }
 
     async fn put(&self, request: tonic::Request<pb::PutRequest>) -> Answered<pb::PutResponse> {
-        let put = convert::put(self.take(request)?).map_err(refuse)?;
-        match self.write(Command::Put(put)).await? {
+        let (by, message) = self.take(request)?;
+        let put = convert::put(message).map_err(refuse)?;
+        match self.write(&by, Command::Put(put)).await? {
             (header, Outcome::Put(done)) => {
                 Ok(Response::new(pb::PutResponse { header, ..done.into() }))
             }
@@ -103,8 +97,9 @@ impl stubs::kv_server::Kv for Kv {
         &self,
         request: tonic::Request<pb::DeleteRangeRequest>,
     ) -> Answered<pb::DeleteRangeResponse> {
-        let delete = convert::delete_range(self.take(request)?).map_err(refuse)?;
-        match self.write(Command::DeleteRange(delete)).await? {
+        let (by, message) = self.take(request)?;
+        let delete = convert::delete_range(message).map_err(refuse)?;
+        match self.write(&by, Command::DeleteRange(delete)).await? {
             (header, Outcome::DeleteRange(done)) => {
                 Ok(Response::new(pb::DeleteRangeResponse { header, ..done.into() }))
             }
@@ -113,7 +108,7 @@ impl stubs::kv_server::Kv for Kv {
     }
 
     async fn txn(&self, request: tonic::Request<pb::TxnRequest>) -> Answered<pb::TxnResponse> {
-        let message = self.take(request)?;
+        let (by, message) = self.take(request)?;
         let serializable = reads_serializably(&message);
         let txn = convert::txn(message).map_err(refuse)?;
         check_txn(&txn, self.limits.txn_ops_max).map_err(refuse)?;
@@ -122,7 +117,7 @@ impl stubs::kv_server::Kv for Kv {
         } else {
             Request::Write(Command::Txn(txn))
         };
-        let (header, reply) = self.node.open(self.node.ask(request).await)?;
+        let (header, reply) = self.node.open(self.node.ask(&by, request).await)?;
         let response: pb::TxnResponse = match reply {
             Reply::Wrote(Outcome::Txn(done)) | Reply::Txn(done) => done.into(),
             Reply::LargeTxn(store, txn) => {
@@ -139,14 +134,14 @@ impl stubs::kv_server::Kv for Kv {
         &self,
         request: tonic::Request<pb::CompactionRequest>,
     ) -> Answered<pb::CompactionResponse> {
-        let message = self.take(request)?;
+        let (by, message) = self.take(request)?;
         let revision = Revision(message.revision);
         let request = if message.physical {
             Request::CompactPhysically(revision)
         } else {
             Request::Write(Command::Compact(revision))
         };
-        let (header, _) = self.node.open(self.node.ask(request).await)?;
+        let (header, _) = self.node.open(self.node.ask(&by, request).await)?;
         Ok(Response::new(pb::CompactionResponse { header }))
     }
 }

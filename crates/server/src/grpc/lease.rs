@@ -12,11 +12,11 @@ use tonic::{Response, Status, Streaming};
 
 use super::{
     RequestLimits,
-    reply::{refuse, unexpected, wants_leader},
+    reply::{refuse, unexpected},
     stubs,
     watch::leader_gone,
 };
-use crate::node::NodeHandle;
+use crate::{admission::Admitted, node::NodeHandle};
 
 /// Renewals of one stream that may be under way at once.
 const RENEWALS_MAX: usize = 1024;
@@ -33,11 +33,12 @@ impl Lease {
 
     async fn grant(
         &self,
+        by: &Admitted,
         id: LeaseId,
         ttl_secs: i64,
     ) -> Result<(Option<pb::ResponseHeader>, GrantedLease), Status> {
         let command = Command::LeaseGrant { id, ttl_secs };
-        match self.node.open(self.node.ask(Request::Write(command)).await)? {
+        match self.node.open(self.node.ask(by, Request::Write(command)).await)? {
             (header, Reply::Wrote(Outcome::Lease(lease))) => Ok((header, lease)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -47,10 +48,11 @@ impl Lease {
 /// A lease that is gone is an answer with TTL 0, not an error: clients wait for exactly that.
 async fn renew(
     node: NodeHandle,
+    by: Admitted,
     request: Result<pb::LeaseKeepAliveRequest, Status>,
 ) -> Result<pb::LeaseKeepAliveResponse, Status> {
     let id = LeaseId(request?.id);
-    let answer = node.ask(Request::Write(Command::LeaseRenew(id))).await.map_err(refuse)?;
+    let answer = node.ask(&by, Request::Write(Command::LeaseRenew(id))).await.map_err(refuse)?;
     let stamp = crate::node::Stamp { revision: answer.revision, term: answer.term };
     let ttl = match answer.result {
         Ok(Reply::Wrote(Outcome::Lease(lease))) => lease.ttl_secs,
@@ -120,10 +122,9 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<pb::LeaseGrantRequest>,
     ) -> Result<Response<pb::LeaseGrantResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (by, request) = self.node.admit(request)?;
         let id = LeaseId::from_wire(request.id).unwrap_or_else(random_id);
-        let (header, lease) = self.grant(id, request.ttl).await?;
+        let (header, lease) = self.grant(&by, id, request.ttl).await?;
         Ok(Response::new(pb::LeaseGrantResponse { header, ..lease.into() }))
     }
 
@@ -131,9 +132,9 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<pb::LeaseRevokeRequest>,
     ) -> Result<Response<pb::LeaseRevokeResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let command = Command::LeaseRevoke(LeaseId(request.into_inner().id));
-        let (header, _) = self.node.open(self.node.ask(Request::Write(command)).await)?;
+        let (by, request) = self.node.admit(request)?;
+        let command = Command::LeaseRevoke(LeaseId(request.id));
+        let (header, _) = self.node.open(self.node.ask(&by, Request::Write(command)).await)?;
         Ok(Response::new(pb::LeaseRevokeResponse { header }))
     }
 
@@ -144,12 +145,11 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<Streaming<pb::LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
-        self.node.admit(request.metadata())?;
-        let has_leader = wants_leader(request.metadata());
+        let (by, request) = self.node.admit(request)?;
+        let has_leader = by.wants_leader();
         let node = self.node.clone();
         let answers = request
-            .into_inner()
-            .map(move |request| renew(node.clone(), request))
+            .map(move |request| renew(node.clone(), by.clone(), request))
             .buffered(RENEWALS_MAX);
         if !has_leader {
             return Ok(Response::new(Box::pin(answers)));
@@ -162,11 +162,10 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<pb::LeaseTimeToLiveRequest>,
     ) -> Result<Response<pb::LeaseTimeToLiveResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (by, request) = self.node.admit(request)?;
         let read = Read::Lease(LeaseId(request.id), request.keys);
         let read = Request::Read(read, Consistency::Linearizable);
-        let response = match self.node.open(self.node.ask(read).await)? {
+        let response = match self.node.open(self.node.ask(&by, read).await)? {
             (header, Reply::Lease(Some(lease))) => {
                 pb::LeaseTimeToLiveResponse { header, ..lease.into() }
             }
@@ -185,9 +184,9 @@ impl stubs::lease_server::Lease for Lease {
         &self,
         request: tonic::Request<pb::LeaseLeasesRequest>,
     ) -> Result<Response<pb::LeaseLeasesResponse>, Status> {
-        self.node.admit(request.metadata())?;
+        let (by, _) = self.node.admit(request)?;
         let read = Request::Read(Read::Leases, Consistency::Linearizable);
-        match self.node.open(self.node.ask(read).await)? {
+        match self.node.open(self.node.ask(&by, read).await)? {
             (header, Reply::Leases(ids)) => {
                 let leases = ids.into_iter().map(Into::into).collect();
                 Ok(Response::new(pb::LeaseLeasesResponse { header, leases }))

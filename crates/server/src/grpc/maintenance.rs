@@ -24,8 +24,9 @@ use super::{
     stubs,
 };
 use crate::{
+    admission::Admitted,
     backup::{self, Note},
-    node::{NodeHandle, Stamp},
+    node::NodeHandle,
 };
 
 /// Backups that a member makes at the same time. Each holds a frozen state and a thread.
@@ -43,21 +44,23 @@ impl Maintenance {
         Maintenance { node, backups, hashes: BlockingPool::hashes() }
     }
 
-    fn header_now(&self) -> Option<pb::ResponseHeader> {
-        let status = self.node.status();
-        Some(self.node.header(Stamp { revision: status.revision, term: status.durable_term }))
-    }
-
-    async fn alarms(&self) -> Result<(Option<pb::ResponseHeader>, Vec<Alarm>), Status> {
+    async fn alarms(
+        &self,
+        by: &Admitted,
+    ) -> Result<(Option<pb::ResponseHeader>, Vec<Alarm>), Status> {
         let read = Request::Read(Read::Alarms, Consistency::Linearizable);
-        match self.node.open(self.node.ask(read).await)? {
+        match self.node.open(self.node.ask(by, read).await)? {
             (header, Reply::Alarms(alarms)) => Ok((header, alarms)),
             (_, other) => Err(unexpected(&other)),
         }
     }
 
-    async fn change(&self, command: Command) -> Result<Option<pb::ResponseHeader>, Status> {
-        Ok(self.node.open(self.node.ask(Request::Write(command)).await)?.0)
+    async fn change(
+        &self,
+        by: &Admitted,
+        command: Command,
+    ) -> Result<Option<pb::ResponseHeader>, Status> {
+        Ok(self.node.open(self.node.ask(by, Request::Write(command)).await)?.0)
     }
 }
 
@@ -67,7 +70,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
-        self.node.admit_to_learner(request.metadata())?;
+        let (by, _) = self.node.admit_to_learner(request, |_| true)?;
         let status = self.node.status();
         let mut errors = Vec::new();
         if status.leader.is_none() {
@@ -75,7 +78,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         }
         errors.extend(status.alarms.iter().copied().map(alarm_text));
         Ok(Response::new(pb::StatusResponse {
-            header: self.header_now(),
+            header: Some(self.node.header_now(&by)),
             version: ETCD_VERSION.to_owned(),
             db_size: status.store_bytes as i64,
             db_size_in_use: status.store_bytes as i64,
@@ -95,11 +98,11 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::HashKvRequest>,
     ) -> Result<Response<pb::HashKvResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let revision = request.into_inner().revision;
+        let (by, request) = self.node.admit(request)?;
+        let revision = request.revision;
         let at = (revision > 0).then_some(Revision(revision));
         let read = Request::Read(Read::Store, Consistency::Serializable);
-        let (header, reply) = self.node.open(self.node.ask(read).await)?;
+        let (header, reply) = self.node.open(self.node.ask(&by, read).await)?;
         let Reply::Store(store) = reply else { return Err(unexpected(&reply)) };
         let hash = self.hashes.run(move || store.hash(at)).await.and_then(|hash| hash);
         let hash = hash.map_err(refuse)?;
@@ -115,9 +118,9 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::MoveLeaderRequest>,
     ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let to = MemberId(request.into_inner().target_id);
-        let (header, _) = self.node.open(self.node.ask(Request::MoveLeader(to)).await)?;
+        let (by, request) = self.node.admit(request)?;
+        let to = MemberId(request.target_id);
+        let (header, _) = self.node.open(self.node.ask(&by, Request::MoveLeader(to)).await)?;
         Ok(Response::new(pb::MoveLeaderResponse { header }))
     }
 
@@ -125,9 +128,8 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::AlarmRequest>,
     ) -> Result<Response<pb::AlarmResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
-        let (header, raised) = self.alarms().await?;
+        let (by, request) = self.node.admit(request)?;
+        let (header, raised) = self.alarms(&by).await?;
         let meant = |alarm: &Alarm| {
             let kind = alarm_kind(request.alarm()).is_none_or(|kind| kind == alarm.kind);
             kind && (request.member_id == 0 || request.member_id == alarm.member.0)
@@ -138,14 +140,14 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
                 None => (header, vec![]),
                 Some(kind) => {
                     let alarm = Alarm { member: MemberId(request.member_id), kind };
-                    (self.change(Command::RaiseAlarm(alarm)).await?, vec![alarm])
+                    (self.change(&by, Command::RaiseAlarm(alarm)).await?, vec![alarm])
                 }
             },
             AlarmAction::Deactivate => {
                 let mut header = header;
                 let lowered: Vec<Alarm> = raised.into_iter().filter(meant).collect();
                 for alarm in &lowered {
-                    header = self.change(Command::LowerAlarm(*alarm)).await?;
+                    header = self.change(&by, Command::LowerAlarm(*alarm)).await?;
                 }
                 (header, lowered)
             }
@@ -159,8 +161,8 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::DefragmentRequest>,
     ) -> Result<Response<pb::DefragmentResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        Ok(Response::new(pb::DefragmentResponse { header: self.header_now() }))
+        let (by, _) = self.node.admit(request)?;
+        Ok(Response::new(pb::DefragmentResponse { header: Some(self.node.header_now(&by)) }))
     }
 
     /// The checksum of all that this member holds, leases and members too.
@@ -168,9 +170,9 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::HashRequest>,
     ) -> Result<Response<pb::HashResponse>, Status> {
-        self.node.admit(request.metadata())?;
+        let (by, _) = self.node.admit(request)?;
         let read = Request::Read(Read::State, Consistency::Serializable);
-        let (header, reply) = self.node.open(self.node.ask(read).await)?;
+        let (header, reply) = self.node.open(self.node.ask(&by, read).await)?;
         let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
         let digest = self.hashes.run(move || frozen.state.digest()).await.map_err(refuse)?;
         Ok(Response::new(pb::HashResponse { header, hash: (digest ^ digest >> 32) as u32 }))
@@ -184,11 +186,11 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::SnapshotRequest>,
     ) -> Result<Response<Self::SnapshotStream>, Status> {
-        self.node.admit_to_learner(request.metadata())?;
+        let (by, _) = self.node.admit_to_learner(request, |_| true)?;
         let permit = self.backups.clone().try_acquire_owned();
         let permit = permit.map_err(|_| refuse(Failure::TooManyRequests))?;
         let read = Request::Read(Read::State, Consistency::Serializable);
-        let (header, reply) = self.node.open(self.node.ask(read).await)?;
+        let (header, reply) = self.node.open(self.node.ask(&by, read).await)?;
         let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
         if frozen.state.is_corrupt(self.node.me) {
             return Err(refuse(Failure::Corrupt));
@@ -220,8 +222,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::DowngradeRequest>,
     ) -> Result<Response<pb::DowngradeResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (_, request) = self.node.admit(request)?;
         Err(refuse(match request.action() {
             DowngradeAction::Cancel => Failure::NoDowngrade,
             DowngradeAction::Validate | DowngradeAction::Enable => {

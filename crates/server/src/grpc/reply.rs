@@ -1,10 +1,13 @@
-//! What all services share: headers, failures, and the metadata every request may carry.
+//! What all services share: headers and failures.
 
 use tenure_api::{Code, Failure, wire::etcdserverpb::ResponseHeader};
 use tenure_replica::{Answer, Reply};
-use tonic::{Status, metadata::MetadataMap};
+use tonic::Status;
 
-use crate::node::{NodeHandle, Stamp};
+use crate::{
+    admission::Admitted,
+    node::{NodeHandle, Stamp},
+};
 
 /// A failure as gRPC carries it.
 pub(crate) fn refuse(failure: Failure) -> Status {
@@ -53,35 +56,9 @@ impl NodeHandle {
         Ok((Some(self.header(stamp)), reply))
     }
 
-    /// Whether this member serves a request at all: not if it is a learner, and not if the client
-    /// demands what it has not.
-    pub(super) fn admit(&self, metadata: &MetadataMap) -> Result<(), Status> {
-        self.admit_to_learner(metadata)?;
-        self.refuse_as_learner()
+    /// The header of an answer that is known here.
+    pub(super) fn header_now(&self, _: &Admitted) -> ResponseHeader {
+        let status = self.status();
+        self.header(Stamp { revision: status.revision, term: status.durable_term })
     }
-
-    /// A learner may be far behind, and etcd's clients know it by this answer.
-    pub(super) fn refuse_as_learner(&self) -> Result<(), Status> {
-        if self.status().is_learner { Err(refuse(Failure::NotForLearner)) } else { Ok(()) }
-    }
-
-    /// Checks what etcd's clients may demand of any request: a known raft leader, a readable version.
-    pub(super) fn admit_to_learner(&self, metadata: &MetadataMap) -> Result<(), Status> {
-        if metadata.is_empty() {
-            return Ok(());
-        }
-        let unreadable = |value: &tonic::metadata::MetadataValue<_>| value.to_str().is_err();
-        if metadata.get("client-api-version").is_some_and(unreadable) {
-            return Err(refuse(Failure::InvalidClientApiVersion));
-        }
-        if wants_leader(metadata) && self.status().leader.is_none() {
-            return Err(refuse(Failure::NoLeader));
-        }
-        Ok(())
-    }
-}
-
-/// Whether the client would rather have no answer than one from a member without a raft leader.
-pub(super) fn wants_leader(metadata: &MetadataMap) -> bool {
-    metadata.get("hasleader").is_some_and(|value| value == "true")
 }

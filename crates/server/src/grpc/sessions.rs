@@ -19,7 +19,7 @@ use super::{
     reply::{refuse, unexpected},
     stubs::sessions_server,
 };
-use crate::{node::NodeHandle, server::Link};
+use crate::node::NodeHandle;
 
 /// What may wait to be sent on one stream.
 pub(super) const RESPONSES_MAX: usize = 256;
@@ -42,12 +42,11 @@ impl sessions_server::Sessions for Sessions {
         &self,
         request: tonic::Request<Streaming<pb::SessionRequest>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
-        self.node.admit(request.metadata())?;
+        let (by, request) = self.node.admit(request)?;
         self.node.elections_ready().await.map_err(refuse)?;
-        let link = request.extensions().get::<Link>().cloned().unwrap_or_default();
         let (sender, responses) = tokio::sync::mpsc::channel(RESPONSES_MAX);
-        let attachment = Attachment::new(self.node.clone(), link, Env::default(), sender);
-        tokio::spawn(attachment.run(request.into_inner()));
+        let attachment = Attachment::new(self.node.clone(), by, Env::default(), sender);
+        tokio::spawn(attachment.run(request));
         Ok(Response::new(Box::pin(ReceiverStream::new(responses))))
     }
 
@@ -55,8 +54,7 @@ impl sessions_server::Sessions for Sessions {
         &self,
         request: tonic::Request<pb::EndSessionRequest>,
     ) -> Result<Response<pb::EndSessionResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let request = request.into_inner();
+        let (by, request) = self.node.admit(request)?;
         // A request that says that all work has ended speaks for the session.
         let how = match request.stopped {
             true => SessionEnding::Closed { stopped: true },
@@ -64,7 +62,7 @@ impl sessions_server::Sessions for Sessions {
         };
         let command = ElectionCommand::End { id: LeaseId(request.session), how };
         let request = Request::Write(Command::Election(command));
-        let (header, reply) = self.node.open(self.node.ask(request).await)?;
+        let (header, reply) = self.node.open(self.node.ask(&by, request).await)?;
         match election_outcome(reply)? {
             // A client that heard no answer asks again, and what it asked for is so.
             Ok(_) | Err(Refusal::SessionGone) => {}
@@ -77,9 +75,9 @@ impl sessions_server::Sessions for Sessions {
         &self,
         request: tonic::Request<pb::ListSessionsRequest>,
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
-        self.node.admit(request.metadata())?;
+        let (by, _) = self.node.admit(request)?;
         let read = Request::Read(Read::Sessions, Consistency::Linearizable);
-        let (header, view) = match self.node.open(self.node.ask(read).await)? {
+        let (header, view) = match self.node.open(self.node.ask(&by, read).await)? {
             (header, Reply::Sessions(view)) => (header, view),
             (_, other) => return Err(unexpected(&other)),
         };

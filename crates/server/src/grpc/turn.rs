@@ -11,7 +11,10 @@ use tenure_replica::{
 use tonic::Status;
 
 use super::reply::unexpected;
-use crate::node::{NodeHandle, Stamp, Subscription};
+use crate::{
+    admission::Admitted,
+    node::{NodeHandle, Stamp, Subscription},
+};
 
 /// The outcome of a candidacy.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,7 @@ pub(super) enum Turn {
 /// Waits until a candidate holds, or is gone.
 pub(super) async fn wait(
     node: &NodeHandle,
+    by: &Admitted,
     name: &Bytes,
     key: &Bytes,
     created: Revision,
@@ -32,13 +36,13 @@ pub(super) async fn wait(
     loop {
         let (name, key) = (name.clone(), key.clone());
         let ask = |listener| ListenerInput::Await { listener, name, key, created };
-        let mut subscription = node.listen(ask);
+        let mut subscription = node.listen(by, ask);
         match subscription.news.recv().await {
             Some((ListenerEvent::Held, stamp)) => return Ok(Turn::Held(stamp)),
             Some((ListenerEvent::Gone(_), _)) => return Ok(Turn::Gone),
             // Nothing else is said of a candidate.
             Some(_) => {}
-            None => serves(node).await?,
+            None => serves(node, by).await?,
         }
     }
 }
@@ -46,10 +50,11 @@ pub(super) async fn wait(
 /// The leader, by a linearizable read.
 pub(super) async fn leader(
     node: &NodeHandle,
+    by: &Admitted,
     name: Bytes,
 ) -> Result<(Option<ResponseHeader>, Option<Arc<KeyValue>>), Status> {
     let read = Request::Read(Read::Leader(name), Consistency::Linearizable);
-    match node.open(node.ask(read).await)? {
+    match node.open(node.ask(by, read).await)? {
         (header, Reply::Leader(leader)) => Ok((header, leader)),
         (_, other) => Err(unexpected(&other)),
     }
@@ -58,6 +63,7 @@ pub(super) async fn leader(
 /// A stream of an election's leaders.
 pub(super) struct Leaders {
     node: NodeHandle,
+    by: Admitted,
     name: Bytes,
     subscription: Subscription,
     /// The version of a leader's key that was told last: when it was made, and when it was changed.
@@ -65,9 +71,13 @@ pub(super) struct Leaders {
 }
 
 impl Leaders {
-    pub(super) async fn of(node: NodeHandle, name: Bytes) -> Result<Leaders, Failure> {
-        let subscription = observe(&node, &name).await?;
-        Ok(Leaders { node, name, subscription, told: None })
+    pub(super) async fn of(
+        node: NodeHandle,
+        by: Admitted,
+        name: Bytes,
+    ) -> Result<Leaders, Failure> {
+        let subscription = observe(&node, &by, &name).await?;
+        Ok(Leaders { node, by, name, subscription, told: None })
     }
 
     /// The next leader, or what the leader shows next. Says nothing while there is no leader: etcd has no message for
@@ -79,7 +89,7 @@ impl Leaders {
                 Some(_) => continue,
                 None => {
                     // Too much was told and not taken: go on with how things are.
-                    self.subscription = observe(&self.node, &self.name).await?;
+                    self.subscription = observe(&self.node, &self.by, &self.name).await?;
                     continue;
                 }
             };
@@ -94,7 +104,7 @@ impl Leaders {
                 }
                 // This member skipped a part of the log: it knows the leader of that time, but not its value.
                 Observed::Began(_, None) => {
-                    self.subscription = observe(&self.node, &self.name).await?;
+                    self.subscription = observe(&self.node, &self.by, &self.name).await?;
                 }
                 _ => {}
             }
@@ -104,14 +114,15 @@ impl Leaders {
 
 /// Listens from how things are now. A member that lags, or is cut off, would tell how they were: it must hear
 /// first that it knows all that was decided before it was asked.
-async fn observe(node: &NodeHandle, name: &Bytes) -> Result<Subscription, Failure> {
-    serves(node).await?;
-    Ok(node.listen(|listener| ListenerInput::Observe { listener, name: name.clone(), after: None }))
+async fn observe(node: &NodeHandle, by: &Admitted, name: &Bytes) -> Result<Subscription, Failure> {
+    serves(node, by).await?;
+    let name = name.clone();
+    Ok(node.listen(by, |listener| ListenerInput::Observe { listener, name, after: None }))
 }
 
 /// Whether this member serves clients, and is up to date. A listener that was dropped learns here
 /// whether it was only that listener.
-async fn serves(node: &NodeHandle) -> Result<(), Failure> {
+async fn serves(node: &NodeHandle, by: &Admitted) -> Result<(), Failure> {
     let read = Request::Read(Read::Freshness, Consistency::Linearizable);
-    node.ask(read).await?.result.map(|_| ())
+    node.ask(by, read).await?.result.map(|_| ())
 }

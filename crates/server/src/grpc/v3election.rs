@@ -15,12 +15,15 @@ use super::{
     RequestLimits,
     candidates::{Candidates, Newcomer},
     lease::unowned,
-    reply::{refuse, wants_leader},
+    reply::refuse,
     stubs,
     turn::{self, Leaders},
     watch::leader_gone,
 };
-use crate::node::NodeHandle;
+use crate::{
+    admission::{Admitted, sized},
+    node::NodeHandle,
+};
 
 pub(super) struct Election {
     node: NodeHandle,
@@ -36,13 +39,9 @@ impl Election {
     }
 
     /// A request's message, if it may come in at all.
-    fn take<T: Message>(&self, request: tonic::Request<T>) -> Result<T, Status> {
-        self.node.admit(request.metadata())?;
-        let message = request.into_inner();
-        if message.encoded_len() > self.limits.request_bytes_max {
-            return Err(refuse(Failure::RequestTooLarge));
-        }
-        Ok(message)
+    fn take<T: Message>(&self, request: tonic::Request<T>) -> Result<(Admitted, T), Status> {
+        let (by, message) = self.node.admit(request)?;
+        Ok((by, sized(message, self.limits.request_bytes_max)?))
     }
 }
 
@@ -64,8 +63,7 @@ impl stubs::election_server::Election for Election {
         &self,
         request: tonic::Request<pb::CampaignRequest>,
     ) -> Answered<pb::CampaignResponse> {
-        let metadata = request.metadata().clone();
-        let message = self.take(request)?;
+        let (by, message) = self.take(request)?;
         let name = named(message.name)?;
         let candidate = Newcomer {
             name: name.clone(),
@@ -73,7 +71,7 @@ impl stubs::election_server::Election for Election {
             value: Some(message.value),
             expired: Failure::ElectionSessionExpired,
         };
-        let held = self.candidates.hold(candidate, &metadata).await?;
+        let held = self.candidates.hold(&by, candidate).await?;
         let granted = held.is_unowned.then_some((held.lease.0, unowned::TTL_SECS));
         let (granted_lease, granted_ttl) = granted.unwrap_or_default();
         let leader = pb::LeaderKey { name, key: held.key, rev: held.token.0, lease: held.lease.0 };
@@ -90,11 +88,12 @@ impl stubs::election_server::Election for Election {
         &self,
         request: tonic::Request<pb::ProclaimRequest>,
     ) -> Answered<pb::ProclaimResponse> {
-        let message = self.take(request)?;
+        let (by, message) = self.take(request)?;
         let leader = provided(message.leader)?;
         let key = named(leader.key)?;
         let lease = LeaseId::from_wire(leader.lease);
-        let header = self.candidates.show(&key, Revision(leader.rev), lease, message.value).await?;
+        let header =
+            self.candidates.show(&by, &key, Revision(leader.rev), lease, message.value).await?;
         Ok(Response::new(pb::ProclaimResponse { header }))
     }
 
@@ -102,8 +101,8 @@ impl stubs::election_server::Election for Election {
         &self,
         request: tonic::Request<pb::LeaderRequest>,
     ) -> Answered<pb::LeaderResponse> {
-        let name = named(self.take(request)?.name)?;
-        let (header, leader) = turn::leader(&self.node, name).await?;
+        let (by, message) = self.take(request)?;
+        let (header, leader) = turn::leader(&self.node, &by, named(message.name)?).await?;
         let leader = leader.ok_or_else(|| refuse(Failure::ElectionNoLeader))?;
         Ok(Response::new(leads(header, &leader)))
     }
@@ -114,11 +113,11 @@ impl stubs::election_server::Election for Election {
         &self,
         request: tonic::Request<pb::LeaderRequest>,
     ) -> Answered<Self::ObserveStream> {
-        let has_leader = wants_leader(request.metadata());
-        let name = named(self.take(request)?.name)?;
+        let (by, message) = self.take(request)?;
+        let (has_leader, name) = (by.wants_leader(), named(message.name)?);
         let (node, limits) = (self.node.clone(), self.limits);
         node.elections_ready().await.map_err(refuse)?;
-        let leaders = Leaders::of(node.clone(), name).await.map_err(refuse)?;
+        let leaders = Leaders::of(node.clone(), by, name).await.map_err(refuse)?;
         let heard = stream::try_unfold((leaders, node), move |(mut leaders, node)| async move {
             let (leader, stamp) = tokio::select! {
                 next = leaders.next() => next.map_err(refuse)?,
@@ -136,8 +135,10 @@ impl stubs::election_server::Election for Election {
         &self,
         request: tonic::Request<pb::ResignRequest>,
     ) -> Answered<pb::ResignResponse> {
-        let leader = provided(self.take(request)?.leader)?;
-        let header = self.candidates.leave(named(leader.key)?, Some(Revision(leader.rev))).await?;
+        let (by, message) = self.take(request)?;
+        let leader = provided(message.leader)?;
+        let token = Some(Revision(leader.rev));
+        let header = self.candidates.leave(&by, named(leader.key)?, token).await?;
         Ok(Response::new(pb::ResignResponse { header }))
     }
 }

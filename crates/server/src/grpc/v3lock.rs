@@ -1,6 +1,5 @@
 //! Locks: Lock, Unlock.
 
-use prost::Message;
 use tenure_api::{Failure, LeaseId, Revision, wire::v3lockpb as pb};
 use tonic::{Response, Status};
 
@@ -11,7 +10,7 @@ use super::{
     reply::refuse,
     stubs,
 };
-use crate::node::NodeHandle;
+use crate::{admission::sized, node::NodeHandle};
 
 pub(super) struct Lock {
     node: NodeHandle,
@@ -31,21 +30,18 @@ impl stubs::lock_server::Lock for Lock {
         &self,
         request: tonic::Request<pb::LockRequest>,
     ) -> Result<Response<pb::LockResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let (metadata, _, message) = request.into_parts();
+        let (by, message) = self.node.admit(request)?;
         if message.name.is_empty() {
             return Err(refuse(Failure::EmptyKey));
         }
-        if message.encoded_len() > self.limits.request_bytes_max {
-            return Err(refuse(Failure::RequestTooLarge));
-        }
+        let message = sized(message, self.limits.request_bytes_max)?;
         let waiter = Newcomer {
             name: message.name,
             lease: LeaseId::from_wire(message.lease),
             value: None,
             expired: Failure::MutexSessionExpired,
         };
-        let held = self.candidates.hold(waiter, &metadata).await?;
+        let held = self.candidates.hold(&by, waiter).await?;
         let granted = held.is_unowned.then_some((held.lease.0, unowned::TTL_SECS));
         let (granted_lease, granted_ttl) = granted.unwrap_or_default();
         Ok(Response::new(pb::LockResponse {
@@ -61,13 +57,12 @@ impl stubs::lock_server::Lock for Lock {
         &self,
         request: tonic::Request<pb::UnlockRequest>,
     ) -> Result<Response<pb::UnlockResponse>, Status> {
-        self.node.admit(request.metadata())?;
-        let message = request.into_inner();
+        let (by, message) = self.node.admit(request)?;
         if message.key.is_empty() {
             return Err(refuse(Failure::EmptyKey));
         }
         let token = Some(Revision(message.fencing_token)).filter(|token| token.0 != 0);
-        let header = self.candidates.leave(message.key, token).await?;
+        let header = self.candidates.leave(&by, message.key, token).await?;
         Ok(Response::new(pb::UnlockResponse { header }))
     }
 }

@@ -33,10 +33,7 @@ use tonic::{
 };
 use tonic_prost::ProstDecoder;
 
-use super::{
-    REQUEST_OVERHEAD_BYTES, RequestLimits,
-    reply::{refuse, wants_leader},
-};
+use super::{REQUEST_OVERHEAD_BYTES, RequestLimits, reply::refuse};
 use crate::node::{EncodedEvents, NodeHandle, Stamp, StreamNews, WatchSubscription};
 
 /// Answers that a stream may owe its client before it takes the next request that wants one. A client that
@@ -93,9 +90,8 @@ impl StreamingService<WatchRequest> for WatchService {
     fn call(&mut self, request: tonic::Request<Streaming<WatchRequest>>) -> Self::Future {
         let service = self.clone();
         Box::pin(async move {
-            service.node.admit(request.metadata())?;
-            let leaderless = wants_leader(request.metadata());
-            let subscription = service.node.open_watch();
+            let (by, requests) = service.node.admit(request)?;
+            let subscription = service.node.open_watch(&by);
             let fragmented = Arc::new(Fragmented::default());
             let credit = Credit::new();
             let (failed, failure) = oneshot::channel();
@@ -106,8 +102,8 @@ impl StreamingService<WatchRequest> for WatchService {
                 credit: credit.0.clone(),
                 failed,
             };
-            tokio::spawn(asking.run(request.into_inner()));
-            let ended = leaderless.then(|| {
+            tokio::spawn(asking.run(requests));
+            let ended = by.wants_leader().then(|| {
                 let end: EndOfLeader = Box::pin(leader_gone(service.node.clone(), service.limits));
                 end
             });

@@ -11,10 +11,12 @@ use axum::{
 };
 use bytes::Bytes;
 use serde_json::json;
-use tenure_api::AlarmKind;
+use tenure_api::{AlarmKind, Principal};
 use tenure_replica::{Consistency, Read, Reply};
 
-use crate::{grpc::ETCD_VERSION, metrics::ELECTIONS_NAMED_MAX, node::NodeHandle};
+use crate::{
+    admission::Admitted, grpc::ETCD_VERSION, metrics::ELECTIONS_NAMED_MAX, node::NodeHandle,
+};
 
 /// Everything that is not gRPC.
 pub fn routes(node: NodeHandle) -> Router {
@@ -75,13 +77,19 @@ async fn sickness(node: &NodeHandle, serializable: bool) -> Option<String> {
         let lags = || "this learner has not caught up with the raft leader yet".to_owned();
         return (!status.has_caught_up).then(lags);
     }
-    let answer = node.ask(tenure_replica::Request::Read(Read::Freshness, consistency)).await;
+    let answer =
+        node.ask(&itself(), tenure_replica::Request::Read(Read::Freshness, consistency)).await;
     if let Err(failure) = answer.and_then(|answer| answer.result) {
         return Some(failure.text().to_owned());
     }
     // Right after the first start of a cluster: changes of the members, elections and locks would be refused.
     let not_yet = || "the members have not agreed yet on what all of them can do".to_owned();
     (!serializable && !status.is_capable).then(not_yet)
+}
+
+/// Health and metrics are asked for by the member itself.
+fn itself() -> Admitted {
+    Admitted::in_process(Principal::System)
 }
 
 /// The process runs and its core loop answers.
@@ -111,7 +119,7 @@ async fn metrics(State(node): State<NodeHandle>) -> impl IntoResponse {
 async fn read_elections(node: &NodeHandle) {
     let read = Read::Elections(Bytes::new(), ELECTIONS_NAMED_MAX);
     let read = tenure_replica::Request::Read(read, Consistency::Serializable);
-    let answer = node.ask(read).await.and_then(|answer| answer.result);
+    let answer = node.ask(&itself(), read).await.and_then(|answer| answer.result);
     if let Ok(Reply::Elections(elections, sessions)) = answer {
         node.metrics.election.read(&elections, sessions);
     }

@@ -29,7 +29,7 @@ use super::{
     messages::MessageCounter,
 };
 use crate::{
-    admission::calls::{Admitted, Admitting},
+    admission::{Admission, Admitting},
     config::MetricsDetail,
     grpc::in_words_of_grpc_go,
     traces,
@@ -172,7 +172,7 @@ fn order(a: &str, b: &str) -> Ordering {
 /// A router whose gRPC requests are counted.
 #[derive(Clone)]
 pub(crate) struct Counted {
-    pub(crate) router: Admitted,
+    pub(crate) router: Admission,
     pub(crate) metrics: Arc<Metrics>,
 }
 

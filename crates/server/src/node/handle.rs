@@ -3,15 +3,15 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tenure_api::{ClusterId, Failure, MemberId};
 use tenure_replica::{
-    Answer, Consistency, Read, Request, Status,
-    command::{ELECTIONS_SINCE, Lane},
+    Answer, Request, Status,
+    command::ELECTIONS_SINCE,
     election::listeners::{Listener, ListenerEvent, ListenerInput},
     watch::{WatchInput, WatchStream},
 };
@@ -21,12 +21,11 @@ use super::{
     streams::{Stamp, StreamNews},
     subscriptions::NEWS_MAX,
 };
-use crate::{Config, metrics::Metrics};
-
-/// Requests that may be open at a member; what keeps sessions alive may go beyond.
-const OPEN_MAX: usize = 30_000;
-/// Those that keep sessions alive included.
-const OPEN_SESSION_MAX: usize = 300_000;
+use crate::{
+    Config,
+    admission::{Admitted, OpenRequest, OpenRequests},
+    metrics::Metrics,
+};
 
 /// How long a request waits for a cluster that has just begun to know what it can do.
 const CAPABLE_WAIT_MAX: Duration = Duration::from_secs(3);
@@ -38,7 +37,7 @@ pub struct NodeHandle {
     pub(super) status: watch::Receiver<Arc<Status>>,
     streams: Arc<AtomicU64>,
     /// Requests that have no answer yet.
-    open: Arc<AtomicUsize>,
+    open: OpenRequests,
     closed: Arc<watch::Sender<bool>>,
     pub(crate) metrics: Arc<Metrics>,
     /// This member.
@@ -83,30 +82,35 @@ impl NodeHandle {
         status: watch::Receiver<Arc<Status>>,
         metrics: Arc<Metrics>,
     ) -> NodeHandle {
-        let (streams, open) = (Arc::default(), Arc::default());
+        let (streams, open) = (Arc::default(), OpenRequests::default());
         let closed = Arc::new(watch::Sender::new(false));
         NodeHandle { submissions, status, streams, open, closed, metrics, me, cluster }
     }
 
     /// Asks the node and waits for its one answer.
-    pub async fn ask(&self, request: Request) -> Result<Answer, Failure> {
-        self.begin(request).await
+    pub async fn ask(&self, by: &Admitted, request: Request) -> Result<Answer, Failure> {
+        self.begin(by, request).await
     }
 
     /// Asks the node at once; its one answer can be waited for, and comes about whether or not it is.
     pub fn begin(
         &self,
+        by: &Admitted,
         request: Request,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send + use<> {
-        let begun = self.submit(request);
+        let begun = self.submit(by, request);
         async {
             let (_open, answer) = begun?;
             answer.await.map_err(|_| Failure::Stopped)
         }
     }
 
-    fn submit(&self, request: Request) -> Result<(Turn, oneshot::Receiver<Answer>), Failure> {
-        let open = Turn::take(&self.open, &request)?;
+    fn submit(
+        &self,
+        _: &Admitted,
+        request: Request,
+    ) -> Result<(OpenRequest, oneshot::Receiver<Answer>), Failure> {
+        let open = self.open.begin(&request)?;
         let (sender, receiver) = oneshot::channel();
         self.submissions
             .send(Submission::Request(request, sender))
@@ -115,7 +119,7 @@ impl NodeHandle {
     }
 
     /// Opens a watch stream.
-    pub fn open_watch(&self) -> WatchSubscription {
+    pub fn open_watch(&self, _: &Admitted) -> WatchSubscription {
         let (sender, news) = mpsc::unbounded_channel();
         let stream = self.streams.fetch_add(1, Ordering::Relaxed);
         let _ = self.submissions.send(Submission::Open(stream, sender));
@@ -123,7 +127,11 @@ impl NodeHandle {
     }
 
     /// Listens to an election, a candidate in it or a session.
-    pub fn listen(&self, ask: impl FnOnce(Listener) -> ListenerInput) -> Subscription {
+    pub fn listen(
+        &self,
+        _: &Admitted,
+        ask: impl FnOnce(Listener) -> ListenerInput,
+    ) -> Subscription {
         let (sender, news) = mpsc::channel(NEWS_MAX);
         let listener = self.streams.fetch_add(1, Ordering::Relaxed);
         let _ = self.submissions.send(Submission::Listen(ask(listener), sender));
@@ -215,48 +223,5 @@ pub struct Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let _ = self.submissions.send(Submission::Unsubscribe(self.listener));
-    }
-}
-
-/// One open request's slot among the others, given back when it is answered or given up.
-struct Turn(Arc<AtomicUsize>);
-
-impl Turn {
-    fn take(open: &Arc<AtomicUsize>, request: &Request) -> Result<Turn, Failure> {
-        let max = match request {
-            Request::Write(command) if command.lane() != Lane::Ordinary => OPEN_SESSION_MAX,
-            // Whether the loop answers at all: the caller ends the process if it does not.
-            Request::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
-            _ => OPEN_MAX,
-        };
-        let turn = Turn(open.clone());
-        if open.fetch_add(1, Ordering::Relaxed) >= max {
-            return Err(Failure::TooManyRequests);
-        }
-        Ok(turn)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tenure_api::LeaseId;
-    use tenure_replica::command::Command;
-
-    use super::*;
-
-    #[test]
-    fn a_member_with_too_much_to_do_is_alive() {
-        let open = Arc::new(AtomicUsize::new(OPEN_MAX));
-        let fresh = |consistency| Request::Read(Read::Freshness, consistency);
-        assert!(Turn::take(&open, &fresh(Consistency::Serializable)).is_ok());
-        assert!(Turn::take(&open, &Request::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
-        assert!(Turn::take(&open, &fresh(Consistency::Linearizable)).is_err());
-        assert_eq!(open.load(Ordering::Relaxed), OPEN_MAX, "every turn is given back");
     }
 }

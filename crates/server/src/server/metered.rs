@@ -5,7 +5,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
 };
@@ -13,7 +13,10 @@ use std::{
 use prometheus::IntCounter;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{admission::bytes::ReadPermit, io::Stream};
+use crate::{
+    admission::{Link, ReadPermit},
+    io::Stream,
+};
 
 pub(super) struct Metered<S> {
     pub(super) stream: S,
@@ -46,29 +49,6 @@ impl Words {
     /// Whether the first words are still missing.
     pub(super) fn are_missing(&self) -> bool {
         self.0.load(Ordering::Relaxed) < Words::FIRST_BYTES
-    }
-}
-
-/// Whether the other side of a connection has closed it. Given to every request that comes over it.
-///
-/// Only what the other side's kernel says counts: an orderly end or a reset. A connection that this
-/// member or its kernel gives up, because it stops or hears nothing, is not closed by the other side.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Link(Arc<AtomicBool>);
-
-impl Link {
-    /// Of a connection that says so here.
-    pub(crate) fn of(gone: Arc<AtomicBool>) -> Link {
-        Link(gone)
-    }
-
-    fn closed(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether it has.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -158,7 +138,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::admission::bytes::ReadThrottle;
+    use crate::admission::ReadThrottle;
 
     /// When nothing is acknowledged any more the kernel says so once, and then that the connection is closed. The
     /// process at the other end may live, and must not lose what it holds for that.

@@ -22,13 +22,9 @@ use tracing::{info, warn};
 
 use self::bootstrap::Seat;
 pub use self::listen::{ListenError, at as listen, owner_of};
-pub(crate) use self::{metered::Link, serve::stop_wanted};
+pub(crate) use self::serve::stop_wanted;
 use crate::{
-    admission::{
-        bytes::ReadThrottle,
-        calls::{Admitted, Calls},
-        connections::Connections,
-    },
+    admission::{Admission, Calls, Connections, ReadThrottle},
     backup::{self, BackupError},
     config::{AutoCompaction, Config, Problem},
     disk::{DataDir, DiskError, Identity, RecoveredLog, Torn, snapshot},
@@ -228,10 +224,10 @@ impl Server {
         let router = services
             .clone()
             .merge(http::routes(node.clone()))
-            .merge(http::gateway::routes(&services, limits.request_bytes_max));
+            .merge(http::gateway::routes(&Admission(services), limits.request_bytes_max));
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let counted = |router| Counted { router: Admitted(router), metrics: node.metrics.clone() };
+        let counted = |router| Counted { router: Admission(router), metrics: node.metrics.clone() };
         let patience = serve::Patience::of(&config);
         let throttle = ReadThrottle::new(node.metrics.network.client_held.clone());
         let calls = Calls::default();

@@ -11,17 +11,15 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::metered::{Link, Metered, Words};
+use super::metered::{Metered, Words};
 use crate::{
     Config,
-    admission::{bytes::ReadThrottle, calls::Calls, connections::Connections},
+    admission::{Calls, Connection, Connections, Link, ReadThrottle, STREAMS_PER_CONNECTION_MAX},
     io::Stream,
     liveness::Liveness,
     metrics::Counted,
 };
 
-/// Requests that one connection may have under way.
-const STREAMS_PER_CONNECTION_MAX: u32 = 100_000;
 /// How much a client may send ahead on one request and on one connection.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
@@ -155,7 +153,7 @@ async fn connection(
     mut stopping: watch::Receiver<bool>,
 ) {
     let Limits { patience, throttle, calls, .. } = limits;
-    let (pass, caller) = (throttle.pass(), calls.caller());
+    let pass = throttle.pass();
     let _ = stream.set_nodelay();
     if let Err(cause) = stream.watch(&patience.liveness()) {
         debug!(%cause, "the kernel does not look after a client connection");
@@ -175,21 +173,14 @@ async fn connection(
     let (link, words) = (Link::default(), Words::default());
     let silence = silence(words.clone(), patience);
     let asked = pass.asked();
-    let stream = Metered {
-        stream,
-        received,
-        sent,
-        link: link.clone(),
-        words: words.clone(),
-        pass,
-        is_given_up: false,
-    };
+    let known = Connection { link: link.clone(), calls: calls.connection() };
+    let stream =
+        Metered { stream, received, sent, link, words: words.clone(), pass, is_given_up: false };
     let service =
         TowerToHyperService::new(router.map_request(move |mut request: http::Request<_>| {
             words.asked();
             asked.one();
-            request.extensions_mut().insert(link.clone());
-            request.extensions_mut().insert(caller.clone());
+            request.extensions_mut().insert(known.clone());
             request
         }));
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -220,7 +211,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{admission::calls::Admitted, metrics::Metrics};
+    use crate::{admission::Admission, metrics::Metrics};
 
     const WITHIN: Duration = Duration::from_secs(20);
     const PING_AFTER: Duration = Duration::from_secs(7200);
@@ -233,7 +224,7 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new(&Config::default()));
         let throttle = ReadThrottle::new(metrics.network.client_held.clone());
-        let router = Counted { router: Admitted(axum::Router::new()), metrics };
+        let router = Counted { router: Admission(axum::Router::new()), metrics };
         let (_stop, stopping) = watch::channel(false);
         let (calls, connections) = (Calls::default(), Connections::new(1));
         let limits = Limits { patience, throttle, calls, connections };

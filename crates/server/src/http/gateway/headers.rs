@@ -3,8 +3,10 @@
 
 use std::{future::Future, time::Duration};
 
-use axum::http::{HeaderMap, HeaderName, header::AUTHORIZATION};
+use axum::http::{HeaderMap, HeaderName, header::AUTHORIZATION, request::Parts};
 use tonic::{Request, Status, metadata::MetadataMap};
+
+use crate::admission::Connection;
 
 const METADATA_PREFIX: &str = "grpc-metadata-";
 const TIMEOUT: &str = "grpc-timeout";
@@ -12,11 +14,14 @@ const TIMEOUT: &str = "grpc-timeout";
 const TIMEOUT_DIGITS_MAX: usize = 8;
 
 /// A request with the metadata that its headers stand for: the token of `Authorization`, and
-/// whatever follows `Grpc-Metadata-`.
-pub(super) fn annotated<T>(headers: &HeaderMap, message: T) -> Request<T> {
+/// whatever follows `Grpc-Metadata-`. It counts among those of the caller's connection.
+pub(super) fn annotated<T>(head: &Parts, message: T) -> Request<T> {
     let mut request = Request::new(message);
+    if let Some(connection) = head.extensions.get::<Connection>() {
+        request.extensions_mut().insert(connection.clone());
+    }
     let mut metadata = HeaderMap::new();
-    for (name, value) in headers {
+    for (name, value) in &head.headers {
         let meant = match name.as_str().strip_prefix(METADATA_PREFIX) {
             Some(rest) => HeaderName::from_bytes(rest.as_bytes()).ok(),
             None => (name == AUTHORIZATION).then(|| name.clone()),
@@ -94,12 +99,13 @@ mod tests {
 
     #[test]
     fn only_tokens_and_marked_headers_become_metadata() {
-        let headers = HeaderMap::from_iter([
+        let (mut head, ()) = axum::http::Request::new(()).into_parts();
+        head.headers = HeaderMap::from_iter([
             (AUTHORIZATION, "token".parse().unwrap()),
             (HeaderName::from_static("grpc-metadata-hasleader"), "true".parse().unwrap()),
             (HeaderName::from_static("cookie"), "private".parse().unwrap()),
         ]);
-        let request = annotated(&headers, ());
+        let request = annotated(&head, ());
         assert_eq!(request.metadata().get("authorization").unwrap(), "token");
         assert_eq!(request.metadata().get("hasleader").unwrap(), "true");
         assert_eq!(request.metadata().len(), 2);

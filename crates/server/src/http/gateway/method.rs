@@ -1,6 +1,6 @@
 //! One method: its two kinds of message, and calling it.
 
-use axum::{Router, http::uri::PathAndQuery};
+use axum::http::uri::PathAndQuery;
 use futures_util::Stream;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
@@ -9,6 +9,8 @@ use tonic::{
     client::Grpc,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
+
+use crate::admission::Admission;
 
 /// A method of the gRPC services, as the gateway sees it.
 pub(super) struct Method {
@@ -19,7 +21,7 @@ pub(super) struct Method {
     /// The largest JSON object that is read for it.
     pub(super) body_bytes_max: usize,
     path: PathAndQuery,
-    services: Router,
+    services: Admission,
 }
 
 impl Method {
@@ -27,7 +29,7 @@ impl Method {
     pub(super) fn find(
         pool: &DescriptorPool,
         name: &str,
-        services: Router,
+        services: Admission,
         body_bytes_max: usize,
     ) -> Option<Method> {
         let (service, method) = name.rsplit_once('.')?;
@@ -63,7 +65,7 @@ impl Method {
     }
 
     /// What we said ourselves is not too large to be read.
-    fn client(&self) -> Grpc<Router> {
+    fn client(&self) -> Grpc<Admission> {
         Grpc::new(self.services.clone()).max_decoding_message_size(usize::MAX)
     }
 

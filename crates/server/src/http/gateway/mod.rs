@@ -45,11 +45,12 @@ use prost_reflect::DescriptorPool;
 use tenure_api::wire::DESCRIPTORS;
 
 use self::{bindings::BINDINGS, method::Method};
+use crate::admission::Admission;
 
 /// Every path of the gateway, in front of these gRPC services.
 ///
 /// A request of at most `request_bytes_max` as protobuf is taken, whatever it weighs as JSON.
-pub(crate) fn routes(services: &Router, request_bytes_max: usize) -> Router {
+pub(crate) fn routes(services: &Admission, request_bytes_max: usize) -> Router {
     let pool = DescriptorPool::decode(DESCRIPTORS).expect("the descriptors were made by our build");
     let body_bytes_max = body::bytes_max(request_bytes_max);
     BINDINGS.iter().fold(Router::new(), |router, (path, name)| {
@@ -75,6 +76,6 @@ mod tests {
 
     #[test]
     fn every_path_names_a_method() {
-        let _ = routes(&Router::new(), 1 << 20);
+        let _ = routes(&Admission(Router::new()), 1 << 20);
     }
 }

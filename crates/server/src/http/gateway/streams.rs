@@ -60,7 +60,7 @@ async fn begin(method: Arc<Method>, request: Request) -> Result<Elections, Statu
         let message = read::message(&method.input, &json)?;
         Box::pin(stream::once(future::ready(message)))
     };
-    let request = headers::annotated(&head.headers, messages);
+    let request = headers::annotated(&head, messages);
     let answers = headers::within(patience, method.converse(request)).await?;
     Ok(Elections { answers, spoilt, deadline })
 }

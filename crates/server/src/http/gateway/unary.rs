@@ -22,7 +22,7 @@ async fn answer(method: &Method, request: Request) -> Result<Vec<u8>, Status> {
     let patience = headers::timeout(&head.headers)?;
     let json = body::read_all(body, method.body_bytes_max).await?;
     let message = read::message(&method.input, &json)?;
-    let request = headers::annotated(&head.headers, message);
+    let request = headers::annotated(&head, message);
     let answer = headers::within(patience, method.ask(request)).await?;
     write::object(&answer)
 }

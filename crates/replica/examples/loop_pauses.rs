@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 use tenure_api::{LeaseId, Member, MemberId, Put, Revision, op::PutLease};
 use tenure_replica::{
-    Effects, Input, Moment, Recovered, Replica, ReplicaConfig, Request, command::Command,
+    Effects, Input, Moment, Operation, Recovered, Replica, ReplicaConfig, Request, command::Command,
 };
 
 #[global_allocator]
@@ -81,7 +81,7 @@ impl House {
     fn write(&mut self, commands: impl Iterator<Item = Command>) {
         let requests = commands.map(|command| {
             self.requests += 1;
-            Input::Request(self.requests, Request::Write(command))
+            Input::Request(self.requests, Request::anonymous(Operation::Write(command)))
         });
         let requests = requests.collect();
         self.settle(requests);

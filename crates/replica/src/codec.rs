@@ -122,6 +122,13 @@ impl<'a> Reader<'a> {
         Ok(*first)
     }
 
+    /// Skips a byte if it is this one.
+    pub fn skip_u8(&mut self, byte: u8) -> bool {
+        let rest = self.left.strip_prefix(&[byte]);
+        self.left = rest.unwrap_or(self.left);
+        rest.is_some()
+    }
+
     /// An unsigned number.
     pub fn u64(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;

@@ -43,7 +43,7 @@ mod tests {
 
     use bytes::Bytes;
     use tenure_api::{
-        Alarm, AlarmKind, LeaseId, Member, MemberId, Put, Revision, Term, op::PutLease,
+        Alarm, AlarmKind, LeaseId, Member, MemberId, Principal, Put, Revision, Term, op::PutLease,
     };
 
     use super::*;
@@ -75,7 +75,9 @@ mod tests {
 
     fn does(state: &mut State, index: u64, command: Command) {
         let at = EntryContext { index, term: Term(1), ms: 0 };
-        state.apply(at, &command, &mut ApplyEffects::default()).expect("it is done");
+        state
+            .apply(at, &Principal::System, &command, &mut ApplyEffects::default())
+            .expect("it is done");
     }
 
     fn put(key: &'static str, value: &'static str, lease: Option<LeaseId>) -> Command {

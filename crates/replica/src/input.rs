@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_api::{
-    Alarm, Failure, KeyValue, LeaseId, LeaseStatus, Member, MemberId, Range, RangeResult, Revision,
-    Term, Txn, TxnResult,
+    Alarm, Failure, KeyValue, LeaseId, LeaseStatus, Member, MemberId, Principal, Range,
+    RangeResult, Revision, Term, Txn, TxnResult,
 };
 
 use crate::{
@@ -62,9 +62,25 @@ pub enum Input {
     Removed,
 }
 
-/// What a client asks.
+/// A request: who asks, and what.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Request {
+pub struct Request {
+    /// Who.
+    pub by: Principal,
+    /// What.
+    pub op: Operation,
+}
+
+impl Request {
+    /// By a client that has not said who it is.
+    pub fn anonymous(op: Operation) -> Request {
+        Request { by: Principal::Anonymous, op }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operation {
     /// Change the state.
     Write(Command),
     /// Compact, and answer only when the room is really free.

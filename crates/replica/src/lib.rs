@@ -30,7 +30,7 @@ pub mod watch;
 mod writes;
 
 pub use input::{
-    Answer, Consistency, Effects, Fatal, Input, Notice, Read, Reply, Request, RequestId,
+    Answer, Consistency, Effects, Fatal, Input, Notice, Operation, Read, Reply, Request, RequestId,
 };
 pub use log::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 pub use message::{Message, RaftKind, RaftMessage};

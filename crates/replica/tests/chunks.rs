@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
-use tenure_api::{LeaseId, Put, Term, op::PutLease};
+use tenure_api::{LeaseId, Principal, Put, Term, op::PutLease};
 use tenure_replica::{
     EntryContext, Snapshot, SnapshotMark, SnapshotReader, State,
     command::{COMMAND_VERSION, Command},
@@ -16,7 +16,7 @@ const CHUNK_BYTES_MAX: usize = 512 << 10;
 
 fn apply(state: &mut State, index: u64, command: Command) {
     let at = EntryContext { index, term: Term(1), ms: 0 };
-    state.apply(at, &command, &mut ApplyEffects::default()).unwrap();
+    state.apply(at, &Principal::System, &command, &mut ApplyEffects::default()).unwrap();
 }
 
 fn put(key: String, lease: LeaseId) -> Command {

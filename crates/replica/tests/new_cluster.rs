@@ -6,11 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use proptest::prelude::*;
 use tenure_api::{
-    Failure, LeaseId, Member, MemberId, Put, Range, Revision, Span, Term, op::PutLease,
+    Failure, LeaseId, Member, MemberId, Principal, Put, Range, Revision, Span, Term, op::PutLease,
 };
 use tenure_replica::{
-    Answer, EntryContext, Input, Moment, Recovered, Replica, ReplicaConfig, Request, Snapshot,
-    SnapshotMark, SnapshotReader, State,
+    Answer, EntryContext, Input, Moment, Operation, Recovered, Replica, ReplicaConfig, Request,
+    Snapshot, SnapshotMark, SnapshotReader, State,
     command::{COMMAND_VERSION, Command, MemberChange},
     new_cluster::{REVISION_JUMP_MIN, REVISION_MAX, by_clock, first_revision},
     state::ApplyEffects,
@@ -61,6 +61,7 @@ fn play(state: &mut State, index: u64, step: &Step) -> Option<Revision> {
     let Step::Put(key, _) = step else {
         let _ = state.apply(
             EntryContext { index, term: Term(1), ms: 0 },
+            &Principal::System,
             &command,
             &mut ApplyEffects::default(),
         );
@@ -68,7 +69,12 @@ fn play(state: &mut State, index: u64, step: &Step) -> Option<Revision> {
     };
     let is_new = state.store.get(&name(*key)).is_none();
     state
-        .apply(EntryContext { index, term: Term(1), ms: 0 }, &command, &mut ApplyEffects::default())
+        .apply(
+            EntryContext { index, term: Term(1), ms: 0 },
+            &Principal::System,
+            &command,
+            &mut ApplyEffects::default(),
+        )
         .unwrap();
     is_new.then(|| state.store.get(&name(*key)).unwrap().create_revision)
 }
@@ -254,7 +260,7 @@ fn restored_cluster_leaps_when_a_change_of_members_is_its_first_batch() {
         is_learner: true,
     };
     assert!(restored.replica.state().origins.is_empty(), "it has published nothing yet");
-    let change = Request::Write(Command::Members(learner));
+    let change = Request::anonymous(Operation::Write(Command::Members(learner)));
     restored.settle(vec![Input::Request(1, change)]);
     assert!(restored.replica.state().members.contains_key(&MemberId(2)));
     let revision = restored.replica.state().store.revision();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
-use tenure_api::{LeaseId, Put, Revision, Term, op::PutLease};
+use tenure_api::{LeaseId, Principal, Put, Revision, Term, op::PutLease};
 use tenure_replica::{
     EntryContext, State,
     command::{Command, ELECTIONS_SINCE, ElectionCommand, Join, SessionRequest},
@@ -36,7 +36,7 @@ impl Town {
         self.index += 1;
         let at = EntryContext { index: self.index, term: Term(1), ms: self.index };
         let mut effects = ApplyEffects::default();
-        self.state.apply(at, command, &mut effects).unwrap();
+        self.state.apply(at, &Principal::System, command, &mut effects).unwrap();
         effects.elections
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tenure_api::{Member, MemberId, Op, Put, Range, Span, Txn, op::PutLease};
 use tenure_replica::{
-    Answer, Consistency, Effects, Input, Moment, Read, Recovered, Replica, ReplicaConfig, Reply,
-    Request, command::Command,
+    Answer, Consistency, Effects, Input, Moment, Operation, Read, Recovered, Replica,
+    ReplicaConfig, Reply, Request, command::Command,
 };
 
 const KEYS: u64 = 5_000;
@@ -36,15 +36,15 @@ impl House {
             house.settle(vec![Input::Wake]);
         }
         for n in 0..KEYS {
-            let put = house.request(Request::Write(Command::Put(put(n))));
+            let put = house.request(Operation::Write(Command::Put(put(n))));
             house.settle(vec![put]);
         }
         house
     }
 
-    fn request(&mut self, request: Request) -> Input {
+    fn request(&mut self, op: Operation) -> Input {
         self.requests += 1;
-        Input::Request(self.requests, request)
+        Input::Request(self.requests, Request::anonymous(op))
     }
 
     /// Calls until there is nothing to do at this moment; answers how many answers each call gave, if it gave any.
@@ -93,7 +93,7 @@ fn many_large_reads_are_answered_in_many_calls() {
     const READS: usize = 200;
     for consistency in [Consistency::Serializable, Consistency::Linearizable] {
         let mut house = House::new();
-        let read = |_| house.request(Request::Read(Read::Range(everything()), consistency));
+        let read = |_| house.request(Operation::Read(Read::Range(everything()), consistency));
         let reads = (0..READS).map(read).collect();
         let calls = house.settle(reads);
         assert_eq!(all_were_read(&calls), READS);
@@ -108,7 +108,7 @@ fn transactions_that_look_at_many_keys_are_applied_in_many_calls() {
     let mut house = House::new();
     let txn = |n| {
         let success = vec![Op::Range(everything()), Op::Put(put(n))];
-        Request::Write(Command::Txn(Txn { success, ..Txn::default() }))
+        Operation::Write(Command::Txn(Txn { success, ..Txn::default() }))
     };
     let txns = (0..TXNS).map(|n| house.request(txn(n))).collect();
     let mut calls = house.settle(txns);

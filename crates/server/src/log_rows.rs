@@ -5,12 +5,12 @@ use std::fmt::Write;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
 use tenure_api::{
-    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, MemberId, Op, Put, Span, Txn,
-    op::PutLease,
+    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, MemberId, Op, Principal, Put,
+    Span, Txn, op::PutLease,
 };
 use tenure_replica::{
     Entry, EntryContent, EntryKind, HardState, SnapshotMark,
-    command::{Command, ElectionCommand, MemberChange},
+    command::{Attributed, Command, ElectionCommand, MemberChange},
 };
 
 use crate::disk::{Record, inspect::FoundRecord};
@@ -127,6 +127,9 @@ pub struct BatchRow {
 pub struct CommandRow {
     /// What it does, in one word.
     pub command: &'static str,
+    /// Who asked for it: `system`, or a user's name; none if nobody said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The key, in base64, if it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -263,9 +266,15 @@ fn entry(place: RecordPosition, entry: &Entry, replaced: bool) -> Row {
     }
 }
 
-fn command(command: &Command) -> CommandRow {
+fn command(attributed: &Attributed) -> CommandRow {
+    let Attributed { by, command } = attributed;
+    let by = match by {
+        Principal::Anonymous => None,
+        Principal::User { name, .. } => Some(name.to_string()),
+        Principal::System => Some("system".to_owned()),
+    };
     let mut row =
-        CommandRow { command: "", key: None, value: None, lease: None, text: String::new() };
+        CommandRow { command: "", by, key: None, value: None, lease: None, text: String::new() };
     let base64 = |bytes: &[u8]| Some(BASE64_STANDARD.encode(bytes));
     let (name, rest) = match command {
         Command::Put(put) => {
@@ -483,8 +492,8 @@ mod tests {
             ),
             (Command::Audit, "audit".to_owned()),
         ] {
-            let row = command(&given);
-            assert_eq!(row.text, expected);
+            let row = command(&Attributed { by: Principal::System, command: given });
+            assert_eq!((&row.text, row.by.as_deref()), (&expected, Some("system")));
             assert!(row.text.starts_with(row.command));
         }
     }

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use tenure::grpc::stubs::MaintenanceClient;
-use tenure_api::{LeaseId, op::PutLease};
+use tenure_api::{LeaseId, Principal, op::PutLease};
 use tenure_e2e::{Cluster, Ctl, Gateway, Member, Plan, eventually, fetch, pb};
 use tenure_replica::{
     Snapshot, SnapshotReader,
@@ -209,7 +209,7 @@ fn rot(member: &Member, command: &Command) {
     }
     let (mut state, mark) = (chunks_read.finish().unwrap(), reader.mark().clone());
     let at = EntryContext { index: mark.index, term: mark.term, ms: 0 };
-    state.apply(at, command, &mut ApplyEffects::default()).unwrap();
+    state.apply(at, &Principal::System, command, &mut ApplyEffects::default()).unwrap();
     let mut writer = SnapshotWriter::create(path.parent().unwrap(), mark.clone()).unwrap();
     for chunk in (Snapshot { mark, state }).chunks() {
         writer.chunk(&chunk).unwrap();

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, time::Duration};
 use bytes::Bytes;
 use tenure_api::{Failure, LeaseId};
 use tenure_replica::{
-    Consistency, ElectionOutcome, Outcome, Read, Reply, Request,
+    Consistency, ElectionOutcome, Operation, Outcome, Read, Reply,
     command::{
         COMMAND_VERSION, Command, ELECTIONS_SINCE, ElectionCommand, Join, MemberChange,
         SessionEnding, SessionRequest,
@@ -57,7 +57,7 @@ impl World {
                 world.probe(at, world.plain_put("core")).is_ok()
             });
             must(self, "a linearizable read", *at, &mut |world, at| {
-                let read = Request::Read(Read::Freshness, Consistency::Linearizable);
+                let read = Operation::Read(Read::Freshness, Consistency::Linearizable);
                 world.probe(at, read).is_ok()
             });
             if self.truth.state().cluster_version >= ELECTIONS_SINCE {
@@ -65,7 +65,7 @@ impl World {
             }
             must(self, "a read of the holder", *at, &mut |world, at| {
                 let read =
-                    Request::Read(Read::Leader("core-lock".into()), Consistency::Linearizable);
+                    Operation::Read(Read::Leader("core-lock".into()), Consistency::Linearizable);
                 world.probe(at, read).is_ok()
             });
         }
@@ -148,7 +148,7 @@ impl World {
     /// Takes a lock at a member and releases it.
     fn locks(&mut self, at: MemberNumber) -> bool {
         let session = LeaseId(FIRST_SESSION + self.clients.len() as i64);
-        let election = |command| Request::Write(Command::Election(command));
+        let election = |command| Operation::Write(Command::Election(command));
         let opened = self.probe(
             at,
             election(ElectionCommand::Open {
@@ -185,7 +185,7 @@ impl World {
     /// Changes the members. An earlier attempt may have done it.
     fn is_done(&mut self, at: MemberNumber, change: MemberChange) -> bool {
         let is_removal = matches!(change, MemberChange::Remove(_));
-        match self.probe(at, Request::Write(Command::Members(change))) {
+        match self.probe(at, Operation::Write(Command::Members(change))) {
             Ok(_) => true,
             Err(Failure::MemberNotFound) => is_removal,
             Err(Failure::MemberExists | Failure::TooManyLearners) => !is_removal,

@@ -3,8 +3,8 @@
 
 use tenure_disk::DiskError;
 use tenure_replica::{
-    Answer, Consistency, Effects, Fatal, Input, Message, Moment, Notice, Outcome, RaftMessage,
-    Reply, Request, Snapshot, SnapshotMark,
+    Answer, Consistency, Effects, Fatal, Input, Message, Moment, Notice, Operation, Outcome,
+    RaftMessage, Reply, Snapshot, SnapshotMark,
     codec::Codec,
     command::{Batch, Command, MemberChange},
     election::listeners::ListenerEvent,
@@ -294,7 +294,7 @@ impl World {
                 let kept = &mut self.invariants.leases_kept;
                 kept.acknowledged(lease.id, open.sent, ttl, &self.truth);
             }
-            (Request::Write(Command::LeaseRevoke(lease)), Ok(_)) => {
+            (Operation::Write(Command::LeaseRevoke(lease)), Ok(_)) => {
                 self.invariants.leases_kept.forget(*lease);
             }
             _ => {}
@@ -525,12 +525,12 @@ impl World {
         false
     }
 
-    pub(super) fn maybe_stale(&self, request: Request) -> Request {
+    pub(super) fn maybe_stale(&self, request: Operation) -> Operation {
         match request {
-            Request::Read(read, Consistency::Linearizable)
+            Operation::Read(read, Consistency::Linearizable)
                 if self.canary == Some(LabCanary::StaleReads) =>
             {
-                Request::Read(read, Consistency::Serializable)
+                Operation::Read(read, Consistency::Serializable)
             }
             request => request,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tenure_api::{Failure, Put, op::PutLease};
 use tenure_replica::{
-    Consistency, PipelineLimits, Read, Reply, Request,
+    Consistency, Operation, PipelineLimits, Read, Reply,
     command::{COMMAND_VERSION, Command},
 };
 
@@ -310,7 +310,7 @@ impl World {
         for member in self.numbers() {
             loop {
                 let put = self.probe(member, self.plain_put("probe"));
-                let read = Request::Read(Read::Freshness, Consistency::Linearizable);
+                let read = Operation::Read(Read::Freshness, Consistency::Linearizable);
                 if put.is_ok() && self.probe(member, read).is_ok() {
                     break;
                 }
@@ -340,9 +340,9 @@ impl World {
         heals::check(took.is_some(), late, limit, &mut self.counts);
     }
 
-    pub fn plain_put(&self, key: &str) -> Request {
+    pub fn plain_put(&self, key: &str) -> Operation {
         let value = format!("probe at {:?}", self.now().since_start());
-        Request::Write(Command::Put(Put {
+        Operation::Write(Command::Put(Put {
             key: Bytes::copy_from_slice(key.as_bytes()),
             value: Some(value.into()),
             lease: PutLease::Set(None),
@@ -351,14 +351,14 @@ impl World {
     }
 
     /// Sends one request and waits for the answer.
-    pub fn probe(&mut self, member: MemberNumber, request: Request) -> Result<Reply, Failure> {
+    pub fn probe(&mut self, member: MemberNumber, request: Operation) -> Result<Reply, Failure> {
         self.timed_probe(member, request).1
     }
 
     pub fn timed_probe(
         &mut self,
         member: MemberNumber,
-        request: Request,
+        request: Operation,
     ) -> (Duration, Result<Reply, Failure>) {
         let (probe, result) = ProbeClient::new(member, request);
         self.add_client_after(Duration::ZERO, probe);

@@ -10,11 +10,13 @@ use std::{
 };
 
 use bytes::Bytes;
-use tenure_api::{EventKind, Failure, KeyValue, LeaseId, Member, MemberId, Revision, Span, Term};
+use tenure_api::{
+    EventKind, Failure, KeyValue, LeaseId, Member, MemberId, Principal, Revision, Span, Term,
+};
 use tenure_replica::{
     Entry, EntryContext, EntryKind, LogIndex, Moment, Outcome, Snapshot, State,
     codec::{Codec, DecodeError, Reader},
-    command::{Batch, Command},
+    command::{Attributed, Batch, Command},
     election::ElectionEvent,
     mvcc::Change,
     state::ApplyEffects,
@@ -186,7 +188,7 @@ impl Truth {
             let (ms, batches) = decode(&entry.data).expect("what was agreed on can be read");
             for batch in batches {
                 self.apply((now, logged, ms), entry, &batch, counts);
-                for command in &batch.commands {
+                for Attributed { command, .. } in &batch.commands {
                     if let Command::LetGo(gone) = command {
                         self.removed.entry(*gone).or_insert(in_term);
                     }
@@ -225,7 +227,12 @@ impl Truth {
         if !self.state.admits(batch) {
             return;
         }
-        for command in &batch.commands {
+        for Attributed { by, command } in &batch.commands {
+            match by {
+                Principal::Anonymous => {}
+                Principal::User { .. } => counts.count("by a user"),
+                Principal::System => counts.count("by the system"),
+            }
             let mut effects = ApplyEffects::default();
             if let (EntryKind::Membership, Command::Members(change)) = (entry.kind, command) {
                 let _ = self.state.begin_change(change);
@@ -233,7 +240,7 @@ impl Truth {
             }
             let at = EntryContext { index: entry.index, term: entry.term, ms };
             let before = matches!(command, Command::Election(_)).then(|| self.state.clone());
-            let outcome = self.state.apply(at, command, &mut effects);
+            let outcome = self.state.apply(at, by, command, &mut effects);
             self.note_outcome(command, outcome, effects.done_at);
             if let Some(before) = before {
                 fifo::check(command, &before, &self.state, counts);

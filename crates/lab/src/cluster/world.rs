@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-use tenure_api::Member;
+use tenure_api::{Member, Principal};
 use tenure_replica::{
-    Input, Moment, Notice, ReplicaConfig, Request, RequestId, Role,
+    Input, Moment, Notice, Operation, ReplicaConfig, Request, RequestId, Role,
     election::listeners::ListenerInput,
     watch::{WatchInput, WatchStream},
 };
@@ -280,20 +280,31 @@ impl World {
         &mut self,
         client: usize,
         member: MemberNumber,
-        request: Request,
+        op: Operation,
+    ) -> Option<RequestId> {
+        self.send_request_by(client, member, Principal::Anonymous, op)
+    }
+
+    /// The same, by this principal.
+    pub fn send_request_by(
+        &mut self,
+        client: usize,
+        member: MemberNumber,
+        by: Principal,
+        op: Operation,
     ) -> Option<RequestId> {
         self.members[&member].process.as_ref()?;
         let open = OpenRequest {
             member,
             client,
-            request: request.clone(),
+            request: op.clone(),
             sent: self.now(),
             floor: self.invariants.linearizable.horizon,
         };
         let id = self.invariants.one_answer.open(open);
-        let request = self.maybe_stale(request);
-        self.trace_ask(client, member, id, &request);
-        self.arrive(member, self.members[&member].life, Input::Request(id, request));
+        let op = self.maybe_stale(op);
+        self.trace_ask(client, member, id, &op);
+        self.arrive(member, self.members[&member].life, Input::Request(id, Request { by, op }));
         Some(id)
     }
 

@@ -5,7 +5,7 @@
 //! that revision.
 
 use tenure_api::{KeyValue, RangeResult, Revision, Span};
-use tenure_replica::{Answer, Consistency, Read, Reply, Request, command::Command};
+use tenure_replica::{Answer, Consistency, Operation, Read, Reply, command::Command};
 
 use super::{must, one_answer::OpenRequest};
 use crate::{cluster::truth::Truth, engine::RunCounts};
@@ -28,13 +28,14 @@ impl Linearizable {
     ) {
         let Ok(reply) = &answer.result else { return };
         let (floor, at) = (open.floor, answer.revision);
-        if let (Request::Read(Read::Range(range), _), Reply::Range(found)) = (&open.request, reply)
+        if let (Operation::Read(Read::Range(range), _), Reply::Range(found)) =
+            (&open.request, reply)
         {
             match_truth(&range.span, found, at, truth);
         }
         match &open.request {
-            Request::Read(_, Consistency::Serializable) | Request::MoveLeader(_) => return,
-            Request::Write(Command::Put(_)) => {
+            Operation::Read(_, Consistency::Serializable) | Operation::MoveLeader(_) => return,
+            Operation::Write(Command::Put(_)) => {
                 must!(at > floor, "a put at {at} though {floor} was known when it was sent");
             }
             _ => must!(at >= floor, "{:?} saw {at}, but {floor} was known before", open.request),

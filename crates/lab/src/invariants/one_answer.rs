@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use tenure_api::Revision;
-use tenure_replica::{Moment, Request, RequestId};
+use tenure_replica::{Moment, Operation, RequestId};
 
 use super::must;
 use crate::{cluster::member::MemberNumber, engine::RunCounts};
@@ -15,7 +15,7 @@ pub const NAME: &str = "one_answer";
 pub struct OpenRequest {
     pub member: MemberNumber,
     pub client: usize,
-    pub request: Request,
+    pub request: Operation,
     pub sent: Moment,
     /// The newest revision that any client had been told when it was sent.
     pub floor: Revision,

@@ -1,7 +1,7 @@
 //! An answer is complete and true: a write's outcome is the one that the log gives at that revision, and a read found
 //! what the agreed state holds at that revision.
 
-use tenure_replica::{Answer, Read, Reply, Request, State, command::Command};
+use tenure_replica::{Answer, Operation, Read, Reply, State, command::Command};
 
 use super::{must, one_answer::OpenRequest};
 use crate::{cluster::truth::Truth, engine::RunCounts};
@@ -18,18 +18,18 @@ pub fn check(open: &OpenRequest, answer: &Answer, truth: &Truth, counts: &mut Ru
     };
     let holds = match (&open.request, reply) {
         // The client is answered when the change is done.
-        (Request::Write(Command::Members(_)), _) => return,
-        (Request::Write(command), Reply::Wrote(outcome)) => truth.did(command, at, outcome),
-        (Request::Read(Read::Range(range), _), Reply::Range(found)) => {
+        (Operation::Write(Command::Members(_)), _) => return,
+        (Operation::Write(command), Reply::Wrote(outcome)) => truth.did(command, at, outcome),
+        (Operation::Read(Read::Range(range), _), Reply::Range(found)) => {
             fits(&|state| state.store.range(range).as_ref() == Ok(found))
         }
-        (Request::Read(Read::Txn(txn), _), Reply::Txn(found)) => {
+        (Operation::Read(Read::Txn(txn), _), Reply::Txn(found)) => {
             fits(&|state| state.store.read_txn(txn).as_ref() == Ok(found))
         }
-        (Request::Read(Read::Leases, _), Reply::Leases(found)) => {
+        (Operation::Read(Read::Leases, _), Reply::Leases(found)) => {
             fits(&|state| state.leases.iter().map(|(id, _)| id).eq(found.iter().copied()))
         }
-        (Request::Read(Read::Members, _), Reply::Members(found)) => {
+        (Operation::Read(Read::Members, _), Reply::Members(found)) => {
             fits(&|state| state.members() == *found)
         }
         _ => return,

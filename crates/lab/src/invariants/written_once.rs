@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use tenure_api::{Failure, Op, Revision};
-use tenure_replica::{Answer, Outcome, Reply, Request, command::Command};
+use tenure_replica::{Answer, Operation, Outcome, Reply, command::Command};
 
 use super::{must, one_answer::OpenRequest};
 use crate::{cluster::truth::Truth, engine::RunCounts};
@@ -37,7 +37,7 @@ impl WrittenOnce {
         truth: &Truth,
         counts: &mut RunCounts,
     ) {
-        let Request::Write(command) = &open.request else { return };
+        let Operation::Write(command) = &open.request else { return };
         match (command, &answer.result) {
             (Command::Put(put), Ok(_)) => {
                 let value = unique(put.value.as_ref());

@@ -13,7 +13,7 @@ use futures_util::{StreamExt, stream};
 use tenure::host::{Host, Leash};
 use tenure_api::{ClusterId, Principal, wire::tenure::v1 as pb};
 use tenure_replica::{
-    Answer, Outcome, Reply, Request, RequestId,
+    Answer, Operation, Outcome, Reply, RequestId,
     command::ELECTIONS_SINCE,
     election::listeners::{Listener, ListenerEvent, ListenerInput},
 };
@@ -173,7 +173,7 @@ impl MemberService {
             })),
             RpcRequest::Write(command) => {
                 let by = Admitted::in_process(Principal::Anonymous);
-                let asked = self.handle.begin(&by, Request::Write(*command));
+                let asked = self.handle.begin(&by, Operation::Write(*command));
                 self.executor.spawn(Box::pin(async move {
                     network.send_to_program(call, ServerMessage::Wrote(wrote(asked.await)));
                     network.send_to_program(call, ServerMessage::Close);
@@ -198,7 +198,8 @@ impl MemberService {
             any = true;
             match submission {
                 Submission::Request(request, reply) => {
-                    if let Some(id) = world.send_request(me, self.number, request) {
+                    if let Some(id) = world.send_request_by(me, self.number, request.by, request.op)
+                    {
                         self.answers.insert(id, reply);
                     }
                 }

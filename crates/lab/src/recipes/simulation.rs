@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tenure_replica::{
-    Answer, Moment, Request,
+    Answer, Moment, Operation,
     command::{AdminCommand, Command, ElectionCommand, Successor},
     election::listeners::{Listener, ListenerEvent},
 };
@@ -155,7 +155,7 @@ impl Simulation {
             70..78 => AdminCommand::Freeze(name),
             _ => AdminCommand::Resume(name),
         };
-        let request = Request::Write(Command::Election(ElectionCommand::Admin(rule)));
+        let request = Operation::Write(Command::Election(ElectionCommand::Admin(rule)));
         if let Some(member) = world.some_member() {
             world.send_request(me, member, request);
             world.counts.count("ruled");

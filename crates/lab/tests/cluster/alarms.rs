@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_api::{Alarm, AlarmKind, DeleteRange, Failure, LeaseId, Put, Span, op::PutLease};
-use tenure_replica::{Consistency, Notice, Read, Replica, Request, Retention, command::Command};
+use tenure_replica::{Consistency, Notice, Operation, Read, Replica, Retention, command::Command};
 
 use crate::seeds;
 use tenure_lab::{
@@ -60,7 +60,9 @@ fn audit_names_a_follower_that_differs_and_stops_its_service() {
         assert_eq!(world.truth.state().alarms.len(), 1, "no other member is named");
 
         world.rotten.clear();
-        world.probe(leader, Request::Write(Command::LowerAlarm(alarm))).expect("a person decides");
+        world
+            .probe(leader, Operation::Write(Command::LowerAlarm(alarm)))
+            .expect("a person decides");
         world.run(ms(100));
         let put = world.plain_put("served again");
         world.probe(rotten, put).expect("it serves again");
@@ -113,7 +115,9 @@ fn audit_of_members_that_all_differ_moves_no_leadership() {
         let (mut world, leader, _replay) = serving(seed, 3, 2 << 30);
         for number in world.numbers() {
             let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
-            world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+            world
+                .probe(leader, Operation::Write(Command::RaiseAlarm(alarm)))
+                .expect("it is raised");
         }
         world.run(ms(1000));
         let term = replica(&world, world.leader().expect("there is a raft leader")).durable_term();
@@ -131,11 +135,13 @@ fn audit_moves_leadership_to_a_member_that_does_not_differ() {
         let all = world.numbers();
         for number in all.into_iter().filter(|number| *number != sound && *number != leader) {
             let alarm = Alarm { member: id(number), kind: AlarmKind::Corrupt };
-            world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+            world
+                .probe(leader, Operation::Write(Command::RaiseAlarm(alarm)))
+                .expect("it is raised");
         }
         let term = replica(&world, leader).durable_term();
         let alarm = Alarm { member: id(leader), kind: AlarmKind::Corrupt };
-        world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+        world.probe(leader, Operation::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
         world.run(ms(1000));
         assert_eq!(world.leader(), Some(sound));
         assert_eq!(replica(&world, sound).durable_term().0, term.0 + 1, "at the first attempt");
@@ -146,9 +152,9 @@ fn audit_moves_leadership_to_a_member_that_does_not_differ() {
 fn audit_leaves_a_member_that_differs_alive() {
     let (mut world, leader, _replay) = serving(1, 3, 2 << 30);
     let alarm = Alarm { member: id(leader), kind: AlarmKind::Corrupt };
-    world.probe(leader, Request::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
+    world.probe(leader, Operation::Write(Command::RaiseAlarm(alarm))).expect("it is raised");
     world.run(ms(200));
-    let ask = |consistency| Request::Read(Read::Freshness, consistency);
+    let ask = |consistency| Operation::Read(Read::Freshness, consistency);
     world.probe(leader, ask(Consistency::Serializable)).expect("its loop answers");
     let fit = world.probe(leader, ask(Consistency::Linearizable));
     assert_eq!(fit.unwrap_err(), Failure::Corrupt, "and it is not fit to serve");
@@ -165,10 +171,10 @@ fn audit_is_not_repeated_in_an_idle_cluster() {
 }
 
 /// A kilobyte, different each time.
-fn put(world: &mut World, key: usize, lease: Option<LeaseId>) -> Request {
+fn put(world: &mut World, key: usize, lease: Option<LeaseId>) -> Operation {
     let mut value = world.fresh_value().into_bytes();
     value.resize(1000, b'.');
-    Request::Write(Command::Put(Put {
+    Operation::Write(Command::Put(Put {
         key: Bytes::from(format!("key {key}")),
         value: Some(value.into()),
         lease: PutLease::Set(lease),
@@ -202,15 +208,17 @@ fn full_store_serves_sessions_and_recovers() {
 
         let lease = LeaseId(7);
         let grant = Command::LeaseGrant { id: lease, ttl_secs: 600 };
-        world.probe(other, Request::Write(grant)).expect("a session begins");
+        world.probe(other, Operation::Write(grant)).expect("a session begins");
         write(&mut world, other, 100_000, Some(lease)).expect("a candidate joins");
         let reserve = (0..1000).find_map(|key| write(&mut world, other, key, Some(lease)).err());
         assert_eq!(reserve, Some(Failure::NoSpace), "the reserve has an end");
 
         let everything = DeleteRange { span: Span::prefix(Bytes::from("key")), prev_kv: false };
-        world.probe(other, Request::Write(Command::DeleteRange(everything))).expect("room is made");
+        world
+            .probe(other, Operation::Write(Command::DeleteRange(everything)))
+            .expect("room is made");
         let revision = world.truth.state().store.revision();
-        world.probe(other, Request::Write(Command::Compact(revision))).expect("and freed");
+        world.probe(other, Operation::Write(Command::Compact(revision))).expect("and freed");
         let lowered = |world: &mut World| !world.truth.state().is_full();
         world.run_until(ms(3000), lowered).expect("the alarm ends by itself");
         world.run(ms(100));
@@ -227,7 +235,7 @@ fn full_store_keeps_the_reserve_of_sessions_under_many_writers() {
         let numbers = world.numbers();
         let lease = LeaseId(7);
         let grant = Command::LeaseGrant { id: lease, ttl_secs: 600 };
-        world.probe(numbers[0], Request::Write(grant)).expect("a session begins");
+        world.probe(numbers[0], Operation::Write(grant)).expect("a session begins");
         let verdicts: Vec<_> = (0..1500)
             .map(|key| {
                 let request = put(&mut world, key, None);
@@ -260,7 +268,7 @@ fn quota_alarm_reaches_all_members_without_requests() {
     let (mut world, leader, _replay) = serving(1, 3, 100_000);
     let lease = LeaseId(7);
     let grant = Command::LeaseGrant { id: lease, ttl_secs: 600 };
-    world.probe(leader, Request::Write(grant)).expect("a session begins");
+    world.probe(leader, Operation::Write(grant)).expect("a session begins");
     let mut key = 0;
     while world.truth.state().store.size_bytes() <= 100_000 {
         write(&mut world, leader, key, Some(lease)).expect("the reserve takes it");

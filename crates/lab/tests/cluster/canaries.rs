@@ -17,7 +17,7 @@ use tenure_lab::{
     engine::ms,
 };
 use tenure_replica::{
-    Request,
+    Operation,
     canary::{Canary as Shipped, plant},
     command::{AdminCommand, Command, ElectionCommand, Join, SessionRequest},
     election::Mode,
@@ -265,7 +265,7 @@ fn canary_lease_reset_by_every_leader_is_found() {
         world.run(ms(2500));
         let leader = world.leader().unwrap();
         let grant = Command::LeaseGrant { id: LeaseId(7), ttl_secs: 2 };
-        world.probe(leader, Request::Write(grant)).unwrap();
+        world.probe(leader, Operation::Write(grant)).unwrap();
         world.run(ms(500));
         world.crash(leader);
         world.run(ms(2500));
@@ -337,7 +337,7 @@ fn canary_request_that_acts_twice_is_found() {
         world.run(ms(300));
         let leader = world.leader().unwrap();
         let mut say = |command| {
-            let said = Request::Write(Command::Election(command));
+            let said = Operation::Write(Command::Election(command));
             world.probe(leader, said).unwrap();
         };
         let (id, name) = (LeaseId(7), Bytes::from_static(b"n"));

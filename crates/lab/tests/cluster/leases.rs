@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_api::LeaseId;
-use tenure_replica::{Request, command::Command};
+use tenure_replica::{Operation, command::Command};
 
 use crate::seeds;
 use tenure_lab::{
@@ -35,12 +35,12 @@ fn granted_in(mut world: World, seed: u64, ttl_secs: i64) -> (World, MemberNumbe
 
 fn grant(world: &mut World, member: MemberNumber, ttl_secs: i64) {
     let grant = Command::LeaseGrant { id: LEASE, ttl_secs };
-    world.probe(member, Request::Write(grant)).expect("a lease is granted");
+    world.probe(member, Operation::Write(grant)).expect("a lease is granted");
 }
 
 fn renew(world: &mut World, member: MemberNumber) {
     let renew = Command::LeaseRenew(LEASE);
-    world.probe(member, Request::Write(renew)).expect("the lease lives");
+    world.probe(member, Operation::Write(renew)).expect("the lease lives");
 }
 
 /// How long after its last renewal the lease ended.
@@ -140,7 +140,7 @@ pub fn late_replay_leads(seed: u64) {
     world.crash(follower);
     world.start(follower);
     world.run(ms(200));
-    world.send_request(usize::MAX, leader, Request::MoveLeader(id(follower)));
+    world.send_request(usize::MAX, leader, Operation::MoveLeader(id(follower)));
     let moved = |world: &mut World| world.leader() == Some(follower);
     world.run_until(ms(2000), moved).expect("the leadership moves");
     let renewed = world.truth.leases[&LEASE].renewed;
@@ -175,7 +175,7 @@ fn lease_revoked_and_granted_at_once_still_expires() {
     let (mut world, leader, _replay) = granted(1, 1);
     let client = world.clients.len();
     for command in [Command::LeaseRevoke(LEASE), Command::LeaseGrant { id: LEASE, ttl_secs: 1 }] {
-        world.send_request(client, leader, Request::Write(command));
+        world.send_request(client, leader, Operation::Write(command));
     }
     world.run(ms(100));
     let took = time_to_end(&mut world);
@@ -189,7 +189,7 @@ fn leases_that_end_together_end_soon() {
     let client = world.clients.len();
     for number in 1000..4000 {
         let grant = Command::LeaseGrant { id: LeaseId(number), ttl_secs: 1 };
-        world.send_request(client, leader, Request::Write(grant));
+        world.send_request(client, leader, Operation::Write(grant));
     }
     world.run(ms(500));
     assert_eq!(world.truth.state().leases.len(), 3001);
@@ -344,7 +344,7 @@ pub fn renewal_under_way(seed: u64) {
     for other in world.numbers().into_iter().filter(|other| *other != leader) {
         world.stall_disk(other, ms(600));
     }
-    let (took, renewed) = world.timed_probe(leader, Request::Write(Command::LeaseRenew(LEASE)));
+    let (took, renewed) = world.timed_probe(leader, Operation::Write(Command::LeaseRenew(LEASE)));
     renewed.expect("the lease lives");
     assert!(took >= ms(400), "nothing was stalled: {took:?}");
     world.run(ms(200));
@@ -365,7 +365,7 @@ pub fn renewal_at_the_deadline(seed: u64) {
     let deadline = world.truth.leases[&LEASE].renewed + ms(1000);
     let early = us(50) * (seed % 40) as u32;
     world.run(deadline.since(world.now() + early));
-    let renewed = world.probe(other, Request::Write(Command::LeaseRenew(LEASE)));
+    let renewed = world.probe(other, Operation::Write(Command::LeaseRenew(LEASE)));
     world.run(ms(200));
     let lives = world.truth.leases[&LEASE].ended.is_none();
     assert_eq!(renewed.is_ok(), lives, "leases_kept: its holder was told something else");

@@ -2,7 +2,7 @@
 
 use tenure_api::{Alarm, AlarmKind, Failure, MemberId};
 use tenure_replica::{
-    Outcome, Reply, Request,
+    Operation, Outcome, Reply,
     command::{Command, MemberChange},
 };
 
@@ -59,7 +59,7 @@ fn membership_of_a_growing_cluster_holds_under_all_faults() {
 }
 
 fn change(world: &mut World, at: MemberNumber, change: MemberChange) -> Result<Vec<u64>, Failure> {
-    match world.probe(at, Request::Write(Command::Members(change)))? {
+    match world.probe(at, Operation::Write(Command::Members(change)))? {
         Reply::Wrote(Outcome::Members(members)) => {
             Ok(members.iter().map(|member| member.id.0).collect())
         }
@@ -206,11 +206,11 @@ fn learner_is_promoted_only_when_in_sync() {
     // What it has counts when its disk has it and the leader knows.
     world.run(ms(100));
     let alarm = Alarm { member: id(new), kind: AlarmKind::Corrupt };
-    let raised = world.probe(leader, Request::Write(Command::RaiseAlarm(alarm)));
+    let raised = world.probe(leader, Operation::Write(Command::RaiseAlarm(alarm)));
     raised.expect("a member finds that it differs");
     let corrupt = change(&mut world, leader, MemberChange::Promote(id(new)));
     assert_eq!(corrupt, Err(Failure::LearnerNotReady), "what it has is not right");
-    let lowered = world.probe(leader, Request::Write(Command::LowerAlarm(alarm)));
+    let lowered = world.probe(leader, Operation::Write(Command::LowerAlarm(alarm)));
     lowered.expect("a member finds that it does not");
     change(&mut world, leader, MemberChange::Promote(id(new))).expect("it is in sync");
     world.come_to_rest();
@@ -223,7 +223,7 @@ fn removed_member_stops_only_after_a_durable_removal() {
     for seed in seeds(20) {
         let (mut world, leader, _replay) = started(seed, 2);
         let other = 3 - leader;
-        let removal = Request::Write(Command::Members(MemberChange::Remove(id(other))));
+        let removal = Operation::Write(Command::Members(MemberChange::Remove(id(other))));
         world.send_request(usize::MAX, leader, removal);
         let off_the_list = |world: &mut World| !world.truth.state().departing.is_empty();
         world.run_until(ms(1000), off_the_list).expect("it is removed");

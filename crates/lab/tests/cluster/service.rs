@@ -1,7 +1,7 @@
 //! Which members serve, and what the others answer.
 
 use tenure_api::{Failure, MemberId};
-use tenure_replica::{Answer, Consistency, Read, Request};
+use tenure_replica::{Answer, Consistency, Operation, Read};
 
 use crate::seeds;
 use tenure_lab::{
@@ -25,8 +25,8 @@ pub fn started(seed: u64, members: u64) -> (World, MemberNumber, Replay) {
     (world, leader, replay)
 }
 
-fn fresh_read() -> Request {
-    Request::Read(Read::Freshness, Consistency::Linearizable)
+fn fresh_read() -> Operation {
+    Operation::Read(Read::Freshness, Consistency::Linearizable)
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn minority_refuses_promptly() {
                 assert_eq!(answer.err(), Some(Failure::NoLeader));
                 assert!(took < ms(20), "the refusal took {took:?}");
             }
-            let stale = Request::Read(Read::Freshness, Consistency::Serializable);
+            let stale = Operation::Read(Read::Freshness, Consistency::Serializable);
             world.probe(alone, stale).expect("what a member has it can always tell");
         }
     }
@@ -190,9 +190,9 @@ fn hand_over_picks_another_member_if_the_first_cannot_lead() {
 #[test]
 fn move_leader_to_a_non_member_is_refused() {
     let (mut world, leader, _replay) = started(1, 3);
-    let stranger = world.probe(leader, Request::MoveLeader(MemberId(99)));
+    let stranger = world.probe(leader, Operation::MoveLeader(MemberId(99)));
     assert_eq!(stranger.err(), Some(Failure::BadLeaderTransferee));
     let follower = 1 + leader % 3;
-    let request = Request::MoveLeader(MemberId(follower));
+    let request = Operation::MoveLeader(MemberId(follower));
     assert_eq!(world.probe(follower, request).err(), Some(Failure::NotLeader));
 }

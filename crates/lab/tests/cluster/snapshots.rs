@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_api::{MemberId, Put, Term, op::PutLease};
 use tenure_replica::{
-    Input, LogIndex, Moment, Notice, RaftKind, RaftMessage, Recovered, Replica, ReplicaConfig,
-    Request, SnapshotMark, State, command::Command,
+    Input, LogIndex, Moment, Notice, Operation, RaftKind, RaftMessage, Recovered, Replica,
+    ReplicaConfig, SnapshotMark, State, command::Command,
 };
 
 use crate::{seeds, service::started};
@@ -109,7 +109,7 @@ fn snapshots_taken(puts: u64, configure: impl Fn(&mut ReplicaConfig)) -> Vec<(Lo
             lease: PutLease::Set(None),
             prev_kv: false,
         };
-        world.probe(leader, Request::Write(Command::Put(put))).expect("it serves");
+        world.probe(leader, Operation::Write(Command::Put(put))).expect("it serves");
         for (member, of) in &world.members {
             taken.extend(of.disk.snapshots.keys().map(|index| (*index, *member)));
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_replica::{Consistency, Notice, Read, Request};
+use tenure_replica::{Consistency, Notice, Operation, Read};
 
 use crate::seeds;
 use tenure_lab::{
@@ -111,7 +111,7 @@ fn takeover_serves_reads_at_once() {
         world.crash(leader);
         let start = world.now();
         let other = world.numbers().into_iter().find(|number| *number != leader).unwrap();
-        let read = Request::Read(Read::Freshness, Consistency::Linearizable);
+        let read = Operation::Read(Read::Freshness, Consistency::Linearizable);
         world.probe(other, read).expect("a read is held until there is a raft leader");
         let took = world.now().since(start);
         assert!(took < ms(150), "a read took {took:?}");

@@ -1,6 +1,8 @@
 //! Members of different versions.
 
-use tenure_api::{Alarm, AlarmKind, Failure, LeaseId};
+use std::ops::Range;
+
+use tenure_api::{Alarm, AlarmKind, Failure, LeaseId, Principal};
 use tenure_lab::{
     cluster::{
         World,
@@ -11,7 +13,7 @@ use tenure_lab::{
     engine::ms,
 };
 use tenure_replica::{
-    Request,
+    Operation,
     command::{Command, ElectionCommand},
 };
 
@@ -76,12 +78,12 @@ fn cluster_version_refuses_what_the_oldest_member_cannot_apply() {
     for (version, command) in [(1, alarm), (2, session)] {
         let mut world = with_an_older_member(2, version, version + 1);
         for member in world.numbers() {
-            let request = Request::Write(command.clone());
+            let request = Operation::Write(command.clone());
             let refused = world.probe(member, request).expect_err("one of them would not know it");
             assert_eq!(refused, Failure::NotCapable, "by member {member} at version {version}");
         }
         upgrade(&mut world, 2, version + 1);
-        world.probe(3, Request::Write(command)).expect("now all know it");
+        world.probe(3, Operation::Write(command)).expect("now all know it");
     }
 }
 
@@ -97,4 +99,27 @@ fn cluster_version_gates_vouching() {
     upgrade(&mut world, 2, 4);
     world.run(ms(2000));
     assert!(world.counts.of("vouched") > 0, "it is worth it as soon as it may be");
+}
+
+#[test]
+fn cluster_version_gates_principals() {
+    let _replay = Replay::of_test(1);
+    let user = || Principal::User { name: "ada".into(), auth_revision: 1 };
+    // By every member, so that at least two of three reach the raft leader in forwarded batches.
+    let ask = |world: &mut World, ids: Range<i64>| {
+        for (member, lease) in world.numbers().into_iter().zip(ids) {
+            let command = Command::LeaseGrant { id: LeaseId(lease), ttl_secs: 60 };
+            world.send_request_by(usize::MAX, member, user(), Operation::Write(command));
+        }
+        world.run(ms(1000));
+    };
+    let mut world = with_an_older_member(2, 6, 7);
+    ask(&mut world, 1..4);
+    assert_eq!(world.counts.of("by a user"), 0, "one of them could not read it");
+    assert_eq!(world.counts.of("by the system"), 0, "one of them could not read it");
+    upgrade(&mut world, 2, 7);
+    ask(&mut world, 4..7);
+    assert_eq!(world.counts.of("by a user"), 3, "each is known by its principal");
+    assert!(world.counts.of("by the system") > 0, "so are the members' own");
+    assert_eq!(world.truth.state().leases.iter().count(), 6, "and all of them were done");
 }

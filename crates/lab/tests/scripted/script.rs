@@ -22,7 +22,7 @@ use tenure_api::{
     DeleteRange, EventKind, Failure, LeaseId, MemberId, Put, Range, Revision, Span, op::PutLease,
 };
 use tenure_replica::{
-    Consistency, Notice, Outcome, Read, Reply, Request, Role,
+    Consistency, Notice, Operation, Outcome, Read, Reply, Role,
     command::{Command as Write, MemberChange},
     watch::{Interest, WatchCreate, WatchInput, WatchNews, WatchStream},
 };
@@ -104,7 +104,7 @@ impl ScriptedCluster {
         out
     }
 
-    fn send_request(&mut self, member: MemberNumber, request: Request) -> String {
+    fn send_request(&mut self, member: MemberNumber, request: Operation) -> String {
         match self.world.probe(member, request) {
             Ok(reply) => show_reply(&reply),
             Err(failure) => show_failure(failure),
@@ -112,7 +112,7 @@ impl ScriptedCluster {
     }
 
     fn write(&mut self, member: MemberNumber, command: Write) -> String {
-        let answer = self.send_request(member, Request::Write(command));
+        let answer = self.send_request(member, Operation::Write(command));
         let revision = self.world.invariants.linearizable.horizon;
         if answer == "done\n" { format!("done, rev {revision}\n") } else { answer }
     }
@@ -233,7 +233,7 @@ impl Runner for ScriptedCluster {
                 let range = Range::all(span(&args[1].value));
                 out = self.send_request(
                     member(&args[0])?,
-                    Request::Read(Read::Range(range), consistency),
+                    Operation::Read(Read::Range(range), consistency),
                 );
             }
             "del" => {
@@ -247,11 +247,11 @@ impl Runner for ScriptedCluster {
             "grant" => {
                 let ttl_secs = argument(args, "ttl").ok_or("for how long?")?.parse()?;
                 let grant = Write::LeaseGrant { id: lease(&args[1])?, ttl_secs };
-                out = self.send_request(member(&args[0])?, Request::Write(grant));
+                out = self.send_request(member(&args[0])?, Operation::Write(grant));
             }
             "renew" => {
                 let renew = Write::LeaseRenew(lease(&args[1])?);
-                out = self.send_request(member(&args[0])?, Request::Write(renew));
+                out = self.send_request(member(&args[0])?, Operation::Write(renew));
             }
             "revoke" => {
                 let revoke = Write::LeaseRevoke(lease(&args[1])?);
@@ -259,7 +259,7 @@ impl Runner for ScriptedCluster {
             }
             "left" => {
                 let read = Read::Lease(lease(&args[1])?, true);
-                let request = Request::Read(read, Consistency::Linearizable);
+                let request = Operation::Read(read, Consistency::Linearizable);
                 out = self.send_request(member(&args[0])?, request);
             }
             "watch" => self.watch(args)?,
@@ -307,7 +307,7 @@ impl Runner for ScriptedCluster {
             "move" => {
                 let to = argument(args, "to").ok_or("to which member?")?;
                 let to = to.trim_start_matches('m').parse().map(MemberId)?;
-                out = self.send_request(member(&args[0])?, Request::MoveLeader(to));
+                out = self.send_request(member(&args[0])?, Operation::MoveLeader(to));
             }
             "add" | "promote" | "remove" | "update" => {
                 let (at, about) = (member(&args[0])?, member(&args[1])?);
@@ -324,7 +324,7 @@ impl Runner for ScriptedCluster {
                     "remove" => MemberChange::Remove(id),
                     _ => MemberChange::Update { id, peer_urls: vec![args[2].value.clone()] },
                 };
-                out = self.send_request(at, Request::Write(Write::Members(change)));
+                out = self.send_request(at, Operation::Write(Write::Members(change)));
             }
             "hand-over" => {
                 self.world.hand_over(member(&args[0])?);

@@ -1,7 +1,7 @@
 //! Batches: how commands travel, and why none is ever done twice.
 
 use bytes::Bytes;
-use tenure_api::MemberId;
+use tenure_api::{MemberId, Principal};
 
 use super::{Command, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_u64};
@@ -26,7 +26,16 @@ pub struct Batch {
     /// The batch's number in that life.
     pub sequence: u64,
     /// The commands, in order.
-    pub commands: Vec<Command>,
+    pub commands: Vec<Attributed>,
+}
+
+/// A command, and who asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributed {
+    /// Who. Whether it may is judged in [`State::apply`](crate::state::State::apply).
+    pub by: Principal,
+    /// What.
+    pub command: Command,
 }
 
 /// Which batch it is, of all that ever were.
@@ -45,14 +54,16 @@ impl Batch {
     /// The change of members that this batch carries to raft, if that is all it carries.
     pub(crate) fn change(&self) -> Option<&MemberChange> {
         match &self.commands[..] {
-            [Command::Members(change)] if change.concerns_raft() => Some(change),
+            [Attributed { command: Command::Members(change), .. }] if change.concerns_raft() => {
+                Some(change)
+            }
             _ => None,
         }
     }
 
     /// A change that concerns raft beside other commands. No member makes such a batch.
     pub(crate) fn is_mixed(&self) -> bool {
-        self.commands.len() > 1 && self.commands.iter().any(Command::concerns_raft)
+        self.commands.len() > 1 && self.commands.iter().any(|one| one.command.concerns_raft())
     }
 }
 
@@ -70,10 +81,56 @@ impl Codec for Batch {
         if count > COMMANDS_MAX {
             return Err(DecodeError::Overflow);
         }
-        let commands = (0..count).map(|_| Command::decode(input)).collect::<Result<_, _>>()?;
+        let commands = (0..count).map(|_| Attributed::decode(input)).collect::<Result<_, _>>()?;
         Ok(Batch { origin, boot, sequence, commands })
     }
 }
+
+impl Codec for Attributed {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_attributed(out, &self.by, &self.command);
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Attributed, DecodeError> {
+        let by = if input.skip_u8(BY) { Principal::decode(input)? } else { Principal::Anonymous };
+        Ok(Attributed { by, command: Command::decode(input)? })
+    }
+}
+
+/// Appends a command with its principal. Without one it is what it was before there were principals.
+pub(crate) fn encode_attributed(out: &mut Vec<u8>, by: &Principal, command: &Command) {
+    if *by != Principal::Anonymous {
+        out.push(BY);
+        by.encode(out);
+    }
+    command.encode(out);
+}
+
+impl Codec for Principal {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Principal::Anonymous => out.push(0),
+            Principal::User { name, auth_revision } => {
+                out.push(1);
+                put_bytes(out, name.as_bytes());
+                put_u64(out, *auth_revision);
+            }
+            Principal::System => out.push(2),
+        }
+    }
+
+    fn decode(input: &mut Reader<'_>) -> Result<Principal, DecodeError> {
+        Ok(match input.u8()? {
+            0 => Principal::Anonymous,
+            1 => Principal::User { name: input.text()?.into(), auth_revision: input.u64()? },
+            2 => Principal::System,
+            tag => return Err(DecodeError::UnknownTag { what: "principal", tag }),
+        })
+    }
+}
+
+/// Stands before the principal of a command, from cluster version 7 on. No command has this tag.
+const BY: u8 = 50;
 
 /// Appends what stands before a batch's commands.
 pub(crate) fn encode_batch_head(
@@ -156,7 +213,9 @@ mod tests {
     fn entry() -> impl Strategy<Value = Vec<u8>> {
         let batch = (any::<(u64, u64, u64)>(), 0..4usize).prop_map(
             |((origin, boot, sequence), renewals)| {
-                let commands = vec![Command::LeaseRenew(LeaseId(7)); renewals];
+                let renew = Command::LeaseRenew(LeaseId(7));
+                let by = [Principal::Anonymous, Principal::System][renewals % 2].clone();
+                let commands = vec![Attributed { by, command: renew }; renewals];
                 Batch { origin: MemberId(origin), boot, sequence, commands }.to_bytes().into()
             },
         );

@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use tenure_api::{
     Alarm, AlarmKind, Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, MemberId, Op,
-    Put, Range, Revision, SortOrder, SortTarget, Span, Term, Txn,
+    Principal, Put, Range, Revision, SortOrder, SortTarget, Span, Term, Txn,
     op::{PutLease, Window},
 };
 use tenure_damage::Golden;
 
 use super::{
-    AdminCommand, Batch, ChangeRefusal, Command, ElectionCommand, EntryClock, Expiry, Join,
-    MemberChange, Overdue, SessionEnding, SessionRequest, Successor, decode_entry, encode_entry,
+    AdminCommand, Attributed, Batch, ChangeRefusal, Command, ElectionCommand, EntryClock, Expiry,
+    Join, MemberChange, Overdue, SessionEnding, SessionRequest, Successor, decode_entry,
+    encode_entry,
 };
 use crate::{
     codec::{Codec, DecodeError},
@@ -232,8 +233,18 @@ fn commands() -> Vec<(String, Command)> {
 }
 
 fn batch() -> Batch {
-    let commands = vec![Command::LeaseRenew(LeaseId(7)), Command::Audit];
+    batch_by([Principal::Anonymous, Principal::Anonymous])
+}
+
+fn batch_by(principals: [Principal; 2]) -> Batch {
+    let commands = [Command::LeaseRenew(LeaseId(7)), Command::Audit].into_iter();
+    let commands = principals.into_iter().zip(commands);
+    let commands = commands.map(|(by, command)| Attributed { by, command }).collect();
     Batch { origin: MemberId(1), boot: 2, sequence: 300, commands }
+}
+
+fn principals() -> [Principal; 2] {
+    [Principal::User { name: "ada".into(), auth_revision: 300 }, Principal::System]
 }
 
 fn clock(lost_ms: Option<u64>) -> EntryClock {
@@ -248,6 +259,10 @@ fn entries() -> Vec<(String, Vec<u8>)> {
         (
             "entry 3 with the time that was lost".to_owned(),
             encode_entry(clock(Some(700)), &batches),
+        ),
+        (
+            "entry 3 with principals".to_owned(),
+            encode_entry(clock(Some(700)), &[batch_by(principals()).to_bytes().into()]),
         ),
     ]
 }
@@ -266,6 +281,8 @@ fn commands_are_the_bytes_that_they_always_were() {
     assert_eq!(entry, Ok((clock(None), vec![batch()])));
     let entry = decode_entry(golden.bytes("entry 3 with the time that was lost"));
     assert_eq!(entry, Ok((clock(Some(700)), vec![batch()])));
+    let entry = decode_entry(golden.bytes("entry 3 with principals"));
+    assert_eq!(entry, Ok((clock(Some(700)), vec![batch_by(principals())])));
     let entry = decode_entry(golden.bytes("entry 1"));
     assert_eq!(entry, Ok((EntryClock::default(), vec![batch()])));
 }

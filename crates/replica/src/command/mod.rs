@@ -18,7 +18,7 @@ mod weight;
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 pub use self::{
-    batch::Batch,
+    batch::{Attributed, Batch},
     election::{
         AdminCommand, ElectionCommand, Join, Overdue, SessionEnding, SessionRequest, Successor,
     },
@@ -26,13 +26,16 @@ pub use self::{
     space::Lane,
 };
 pub(crate) use self::{
-    batch::{BatchNumber, COMMANDS_MAX, EntryClock, decode_entry, encode_batch_head, encode_entry},
+    batch::{
+        BatchNumber, COMMANDS_MAX, EntryClock, decode_entry, encode_attributed, encode_batch_head,
+        encode_entry,
+    },
     election::{pairs, put_pairs},
 };
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 6;
+pub const COMMAND_VERSION: u32 = 7;
 /// The version that brought elections and locks. Lines are kept from it on.
 pub const ELECTIONS_SINCE: u32 = 3;
 /// The version from which on the raft leader vouches for its own disk. It brings no command: every member must know that a
@@ -42,6 +45,8 @@ pub(crate) const VOUCHES_SINCE: u32 = 4;
 pub(crate) const INVITES_SINCE: u32 = 5;
 /// The version from which on entries tell how much time was lost.
 pub(crate) const LOST_TIME_SINCE: u32 = 6;
+/// The version from which on commands tell who asks.
+pub(crate) const PRINCIPALS_SINCE: u32 = 7;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use super::{Replica, budget::Budget};
 use crate::{
     Moment,
     canary::Canary,
-    command::{Batch, Command, EntryClock, MemberChange, decode_entry},
+    command::{Attributed, Batch, Command, EntryClock, MemberChange, decode_entry},
     input::{Fatal, Notice, Reply},
     lease::RenewalStamp,
     log::{Entry, EntryKind, SnapshotMark},
@@ -90,12 +90,12 @@ impl Replica {
             .flatten();
         let (waiters, since) = waiters.unwrap_or((vec![], now));
         let mut waiters = waiters.into_iter();
-        for command in &batch.commands {
+        for Attributed { by, command } in &batch.commands {
             let outcome = match (entry.kind, command) {
                 (EntryKind::Membership, Command::Members(change)) if change.concerns_raft() => {
                     self.begin_change(change)
                 }
-                _ => self.state.apply(at, command, apply_effects),
+                _ => self.state.apply(at, by, command, apply_effects),
             };
             if let Command::LetGo(member) = command {
                 self.change_done(&MemberChange::Remove(*member));

@@ -46,7 +46,7 @@ impl Replica {
             return;
         }
         self.audit.proposed = Some((now, applied));
-        let _ = self.writes.push(now, None, &Command::Audit);
+        let _ = self.propose_own(now, &Command::Audit);
     }
 
     /// The log says: compare what you hold here. A member that still reckons the last one stays out
@@ -120,7 +120,7 @@ impl Replica {
             .collect();
         for member in &members {
             let alarm = Alarm { member: *member, kind: AlarmKind::Corrupt };
-            let _ = self.writes.push(self.last_call, None, &Command::RaiseAlarm(alarm));
+            let _ = self.propose_own(self.last_call, &Command::RaiseAlarm(alarm));
         }
         self.notice(Notice::Differs { index, members, outvoted: majority.is_some() });
     }

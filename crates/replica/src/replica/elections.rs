@@ -155,7 +155,7 @@ impl Replica {
         }
         if !overdue.is_empty() {
             let command = Command::Election(ElectionCommand::Overdue(self.raft.term(), overdue));
-            let _ = self.writes.push(now, None, &command);
+            let _ = self.propose_own(now, &command);
         }
     }
 

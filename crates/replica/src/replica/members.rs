@@ -16,13 +16,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tenure_api::{Failure, MemberId};
+use tenure_api::{Failure, MemberId, Principal};
 
 use super::Replica;
 use crate::{
     Moment,
     codec::Codec,
-    command::{Batch, ChangeRefusal, Command, INVITES_SINCE, MemberChange, encode_entry},
+    command::{
+        Attributed, Batch, ChangeRefusal, Command, INVITES_SINCE, MemberChange, encode_entry,
+    },
     input::{Fatal, Notice, Reply, RequestId},
     state::Outcome,
 };
@@ -50,12 +52,13 @@ impl Replica {
     /// Proposes the next change in the queue, or refuses it. For the raft leader.
     pub(super) fn propose_change(&mut self, now: Moment) {
         let Some(bytes) = self.proposals.next_change(now) else { return };
-        let Some((batch, change)) = read_change(&bytes) else {
+        let Some((batch, by, change)) = read_change(&bytes) else {
             return self.proposals.change_refused(bytes);
         };
         let (bytes, change) = match self.invitation_instead(&change) {
             Some(change) => {
-                let commands = vec![Command::Members(change.clone())];
+                let command = Command::Members(change.clone());
+                let commands = vec![Attributed { by: by.clone(), command }];
                 (Batch { commands, ..batch.clone() }.to_bytes().into(), change)
             }
             None => (bytes, change),
@@ -65,7 +68,7 @@ impl Replica {
         if self.raft.may_be_changing() {
             return self.proposals.change_proposed(now, None);
         }
-        match self.judge_change(&change) {
+        match self.judge_change(&by, &change) {
             Ok(()) => {
                 let entry = encode_entry(self.entry_clock(now), &[bytes]);
                 let taken = self.raft.propose_change(&change, entry);
@@ -74,8 +77,10 @@ impl Replica {
             }
             Err(failure) => {
                 let refusal = ChangeRefusal::of(failure).unwrap_or(ChangeRefusal::UnhealthyCluster);
-                let refused = Batch { commands: vec![Command::MembersRefused(refusal)], ..batch };
-                self.proposals.change_refused(refused.to_bytes().into());
+                let by = self.attributed(Principal::System);
+                let commands = vec![Attributed { by, command: Command::MembersRefused(refusal) }];
+                let refused = Batch { commands, ..batch }.to_bytes();
+                self.proposals.change_refused(refused.into());
             }
         }
     }
@@ -95,7 +100,8 @@ impl Replica {
 
     /// What the list of members allows, and whether enough members are there for it: strict, because
     /// a majority that is lost by a change cannot be brought back by another one.
-    fn judge_change(&self, change: &MemberChange) -> Result<(), Failure> {
+    fn judge_change(&self, by: &Principal, change: &MemberChange) -> Result<(), Failure> {
+        self.state.permit(by, &Command::Members(change.clone()))?;
         self.state.check_change(change)?;
         let voters: Vec<MemberId> = self.state.voters().collect();
         let started = |members: &[MemberId]| {
@@ -206,7 +212,7 @@ impl Replica {
         let due = |at: Moment| now.since(at) >= LET_GO_INTERVAL;
         if self.changes.let_go_at.is_none_or(due) {
             self.changes.let_go_at = Some(now);
-            let _ = self.writes.push(now, None, &Command::LetGo(member));
+            let _ = self.propose_own(now, &Command::LetGo(member));
         }
     }
 
@@ -224,7 +230,7 @@ impl Replica {
         if self.is_ready(invited) {
             self.changes.welcomed_at = Some(now);
             let promotion = Command::Members(MemberChange::Promote(invited));
-            let _ = self.writes.push(now, None, &promotion);
+            let _ = self.propose_own(now, &promotion);
         }
     }
 
@@ -291,8 +297,9 @@ fn majority(voters: usize) -> usize {
     voters / 2 + 1
 }
 
-fn read_change(bytes: &[u8]) -> Option<(Batch, MemberChange)> {
+fn read_change(bytes: &[u8]) -> Option<(Batch, Principal, MemberChange)> {
     let batch = Batch::from_bytes(bytes).ok()?;
     let change = batch.change()?.clone();
-    Some((batch, change))
+    let by = batch.commands.first()?.by.clone();
+    Some((batch, by, change))
 }

@@ -1,15 +1,15 @@
 //! Requests: from arrival to their one answer.
 
 use bytes::Bytes;
-use tenure_api::{Failure, LeaseStatus, MemberId, Range};
+use tenure_api::{Failure, LeaseStatus, MemberId, Principal, Range};
 
 use super::{Replica, budget::Budget};
 use crate::{
     Moment,
     canary::Canary,
     codec::Codec,
-    command::{Batch, Command, Lane},
-    input::{Consistency, Read, Reply, Request, RequestId},
+    command::{Batch, Command, Lane, PRINCIPALS_SINCE},
+    input::{Consistency, Operation, Read, Reply, Request, RequestId},
     message::Message,
     reads::PendingRead,
     writes::{Sealed, Waiter},
@@ -21,24 +21,25 @@ const LARGE_STORE_KEYS: usize = 10_000;
 
 impl Replica {
     pub(super) fn request(&mut self, now: Moment, id: RequestId, request: Request) {
-        if self.state.is_corrupt(self.config.me) && !is_about_the_cluster(&request) {
+        let Request { by, op } = request;
+        if self.state.is_corrupt(self.config.me) && !is_about_the_cluster(&op) {
             return self.answer(id, Err(Failure::Corrupt));
         }
-        match request {
-            Request::Write(command) => self.write(now, id, command),
-            Request::CompactPhysically(revision) => {
+        match op {
+            Operation::Write(command) => self.write(now, id, by, command),
+            Operation::CompactPhysically(revision) => {
                 self.upkeep.answer_when_swept(id);
-                self.write(now, id, Command::Compact(revision));
+                self.write(now, id, by, Command::Compact(revision));
             }
-            Request::Read(read @ (Read::Range(_) | Read::Txn(_)), Consistency::Serializable) => {
+            Operation::Read(read @ (Read::Range(_) | Read::Txn(_)), Consistency::Serializable) => {
                 if !self.reads.push_ready(PendingRead { id, read, since: now }) {
                     self.answer(id, Err(Failure::TooManyRequests));
                 }
             }
-            Request::Read(read, Consistency::Serializable) => {
+            Operation::Read(read, Consistency::Serializable) => {
                 self.answer_read(now, id, read, &mut Budget::default());
             }
-            Request::Read(read, Consistency::Linearizable) => {
+            Operation::Read(read, Consistency::Linearizable) => {
                 if self.is_given_up_on(now) {
                     self.counts.reads_failed += 1;
                     return self.answer(id, Err(Failure::NoLeader));
@@ -47,11 +48,11 @@ impl Replica {
                     self.answer(id, Err(Failure::TooManyRequests));
                 }
             }
-            Request::MoveLeader(to) => self.move_leader(now, id, to),
+            Operation::MoveLeader(to) => self.move_leader(now, id, to),
         }
     }
 
-    fn write(&mut self, now: Moment, id: RequestId, command: Command) {
+    fn write(&mut self, now: Moment, id: RequestId, by: Principal, command: Command) {
         // A member that joins would never learn the outcome, and from a member that was removed nothing is taken.
         let is_member = self.state.members.contains_key(&self.config.me);
         let accepted = if !is_member || self.is_given_up_on(now) {
@@ -67,7 +68,8 @@ impl Replica {
         } else if command.lane() == Lane::Ordinary && self.would_wait_in_vain(now) {
             Err(Failure::TooManyRequests)
         } else {
-            self.writes.push(now, Some(id), &command)
+            let by = self.attributed(by);
+            self.writes.push(now, Some(id), &by, &command)
         };
         match accepted {
             Ok(()) => self.take_room(id, &command),
@@ -77,6 +79,17 @@ impl Replica {
                 self.answer(id, Err(failure));
             }
         }
+    }
+
+    /// Takes in a command of this member's own.
+    pub(super) fn propose_own(&mut self, now: Moment, command: &Command) -> Result<(), Failure> {
+        let by = self.attributed(Principal::System);
+        self.writes.push(now, None, &by, command)
+    }
+
+    /// The principal as every member can read it.
+    pub(super) fn attributed(&self, by: Principal) -> Principal {
+        if self.state.cluster_version >= PRINCIPALS_SINCE { by } else { Principal::Anonymous }
     }
 
     /// Whether so much waits that a new request would most likely be given up on. Better to know at once that nothing was done
@@ -139,7 +152,7 @@ impl Replica {
         match Batch::from_bytes(&bytes) {
             Ok(batch) if batch.origin == from && !batch.is_mixed() => {
                 let (is_change, commands) = (batch.change().is_some(), batch.commands.len());
-                let weight = batch.commands.iter().map(Command::weight).sum();
+                let weight = batch.commands.iter().map(|one| one.command.weight()).sum();
                 let number = batch.number();
                 self.proposals.push(Sealed { number, bytes, is_change, commands, weight });
             }
@@ -293,12 +306,12 @@ impl Replica {
 
 /// A member that differs from the others can still list the members and say that it is alive, lower its
 /// alarm and be told to give the leadership away.
-fn is_about_the_cluster(request: &Request) -> bool {
+fn is_about_the_cluster(op: &Operation) -> bool {
     matches!(
-        request,
-        Request::MoveLeader(_)
-            | Request::Write(Command::RaiseAlarm(_) | Command::LowerAlarm(_))
-            | Request::Read(Read::Members | Read::Alarms, _)
-            | Request::Read(Read::Freshness, Consistency::Serializable)
+        op,
+        Operation::MoveLeader(_)
+            | Operation::Write(Command::RaiseAlarm(_) | Command::LowerAlarm(_))
+            | Operation::Read(Read::Members | Read::Alarms, _)
+            | Operation::Read(Read::Freshness, Consistency::Serializable)
     )
 }

@@ -73,7 +73,7 @@ impl Replica {
             Retention::All => None,
         };
         if let Some(goal) = goal.filter(|goal| *goal > self.state.store.compacted()) {
-            let _ = self.writes.push(now, None, &Command::Compact(goal));
+            let _ = self.propose_own(now, &Command::Compact(goal));
         }
     }
 }

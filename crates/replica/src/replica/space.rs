@@ -113,7 +113,7 @@ impl Replica {
     fn raise_no_space(&mut self, now: Moment) {
         if self.knows_alarms() && self.space.may_ask(now) {
             let alarm = Alarm { member: self.config.me, kind: AlarmKind::NoSpace };
-            let _ = self.writes.push(now, None, &Command::RaiseAlarm(alarm));
+            let _ = self.propose_own(now, &Command::RaiseAlarm(alarm));
         }
     }
 
@@ -144,7 +144,7 @@ impl Replica {
             return;
         }
         for alarm in over {
-            let _ = self.writes.push(now, None, &Command::LowerAlarm(alarm));
+            let _ = self.propose_own(now, &Command::LowerAlarm(alarm));
         }
     }
 

@@ -260,7 +260,7 @@ impl Replica {
         self.notice(Notice::LeasesExpired(expiries.len()));
         self.upkeep.expiring.extend(expiries.iter().map(|expiry| expiry.id));
         let command = Command::LeaseExpire(self.raft.term(), expiries);
-        if self.writes.push(now, None, &command).is_err() {
+        if self.propose_own(now, &command).is_err() {
             self.take_back_expiries(now + self.config.heartbeat);
         }
     }
@@ -289,7 +289,7 @@ impl Replica {
                 command_version: self.config.command_version,
                 directory: self.config.directory,
             };
-            let _ = self.writes.push(now, None, &command);
+            let _ = self.propose_own(now, &command);
         }
         let version = self.state.cluster_version;
         if version > self.upkeep.announced_version {
@@ -301,7 +301,7 @@ impl Replica {
         }
         if let Some(common) = self.state.common_version().filter(|common| *common > version) {
             self.upkeep.version_raised_at = Some(now);
-            let _ = self.writes.push(now, None, &Command::ClusterVersion(common));
+            let _ = self.propose_own(now, &Command::ClusterVersion(common));
         }
     }
 

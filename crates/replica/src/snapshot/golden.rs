@@ -1,6 +1,8 @@
 //! Every kind of chunk, as they lie on disks. What is in a queue chunk has samples of its own.
 
-use tenure_api::{AlarmKind, DeleteRange, LeaseId, Op, Put, Span, Term, Txn, op::PutLease};
+use tenure_api::{
+    AlarmKind, DeleteRange, LeaseId, Op, Principal, Put, Span, Term, Txn, op::PutLease,
+};
 use tenure_damage::Golden;
 
 use super::*;
@@ -58,7 +60,9 @@ fn state(cluster_version: u32) -> State {
     let mut state = State { cluster_version, ..State::new([1, 2].map(member)) };
     for (command, index) in commands.iter().zip(301..) {
         let at = EntryContext { index, term: Term(3), ms: 1_700_000_000_000 };
-        state.apply(at, command, &mut ApplyEffects::default()).expect("it can be done");
+        state
+            .apply(at, &Principal::System, command, &mut ApplyEffects::default())
+            .expect("it can be done");
     }
     state.command_versions.insert(MemberId(1), 3);
     state.directories.insert(MemberId(1), 0xfedc_ba98_7654_3210);

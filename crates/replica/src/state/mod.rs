@@ -6,6 +6,7 @@
 
 mod admin;
 mod elections;
+mod permit;
 mod replay;
 mod sessions;
 
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use imbl::{OrdMap, OrdSet};
 use tenure_api::{
     Alarm, AlarmKind, DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId,
-    PutResult, Revision, Span, Term, TxnResult,
+    Principal, PutResult, Revision, Span, Term, TxnResult,
 };
 
 use self::elections::Cause;
@@ -209,14 +210,18 @@ impl State {
         true
     }
 
-    /// Applies one command, which is in the log at this position.
+    /// Applies one command of this principal, which is in the log at this position.
     pub fn apply(
         &mut self,
         at: EntryContext,
+        by: &Principal,
         command: &Command,
         effects: &mut ApplyEffects,
     ) -> Result<Outcome, Failure> {
-        let outcome = self.change(at, command, effects);
+        let outcome = match self.permit(by, command) {
+            Ok(()) => self.change(at, command, effects),
+            Err(failure) => Err(failure),
+        };
         effects.done_at = self.store.revision();
         self.settle(at, effects);
         outcome

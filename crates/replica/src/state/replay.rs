@@ -1,11 +1,11 @@
 //! A state from a log, for tools and tests: the same as a member's, without a member around it.
 
-use tenure_api::{Failure, Revision};
+use tenure_api::{Failure, Principal, Revision};
 
 use super::{ApplyEffects, EntryContext, Outcome, State};
 use crate::{
     codec::DecodeError,
-    command::{Batch, Command, decode_entry},
+    command::{Attributed, Batch, Command, decode_entry},
     log::{Entry, EntryKind},
     mvcc::Change,
 };
@@ -24,6 +24,8 @@ pub struct EntryContent {
 pub struct Applied<'a> {
     /// Where it stands.
     pub at: EntryContext,
+    /// Who asked for it.
+    pub by: &'a Principal,
     /// What it is.
     pub command: &'a Command,
     /// What it answered.
@@ -65,13 +67,13 @@ impl State {
                 skipped += 1;
                 continue;
             }
-            for command in &batch.commands {
+            for Attributed { by, command } in &batch.commands {
                 let mut effects = ApplyEffects::default();
                 let outcome = match (entry.kind, command) {
                     (EntryKind::Membership, Command::Members(change)) if change.concerns_raft() => {
                         self.begin_change(change).map(|()| Outcome::Members(self.members()))
                     }
-                    _ => self.apply(at, command, &mut effects),
+                    _ => self.apply(at, by, command, &mut effects),
                 };
                 // As `replica/apply.rs` answers: settling elections and locks may have made more revisions.
                 let revision = match &outcome {
@@ -81,7 +83,7 @@ impl State {
                     _ => self.store.revision(),
                 };
                 let changes = &effects.changes;
-                see(Applied { at, command, outcome: &outcome, revision, changes });
+                see(Applied { at, by, command, outcome: &outcome, revision, changes });
             }
         }
         Ok(skipped)

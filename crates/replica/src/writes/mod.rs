@@ -15,7 +15,7 @@ mod waiting;
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
-use tenure_api::{Failure, MemberId};
+use tenure_api::{Failure, MemberId, Principal};
 
 use self::waiting::{BATCH_WEIGHT_MAX, Open, Waiting};
 use crate::{
@@ -136,12 +136,13 @@ impl Writes {
         &mut self,
         now: Moment,
         waiter: Waiter,
+        by: &Principal,
         command: &Command,
     ) -> Result<(), Failure> {
         match command.lane() {
-            Lane::Session => self.session.push(now, waiter, command),
-            Lane::Leased => self.leased.push(now, waiter, command),
-            Lane::Ordinary => self.ordinary.push(now, waiter, command),
+            Lane::Session => self.session.push(now, waiter, by, command),
+            Lane::Leased => self.leased.push(now, waiter, by, command),
+            Lane::Ordinary => self.ordinary.push(now, waiter, by, command),
         }
     }
 

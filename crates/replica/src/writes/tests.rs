@@ -1,9 +1,17 @@
 //! The order of lanes, refusals, and the fate of what was given up.
 
-use tenure_api::{DeleteRange, LeaseId, Op, Put, Span, Txn, op::PutLease};
+use tenure_api::{DeleteRange, LeaseId, Op, Principal, Put, Span, Txn, op::PutLease};
 
 use super::{waiting::WAITING_BYTES_MAX, *};
 use crate::{codec::Codec, command::Batch};
+
+const BY: Principal = Principal::System;
+
+fn commands(sealed: &Sealed) -> Vec<Command> {
+    let batch = Batch::from_bytes(&sealed.bytes).unwrap();
+    assert!(batch.commands.iter().all(|one| one.by == BY));
+    batch.commands.into_iter().map(|one| one.command).collect()
+}
 
 fn put() -> Command {
     let lease = PutLease::Set(None);
@@ -16,19 +24,19 @@ fn renewal() -> Command {
 
 fn overloaded() -> Writes {
     let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
-    while writes.push(Moment::ZERO, Some(0), &put()).is_ok() {}
+    while writes.push(Moment::ZERO, Some(0), &BY, &put()).is_ok() {}
     writes
 }
 
 #[test]
 fn a_renewal_is_taken_when_no_put_is_and_goes_first() {
     let mut writes = overloaded();
-    assert_eq!(writes.push(Moment::ZERO, Some(1), &put()), Err(Failure::TooManyRequests));
-    writes.push(Moment::ZERO, Some(2), &renewal()).unwrap();
+    assert_eq!(writes.push(Moment::ZERO, Some(1), &BY, &put()), Err(Failure::TooManyRequests));
+    writes.push(Moment::ZERO, Some(2), &BY, &renewal()).unwrap();
     let batch = writes.next_batch(Moment::ZERO).expect("nothing is under way");
-    let batch = Batch::from_bytes(&batch.bytes).unwrap();
-    assert_eq!(batch.commands[0], renewal());
-    assert!(batch.commands.len() > 1, "others fill it up");
+    let commands = commands(&batch);
+    assert_eq!(commands[0], renewal());
+    assert!(commands.len() > 1, "others fill it up");
 }
 
 /// Each lane by its own bytes and its own number: a full one takes no room from the others.
@@ -40,7 +48,7 @@ fn every_lane_has_a_limit_in_bytes_and_in_commands() {
     };
     let full = |writes: &mut Writes, command: &Command| {
         let mut taken = 0;
-        while writes.push(Moment::ZERO, Some(0), command).is_ok() {
+        while writes.push(Moment::ZERO, Some(0), &BY, command).is_ok() {
             taken += 1;
         }
         taken
@@ -50,7 +58,7 @@ fn every_lane_has_a_limit_in_bytes_and_in_commands() {
     let taken = full(&mut writes, &put(LARGE, None));
     let most = WAITING_BYTES_MAX / LARGE;
     assert!((most - 1..=most + 1).contains(&taken), "{taken} of a MiB each");
-    let refused = writes.push(Moment::ZERO, Some(1), &put(0, None));
+    let refused = writes.push(Moment::ZERO, Some(1), &BY, &put(0, None));
     assert_eq!(refused, Err(Failure::TooManyRequests), "however small it is");
     // Small ones on a lease, which are many before they are large.
     assert_eq!(full(&mut writes, &put(16, Some(7))), LEASED_WAITING_MAX);
@@ -60,7 +68,7 @@ fn every_lane_has_a_limit_in_bytes_and_in_commands() {
     let taken = full(&mut writes, &put(SMALL_MAX, Some(7)));
     assert!(taken < LEASED_WAITING_MAX && taken * SMALL_MAX <= WAITING_BYTES_MAX, "{taken}");
     assert!(taken * 2 * SMALL_MAX > WAITING_BYTES_MAX, "{taken}");
-    writes.push(Moment::ZERO, Some(1), &put(0, None)).unwrap();
+    writes.push(Moment::ZERO, Some(1), &BY, &put(0, None)).unwrap();
 }
 
 #[test]
@@ -69,14 +77,14 @@ fn only_renewals_may_follow_when_enough_is_under_way() {
     let mut now = Moment::ZERO;
     let mut sent = 0;
     while let Some(batch) = writes.next_batch(now) {
-        sent += Batch::from_bytes(&batch.bytes).unwrap().commands.len();
+        sent += commands(&batch).len();
         now = now + PipelineLimits::default().follow_after;
     }
     assert_eq!(sent, SENT_WEIGHT_MAX);
     assert_eq!(writes.next_send(), None);
-    writes.push(now, Some(2), &renewal()).unwrap();
+    writes.push(now, Some(2), &BY, &renewal()).unwrap();
     let batch = writes.next_batch(now).expect("a renewal does not wait for puts");
-    assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal()]);
+    assert_eq!(commands(&batch), [renewal()]);
 }
 
 /// They are applied in one go, and a member that applies takes no messages.
@@ -88,7 +96,7 @@ fn transactions_that_look_at_many_keys_do_not_travel_together() {
     let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let mut now = Moment::ZERO;
     for _ in 0..100 {
-        writes.push(now, Some(0), &txn).unwrap();
+        writes.push(now, Some(0), &BY, &txn).unwrap();
     }
     let mut sent = Vec::new();
     while let Some(batch) = writes.next_batch(now) {
@@ -109,12 +117,12 @@ fn who_is_left_in_a_batch_gets_the_outcome_of_its_own_command() {
     let second = |n| Moment::ZERO + Duration::from_secs(n);
     for is_whole in [true, false] {
         let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
-        writes.push(second(0), Some(7), &renewal()).unwrap();
-        writes.push(second(2), Some(8), &put()).unwrap();
+        writes.push(second(0), Some(7), &BY, &renewal()).unwrap();
+        writes.push(second(2), Some(8), &BY, &put()).unwrap();
         writes.next_batch(second(2)).expect("nothing is under way");
         assert_eq!(writes.give_up_sent(second(1)), [Some(7)]);
         let left = writes.resend(second(3)).remove(0);
-        assert_eq!(Batch::from_bytes(&left.bytes).unwrap().commands, [put()]);
+        assert_eq!(commands(&left), [put()]);
         let applied = if is_whole { 2 } else { 1 };
         let (waiters, _) = writes.applied(second(4), 1, 1, applied).unwrap();
         let expected = if is_whole { vec![None, Some(8)] } else { vec![Some(8)] };
@@ -141,20 +149,20 @@ fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
     let claim = Command::Put(Put { key: "k".into(), value: None, lease, prev_kv: false });
     let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let mut now = Moment::ZERO;
-    while writes.push(now, Some(0), &claim).is_ok() {}
-    writes.push(now, Some(1), &renewal()).unwrap();
-    writes.push(now, Some(2), &put()).unwrap();
+    while writes.push(now, Some(0), &BY, &claim).is_ok() {}
+    writes.push(now, Some(1), &BY, &renewal()).unwrap();
+    writes.push(now, Some(2), &BY, &put()).unwrap();
     let first = writes.next_batch(now).expect("nothing is under way");
-    let first = Batch::from_bytes(&first.bytes).unwrap();
-    assert_eq!((&first.commands[0], &first.commands[1]), (&renewal(), &claim));
+    let first = commands(&first);
+    assert_eq!((&first[0], &first[1]), (&renewal(), &claim));
     while let Some(batch) = writes.next_batch(now) {
         assert!(batch.commands <= BATCH_WEIGHT_MAX);
         now = now + PipelineLimits::default().follow_after;
     }
     assert!(writes.sent_commands() < SENT_WEIGHT_MAX + BATCH_WEIGHT_MAX);
-    writes.push(now, Some(3), &renewal()).unwrap();
+    writes.push(now, Some(3), &BY, &renewal()).unwrap();
     let next = writes.next_batch(now).expect("a renewal does not wait for them");
-    assert_eq!(Batch::from_bytes(&next.bytes).unwrap().commands, [renewal()]);
+    assert_eq!(commands(&next), [renewal()]);
 }
 
 #[test]
@@ -163,7 +171,7 @@ fn puts_are_not_held_up_by_those_who_go_before_their_time() {
     let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let mut now = Moment::ZERO;
     let take = |writes: &mut Writes, now, command: &Command| {
-        writes.push(now, Some(0), command).unwrap();
+        writes.push(now, Some(0), &BY, command).unwrap();
         writes.next_batch(now).map(|batch| batch.commands)
     };
     assert_eq!(take(&mut writes, now, &put()), Some(1));
@@ -181,17 +189,17 @@ fn puts_are_not_held_up_by_those_who_go_before_their_time() {
 fn a_renewal_is_not_given_up_along_with_a_put_that_had_to_wait() {
     let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let late = Moment::ZERO + Duration::from_secs(5);
-    writes.push(Moment::ZERO, Some(1), &put()).unwrap();
-    writes.push(late, Some(2), &renewal()).unwrap();
+    writes.push(Moment::ZERO, Some(1), &BY, &put()).unwrap();
+    writes.push(late, Some(2), &BY, &renewal()).unwrap();
     let batch = writes.next_batch(late).expect("nothing is under way");
-    assert_eq!(Batch::from_bytes(&batch.bytes).unwrap().commands, [renewal(), put()]);
+    assert_eq!(commands(&batch), [renewal(), put()]);
 
     assert_eq!(writes.give_up_sent(Moment::ZERO), [Some(1)]);
     let again = writes.resend(late).pop().expect("its number must be used up");
-    assert_eq!(Batch::from_bytes(&again.bytes).unwrap().commands, [renewal()]);
+    assert_eq!(commands(&again), [renewal()]);
     assert_eq!(again.commands, 1);
     assert_eq!(writes.give_up_sent(Moment::ZERO), []);
     assert_eq!(writes.give_up_sent(late), [Some(2)]);
     let again = writes.resend(late).pop().expect("its number must be used up");
-    assert_eq!(Batch::from_bytes(&again.bytes).unwrap().commands, []);
+    assert_eq!(commands(&again), []);
 }

@@ -2,13 +2,12 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use tenure_api::Failure;
+use tenure_api::{Failure, Principal};
 
 use super::{Part, Waiter};
 use crate::{
     Moment,
-    codec::Codec,
-    command::{COMMANDS_MAX, Command},
+    command::{COMMANDS_MAX, Command, encode_attributed},
 };
 
 /// A batch takes no more commands once it has so many bytes.
@@ -55,6 +54,7 @@ impl Waiting {
         &mut self,
         now: Moment,
         waiter: Waiter,
+        by: &Principal,
         command: &Command,
     ) -> Result<(), Failure> {
         if self.bytes > WAITING_BYTES_MAX || self.commands >= self.commands_max {
@@ -74,7 +74,7 @@ impl Waiting {
         }
         let open = self.open.back_mut().expect("an open batch was just made sure of");
         let before = open.commands.len();
-        command.encode(&mut open.commands);
+        encode_attributed(&mut open.commands, by, command);
         open.is_urgent |= command.is_urgent();
         open.waiters.push(waiter);
         open.weight += command.weight();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tenure_api::{
-    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, Member, MemberId, Op, Put,
-    Revision, Span, Term, Txn, op::PutLease,
+    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, Member, MemberId, Op, Principal,
+    Put, Revision, Span, Term, Txn, op::PutLease,
 };
 use tenure_replica::{
     EntryContext, Outcome, State,
@@ -394,7 +394,8 @@ impl World {
         self.index += 1;
         let mut effects = ApplyEffects::default();
         let at = EntryContext { index: self.index, term: Term(1), ms: 0 };
-        let _: Result<Outcome, _> = self.state.apply(at, &command, &mut effects);
+        let _: Result<Outcome, _> =
+            self.state.apply(at, &Principal::System, &command, &mut effects);
         self.events.extend(effects.elections);
     }
 

@@ -24,8 +24,8 @@ use std::{collections::BTreeMap, error::Error, fmt::Write as _};
 use bytes::Bytes;
 use goldenscript::{Command as Election, Runner};
 use tenure_api::{
-    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, Op, Put, Revision, Span, Term,
-    Txn, op::PutLease,
+    Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, Op, Principal, Put, Revision,
+    Span, Term, Txn, op::PutLease,
 };
 use tenure_replica::{
     ElectionOutcome, EntryContext, Outcome, State,
@@ -90,7 +90,7 @@ impl Script {
         self.index += 1;
         let mut effects = ApplyEffects::default();
         let at = EntryContext { index: self.index, term: Term(1), ms: 0 };
-        let outcome = self.state.apply(at, &command, &mut effects);
+        let outcome = self.state.apply(at, &Principal::System, &command, &mut effects);
         let mut out = String::new();
         match outcome {
             Ok(Outcome::Election(Err(refusal))) => {
@@ -227,7 +227,12 @@ impl Script {
         let txn = Txn { compare: vec![leads], success: vec![Op::Put(put)], failure: vec![] };
         let at = EntryContext { index: self.index + 1, term: Term(1), ms: 0 };
         self.index += 1;
-        match self.state.apply(at, &Command::Txn(txn), &mut ApplyEffects::default())? {
+        match self.state.apply(
+            at,
+            &Principal::System,
+            &Command::Txn(txn),
+            &mut ApplyEffects::default(),
+        )? {
             Outcome::Txn(done) if done.succeeded => {
                 Ok(format!("{who} writes with token {token}\n"))
             }

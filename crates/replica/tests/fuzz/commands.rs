@@ -2,7 +2,7 @@
 //! a batch that brings one member down brings down all.
 
 use proptest::{collection::vec, prelude::*};
-use tenure_api::{Member, MemberId, Term};
+use tenure_api::{Member, MemberId, Principal, Term};
 use tenure_damage::{damaged, frugally, hold};
 use tenure_replica::{
     EntryContext, State,
@@ -29,7 +29,7 @@ pub(super) fn apply(state: &mut State, commands: &[Command]) {
     for (command, index) in commands.iter().zip(1..) {
         let at = EntryContext { index, term: Term(1), ms: 1_700_000_000_000 };
         // A refusal is an answer, too.
-        let _ = state.apply(at, command, &mut ApplyEffects::default());
+        let _ = state.apply(at, &Principal::System, command, &mut ApplyEffects::default());
     }
 }
 
@@ -40,7 +40,8 @@ fn what_can_be_read_can_be_applied() {
         let Some(batch) = read::<Batch>(&bytes)? else { return Ok(()) };
         let mut state = beginning();
         apply(&mut state, &before);
-        apply(&mut state, &batch.commands);
+        let commands: Vec<_> = batch.commands.into_iter().map(|one| one.command).collect();
+        apply(&mut state, &commands);
         Ok(())
     });
 }

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use proptest::{collection::vec, option, prelude::*};
 use tenure_api::{
     Alarm, AlarmKind, Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, MemberId, Op,
-    Put, Range, Revision, SortOrder, SortTarget, Span, Term, Txn,
+    Principal, Put, Range, Revision, SortOrder, SortTarget, Span, Term, Txn,
     op::{PutLease, Window},
 };
 use tenure_replica::{
     Entry, EntryKind, HardState, Message, RaftKind, RaftMessage, SnapshotMark,
-    command::{Batch, ChangeRefusal, Command, Expiry, MemberChange},
+    command::{Attributed, Batch, ChangeRefusal, Command, Expiry, MemberChange},
 };
 
 fn bytes() -> impl Strategy<Value = Bytes> {
@@ -167,8 +167,15 @@ fn change() -> impl Strategy<Value = MemberChange> {
     ]
 }
 
+fn attributed() -> impl Strategy<Value = Attributed> {
+    let user = (".{0,6}", any::<u64>())
+        .prop_map(|(name, auth_revision)| Principal::User { name: name.into(), auth_revision });
+    let by = prop_oneof![Just(Principal::Anonymous), Just(Principal::System), user];
+    (by, command()).prop_map(|(by, command)| Attributed { by, command })
+}
+
 pub(crate) fn batch() -> impl Strategy<Value = Batch> {
-    (any::<(u64, u64, u64)>(), vec(command(), 0..4)).prop_map(
+    (any::<(u64, u64, u64)>(), vec(attributed(), 0..4)).prop_map(
         |((origin, boot, sequence), commands)| Batch {
             origin: MemberId(origin),
             boot,

@@ -24,7 +24,7 @@ use std::{
 use futures_util::task::AtomicWaker;
 use prometheus::IntCounter;
 use tenure_api::Principal;
-use tenure_replica::{Consistency, Read, Request};
+use tenure_replica::{Consistency, Operation, Read};
 use tokio::sync::{Notify, watch};
 
 use super::{Admitted, LIGHT_BYTES_MAX, REQUEST_BYTES, TURN_BYTES_MAX, calls::Calls};
@@ -126,7 +126,7 @@ struct CoreLoop {
 
 impl Core for CoreLoop {
     async fn had_its_turn(&self) -> bool {
-        let nothing = Request::Read(Read::Freshness, Consistency::Serializable);
+        let nothing = Operation::Read(Read::Freshness, Consistency::Serializable);
         let by = Admitted::in_process(Principal::System);
         self.node.ask(&by, nothing).await.is_ok()
     }

@@ -23,7 +23,7 @@ use axum::{
 };
 use http::{Request, Response};
 use tenure_api::{Failure, Principal};
-use tenure_replica::{Consistency, Read, Request as Asked, command::Lane};
+use tenure_replica::{Consistency, Operation, Read, command::Lane};
 use tokio::time::Sleep;
 use tower::Service;
 
@@ -90,11 +90,11 @@ pub(crate) struct OpenRequests(Arc<AtomicUsize>);
 
 impl OpenRequests {
     /// One more, unless there are too many. It is open until this is dropped.
-    pub(crate) fn begin(&self, request: &Asked) -> Result<OpenRequest, Failure> {
-        let max = match request {
-            Asked::Write(command) if command.lane() != Lane::Ordinary => SESSION_REQUESTS_MAX,
+    pub(crate) fn begin(&self, op: &Operation) -> Result<OpenRequest, Failure> {
+        let max = match op {
+            Operation::Write(command) if command.lane() != Lane::Ordinary => SESSION_REQUESTS_MAX,
             // Whether the loop answers at all: the caller ends the process if it does not.
-            Asked::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
+            Operation::Read(Read::Freshness, Consistency::Serializable) => usize::MAX,
             _ => REQUESTS_MAX,
         };
         let open = OpenRequest(self.clone());
@@ -224,9 +224,9 @@ mod tests {
     #[test]
     fn open_requests_beyond_the_limit_leave_a_member_alive() {
         let open = OpenRequests(Arc::new(AtomicUsize::new(REQUESTS_MAX)));
-        let fresh = |consistency| Asked::Read(Read::Freshness, consistency);
+        let fresh = |consistency| Operation::Read(Read::Freshness, consistency);
         assert!(open.begin(&fresh(Consistency::Serializable)).is_ok());
-        assert!(open.begin(&Asked::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
+        assert!(open.begin(&Operation::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
         assert!(open.begin(&fresh(Consistency::Linearizable)).is_err());
         assert_eq!(open.0.load(Relaxed), REQUESTS_MAX, "every slot is given back");
     }

@@ -68,7 +68,7 @@ impl Admitted {
     }
 
     /// Who asks.
-    pub fn by(&self) -> &Principal {
+    pub(crate) fn principal(&self) -> &Principal {
         &self.by
     }
 

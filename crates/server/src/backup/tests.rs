@@ -9,7 +9,9 @@ use std::{
 };
 
 pub(super) use tempfile::TempDir;
-use tenure_api::{ClusterId, LeaseId, Member, MemberId, Put, Revision, Term, op::PutLease};
+use tenure_api::{
+    ClusterId, LeaseId, Member, MemberId, Principal, Put, Revision, Term, op::PutLease,
+};
 use tenure_replica::{
     EntryContext, Snapshot, SnapshotMark, State, command::Command, new_cluster::REVISION_JUMP_MIN,
     state::ApplyEffects,
@@ -49,6 +51,7 @@ pub(super) fn state(keys: usize) -> State {
         state
             .apply(
                 EntryContext { index, term: Term(3), ms: 0 },
+                &Principal::System,
                 command,
                 &mut ApplyEffects::default(),
             )

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use tenure_api::{Failure, LeaseId, Principal, wire::tenure::v1 as pb};
 use tenure_replica::{
-    Answer, ElectionOutcome, Reply, Request,
+    Answer, ElectionOutcome, Operation, Reply,
     command::{Command, ElectionCommand, Join, SessionEnding, SessionRequest},
     election::{
         ElectionEvent, Mode, Refusal, SessionEndReason,
@@ -136,7 +136,7 @@ impl Attachment {
         };
         let answer = self
             .node
-            .ask(&self.by, Request::Write(Command::Election(command)))
+            .ask(&self.by, Operation::Write(Command::Election(command)))
             .await
             .map_err(refuse)?;
         let stamp = Stamp { revision: answer.revision, term: answer.term };
@@ -306,18 +306,18 @@ impl Attachment {
         &self,
         attached: &Attached,
         request: pb::SessionRequest,
-    ) -> Result<(For, Request), Status> {
+    ) -> Result<(For, Operation), Status> {
         let session = attached.session;
         let number = request.request_id;
         let ask = match request.request {
             Some(SessionCall::Renew(renew)) => {
-                let renewal = Request::Write(Command::LeaseRenew(session));
+                let renewal = Operation::Write(Command::LeaseRenew(session));
                 return Ok((For::Renewal(renew.number), renewal));
             }
             Some(SessionCall::Close(close)) => {
                 let how = SessionEnding::Closed { stopped: close.stopped };
                 let command = Command::Election(ElectionCommand::End { id: session, how });
-                return Ok((For::Close, Request::Write(command)));
+                return Ok((For::Close, Operation::Write(command)));
             }
             Some(SessionCall::Join(join)) => SessionRequest::Join(joined(join)?),
             Some(SessionCall::Leave(leave)) => SessionRequest::Leave {
@@ -347,7 +347,7 @@ impl Attachment {
             return Err(Status::invalid_argument("tenure: a request needs a number, from 1 on"));
         }
         let command = Command::Election(ElectionCommand::Request { session, number, request: ask });
-        Ok((For::Request(number), Request::Write(command)))
+        Ok((For::Request(number), Operation::Write(command)))
     }
 
     /// The client is gone. If its kernel said so, and it had asked for that, its session ends, unless
@@ -366,7 +366,8 @@ impl Attachment {
         let by = Admitted::in_process(Principal::System);
         // A new attachment meanwhile makes it void, so it can be said again where there is no raft leader yet.
         for tries in 0..RELEASE_TRIES {
-            let ask = self.node.ask(&by, Request::Write(Command::Election(command.clone()))).await;
+            let ask =
+                self.node.ask(&by, Operation::Write(Command::Election(command.clone()))).await;
             match ask.and_then(|answer| answer.result) {
                 Ok(_) | Err(Failure::Stopped) => return,
                 Err(_) => {

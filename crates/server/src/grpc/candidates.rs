@@ -23,7 +23,7 @@ use tenure_api::{
     wire::etcdserverpb::ResponseHeader,
 };
 use tenure_replica::{
-    Answer, Consistency, Outcome, Read, Reply, Request,
+    Answer, Consistency, Operation, Outcome, Read, Reply,
     command::{Command, Expiry},
     election::key_of,
 };
@@ -158,7 +158,7 @@ impl Candidates {
         token: Option<Revision>,
     ) -> Result<Option<ResponseHeader>, Status> {
         let command = Command::Txn(leaving(&key, token.map(|token| created(&key, token))));
-        let (header, left) = done(&self.node, self.node.ask(by, Request::Write(command)).await)?;
+        let (header, left) = done(&self.node, self.node.ask(by, Operation::Write(command)).await)?;
         let lease = match left.responses.into_iter().next() {
             Some(OpResult::DeleteRange(gone)) => gone.prev.first().and_then(|kv| kv.lease),
             _ => None,
@@ -177,7 +177,7 @@ impl Candidates {
     /// any client is told of the candidate (see `enter`). A plain write of a key on it at the same time is not guarded.
     async fn end_unowned(&self, lease: LeaseId) {
         let by = &itself();
-        let read = Request::Read(Read::State, Consistency::Linearizable);
+        let read = Operation::Read(Read::State, Consistency::Linearizable);
         let Ok(Answer { result: Ok(Reply::State(frozen)), term, .. }) =
             self.node.ask(by, read).await
         else {
@@ -187,7 +187,7 @@ impl Candidates {
         if found.keys.is_empty() && found.ttl_secs == unowned::TTL_SECS {
             let unused = vec![Expiry { id: lease, renewed_at: found.renewed_at }];
             drop(frozen);
-            let _ = self.node.ask(by, Request::Write(Command::LeaseExpire(term, unused))).await;
+            let _ = self.node.ask(by, Operation::Write(Command::LeaseExpire(term, unused))).await;
         }
     }
 
@@ -209,7 +209,8 @@ impl Candidates {
             let on_lease = compare(key, CompareTarget::Lease(Some(lease)));
             let held = vec![created(key, token), on_lease];
             let txn = Command::Txn(shown(PutLease::Set(Some(lease)), held));
-            let (header, answer) = done(&self.node, self.node.ask(by, Request::Write(txn)).await)?;
+            let (header, answer) =
+                done(&self.node, self.node.ask(by, Operation::Write(txn)).await)?;
             if answer.succeeded {
                 return Ok(header);
             }
@@ -217,7 +218,7 @@ impl Candidates {
         // Whatever lease the caller names, the key stays on the one it has: etcd moves it, and if the caller
         // names none, to one that no client renews.
         let txn = Command::Txn(shown(PutLease::Keep, vec![created(key, token)]));
-        let (header, answer) = done(&self.node, self.node.ask(by, Request::Write(txn)).await)?;
+        let (header, answer) = done(&self.node, self.node.ask(by, Operation::Write(txn)).await)?;
         if answer.succeeded { Ok(header) } else { Err(refuse(Failure::ElectionNotLeader)) }
     }
 }
@@ -245,7 +246,7 @@ async fn enter(node: NodeHandle, by: Admitted, newcomer: Newcomer) -> Result<Can
     let is_unowned = unowned.is_some();
     let key = key_of(&newcomer.name, lease);
     let command = Command::Txn(entering(&key, lease, newcomer.value));
-    let (_, entered) = done(&node, node.ask(&by, Request::Write(command)).await)?;
+    let (_, entered) = done(&node, node.ask(&by, Operation::Write(command)).await)?;
     let is_fresh = entered.succeeded;
     let found = found(entered).ok_or_else(|| Status::internal("a key is neither there nor not"))?;
     let created = found.create_revision;
@@ -268,7 +269,7 @@ async fn grant(node: &NodeHandle, by: &Admitted) -> Result<LeaseId, Status> {
     let mut tried = 0;
     loop {
         let command = Command::LeaseGrant { id: unowned::id(), ttl_secs: unowned::TTL_SECS };
-        match node.open(node.ask(by, Request::Write(command)).await) {
+        match node.open(node.ask(by, Operation::Write(command)).await) {
             Ok((_, Reply::Wrote(Outcome::Lease(lease)))) => return Ok(lease.id),
             Ok((_, other)) => return Err(unexpected(&other)),
             Err(status) => {
@@ -298,7 +299,7 @@ async fn renew(node: &NodeHandle, by: &Admitted, lease: LeaseId) -> Failure {
 }
 
 async fn renew_once(node: &NodeHandle, by: &Admitted, lease: LeaseId) -> Result<(), Failure> {
-    node.ask(by, Request::Write(Command::LeaseRenew(lease))).await?.result.map(|_| ())
+    node.ask(by, Operation::Write(Command::LeaseRenew(lease))).await?.result.map(|_| ())
 }
 
 /// What the member does of its own accord, whatever the caller may do by then.
@@ -331,13 +332,14 @@ impl Drop for Undo {
             return;
         };
         // The first try is sent here and now, so that it comes before the next call of the same client.
-        let first = node.begin(&itself(), Request::Write(command.clone()));
+        let first = node.begin(&itself(), Operation::Write(command.clone()));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let repeated = async move {
                 let mut failed = has_failed(first.await);
                 while failed && !node.is_closed() {
                     tokio::time::sleep(UNDO_PAUSE).await;
-                    failed = has_failed(node.ask(&itself(), Request::Write(command.clone())).await);
+                    failed =
+                        has_failed(node.ask(&itself(), Operation::Write(command.clone())).await);
                 }
             };
             runtime.spawn(tokio::time::timeout(UNDO_PATIENCE, repeated));

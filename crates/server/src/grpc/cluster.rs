@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tenure_api::{Failure, Member, MemberId, wire::etcdserverpb as pb};
 use tenure_replica::{
-    Consistency, Outcome, Read, Reply, Request,
+    Consistency, Operation, Outcome, Read, Reply,
     command::{Command, MemberChange},
 };
 use tonic::{Response, Status};
@@ -30,7 +30,7 @@ impl Cluster {
 
     /// Asks for a change; answers the members after it.
     async fn change(&self, by: &Admitted, change: MemberChange) -> Result<Changed, Status> {
-        let request = Request::Write(Command::Members(change));
+        let request = Operation::Write(Command::Members(change));
         match self.node.open(self.node.ask(by, request).await)? {
             (header, Reply::Wrote(Outcome::Members(members))) => Ok((header, members)),
             (_, other) => Err(unexpected(&other)),
@@ -66,7 +66,7 @@ impl stubs::cluster_server::Cluster for Cluster {
             true => Consistency::Linearizable,
             false => Consistency::Serializable,
         };
-        let read = Request::Read(Read::Members, consistency);
+        let read = Operation::Read(Read::Members, consistency);
         match self.node.open(self.node.ask(&by, read).await)? {
             (header, Reply::Members(members)) => {
                 let members = on_the_wire(members);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{Stream, future::OptionFuture};
 use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
-    Consistency, ElectionOutcome, ElectionView, Read, Reply, Request,
+    Consistency, ElectionOutcome, ElectionView, Operation, Read, Reply,
     command::{AdminCommand, Command, ElectionCommand, Successor},
     election::{
         Refusal,
@@ -57,7 +57,7 @@ impl Elections {
 
     async fn read(&self, by: &Admitted, read: Read) -> Result<(Header, Reply), Status> {
         self.node.elections_ready().await.map_err(refuse)?;
-        let request = Request::Read(read, Consistency::Linearizable);
+        let request = Operation::Read(read, Consistency::Linearizable);
         self.node.open(self.node.ask(by, request).await)
     }
 
@@ -67,7 +67,7 @@ impl Elections {
         rule: AdminCommand,
     ) -> Result<(Header, ElectionOutcome), Status> {
         self.node.elections_ready().await.map_err(refuse)?;
-        let request = Request::Write(Command::Election(ElectionCommand::Admin(rule)));
+        let request = Operation::Write(Command::Election(ElectionCommand::Admin(rule)));
         let (header, reply) = self.node.open(self.node.ask(by, request).await)?;
         Ok((header, election_outcome(reply)?.map_err(refuse_rule)?))
     }

@@ -6,7 +6,7 @@ use tenure_api::{
     wire::{convert, etcdserverpb as pb},
 };
 use tenure_replica::{
-    Consistency, Outcome, Read, Reply, Request, command::Command, mvcc::check_txn,
+    Consistency, Operation, Outcome, Read, Reply, command::Command, mvcc::check_txn,
 };
 use tonic::{Response, Status};
 
@@ -45,7 +45,7 @@ impl Kv {
         by: &Admitted,
         command: Command,
     ) -> Result<(Option<pb::ResponseHeader>, Outcome), Status> {
-        match self.node.open(self.node.ask(by, Request::Write(command)).await)? {
+        match self.node.open(self.node.ask(by, Operation::Write(command)).await)? {
             (header, Reply::Wrote(outcome)) => Ok((header, outcome)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -69,7 +69,7 @@ impl stubs::kv_server::Kv for Kv {
         let (by, message) = self.node.admit_to_learner(request, |range| range.serializable)?;
         let message = sized(message, self.limits.request_bytes_max)?;
         let (range, serializable) = convert::range(message).map_err(refuse)?;
-        let read = Request::Read(Read::Range(range), consistency(serializable));
+        let read = Operation::Read(Read::Range(range), consistency(serializable));
         let (header, reply) = self.node.open(self.node.ask(&by, read).await)?;
         let mut response: pb::RangeResponse = match reply {
             Reply::Range(found) => found.into(),
@@ -113,9 +113,9 @@ impl stubs::kv_server::Kv for Kv {
         let txn = convert::txn(message).map_err(refuse)?;
         check_txn(&txn, self.limits.txn_ops_max).map_err(refuse)?;
         let request = if txn.is_read_only() {
-            Request::Read(Read::Txn(txn), consistency(serializable))
+            Operation::Read(Read::Txn(txn), consistency(serializable))
         } else {
-            Request::Write(Command::Txn(txn))
+            Operation::Write(Command::Txn(txn))
         };
         let (header, reply) = self.node.open(self.node.ask(&by, request).await)?;
         let response: pb::TxnResponse = match reply {
@@ -137,9 +137,9 @@ impl stubs::kv_server::Kv for Kv {
         let (by, message) = self.take(request)?;
         let revision = Revision(message.revision);
         let request = if message.physical {
-            Request::CompactPhysically(revision)
+            Operation::CompactPhysically(revision)
         } else {
-            Request::Write(Command::Compact(revision))
+            Operation::Write(Command::Compact(revision))
         };
         let (header, _) = self.node.open(self.node.ask(&by, request).await)?;
         Ok(Response::new(pb::CompactionResponse { header }))

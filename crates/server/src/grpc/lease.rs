@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::{FutureExt, Stream, StreamExt, future, stream};
 use tenure_api::{Failure, GrantedLease, LeaseId, wire::etcdserverpb as pb};
-use tenure_replica::{Consistency, Outcome, Read, Reply, Request, command::Command};
+use tenure_replica::{Consistency, Operation, Outcome, Read, Reply, command::Command};
 use tonic::{Response, Status, Streaming};
 
 use super::{
@@ -38,7 +38,7 @@ impl Lease {
         ttl_secs: i64,
     ) -> Result<(Option<pb::ResponseHeader>, GrantedLease), Status> {
         let command = Command::LeaseGrant { id, ttl_secs };
-        match self.node.open(self.node.ask(by, Request::Write(command)).await)? {
+        match self.node.open(self.node.ask(by, Operation::Write(command)).await)? {
             (header, Reply::Wrote(Outcome::Lease(lease))) => Ok((header, lease)),
             (_, other) => Err(unexpected(&other)),
         }
@@ -52,7 +52,7 @@ async fn renew(
     request: Result<pb::LeaseKeepAliveRequest, Status>,
 ) -> Result<pb::LeaseKeepAliveResponse, Status> {
     let id = LeaseId(request?.id);
-    let answer = node.ask(&by, Request::Write(Command::LeaseRenew(id))).await.map_err(refuse)?;
+    let answer = node.ask(&by, Operation::Write(Command::LeaseRenew(id))).await.map_err(refuse)?;
     let stamp = crate::node::Stamp { revision: answer.revision, term: answer.term };
     let ttl = match answer.result {
         Ok(Reply::Wrote(Outcome::Lease(lease))) => lease.ttl_secs,
@@ -134,7 +134,7 @@ impl stubs::lease_server::Lease for Lease {
     ) -> Result<Response<pb::LeaseRevokeResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
         let command = Command::LeaseRevoke(LeaseId(request.id));
-        let (header, _) = self.node.open(self.node.ask(&by, Request::Write(command)).await)?;
+        let (header, _) = self.node.open(self.node.ask(&by, Operation::Write(command)).await)?;
         Ok(Response::new(pb::LeaseRevokeResponse { header }))
     }
 
@@ -164,7 +164,7 @@ impl stubs::lease_server::Lease for Lease {
     ) -> Result<Response<pb::LeaseTimeToLiveResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
         let read = Read::Lease(LeaseId(request.id), request.keys);
-        let read = Request::Read(read, Consistency::Linearizable);
+        let read = Operation::Read(read, Consistency::Linearizable);
         let response = match self.node.open(self.node.ask(&by, read).await)? {
             (header, Reply::Lease(Some(lease))) => {
                 pb::LeaseTimeToLiveResponse { header, ..lease.into() }
@@ -185,7 +185,7 @@ impl stubs::lease_server::Lease for Lease {
         request: tonic::Request<pb::LeaseLeasesRequest>,
     ) -> Result<Response<pb::LeaseLeasesResponse>, Status> {
         let (by, _) = self.node.admit(request)?;
-        let read = Request::Read(Read::Leases, Consistency::Linearizable);
+        let read = Operation::Read(Read::Leases, Consistency::Linearizable);
         match self.node.open(self.node.ask(&by, read).await)? {
             (header, Reply::Leases(ids)) => {
                 let leases = ids.into_iter().map(Into::into).collect();

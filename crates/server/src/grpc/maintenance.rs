@@ -13,7 +13,7 @@ use tenure_api::{
         self as pb, alarm_request::AlarmAction, downgrade_request::DowngradeAction,
     },
 };
-use tenure_replica::{Consistency, Read, Reply, Request, command::Command};
+use tenure_replica::{Consistency, Operation, Read, Reply, command::Command};
 use tokio::sync::Semaphore;
 use tonic::{Response, Status};
 
@@ -48,7 +48,7 @@ impl Maintenance {
         &self,
         by: &Admitted,
     ) -> Result<(Option<pb::ResponseHeader>, Vec<Alarm>), Status> {
-        let read = Request::Read(Read::Alarms, Consistency::Linearizable);
+        let read = Operation::Read(Read::Alarms, Consistency::Linearizable);
         match self.node.open(self.node.ask(by, read).await)? {
             (header, Reply::Alarms(alarms)) => Ok((header, alarms)),
             (_, other) => Err(unexpected(&other)),
@@ -60,7 +60,7 @@ impl Maintenance {
         by: &Admitted,
         command: Command,
     ) -> Result<Option<pb::ResponseHeader>, Status> {
-        Ok(self.node.open(self.node.ask(by, Request::Write(command)).await)?.0)
+        Ok(self.node.open(self.node.ask(by, Operation::Write(command)).await)?.0)
     }
 }
 
@@ -101,7 +101,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         let (by, request) = self.node.admit(request)?;
         let revision = request.revision;
         let at = (revision > 0).then_some(Revision(revision));
-        let read = Request::Read(Read::Store, Consistency::Serializable);
+        let read = Operation::Read(Read::Store, Consistency::Serializable);
         let (header, reply) = self.node.open(self.node.ask(&by, read).await)?;
         let Reply::Store(store) = reply else { return Err(unexpected(&reply)) };
         let hash = self.hashes.run(move || store.hash(at)).await.and_then(|hash| hash);
@@ -120,7 +120,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
     ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
         let to = MemberId(request.target_id);
-        let (header, _) = self.node.open(self.node.ask(&by, Request::MoveLeader(to)).await)?;
+        let (header, _) = self.node.open(self.node.ask(&by, Operation::MoveLeader(to)).await)?;
         Ok(Response::new(pb::MoveLeaderResponse { header }))
     }
 
@@ -171,7 +171,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         request: tonic::Request<pb::HashRequest>,
     ) -> Result<Response<pb::HashResponse>, Status> {
         let (by, _) = self.node.admit(request)?;
-        let read = Request::Read(Read::State, Consistency::Serializable);
+        let read = Operation::Read(Read::State, Consistency::Serializable);
         let (header, reply) = self.node.open(self.node.ask(&by, read).await)?;
         let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
         let digest = self.hashes.run(move || frozen.state.digest()).await.map_err(refuse)?;
@@ -189,7 +189,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         let (by, _) = self.node.admit_to_learner(request, |_| true)?;
         let permit = self.backups.clone().try_acquire_owned();
         let permit = permit.map_err(|_| refuse(Failure::TooManyRequests))?;
-        let read = Request::Read(Read::State, Consistency::Serializable);
+        let read = Operation::Read(Read::State, Consistency::Serializable);
         let (header, reply) = self.node.open(self.node.ask(&by, read).await)?;
         let Reply::State(frozen) = reply else { return Err(unexpected(&reply)) };
         if frozen.state.is_corrupt(self.node.me) {

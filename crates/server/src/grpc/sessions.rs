@@ -5,7 +5,7 @@ use std::pin::Pin;
 use futures_util::Stream;
 use tenure_api::{LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
-    Consistency, Read, Reply, Request,
+    Consistency, Operation, Read, Reply,
     command::{Command, ElectionCommand, SessionEnding},
     election::Refusal,
 };
@@ -61,7 +61,7 @@ impl sessions_server::Sessions for Sessions {
             false => SessionEnding::Revoked { stopped: false },
         };
         let command = ElectionCommand::End { id: LeaseId(request.session), how };
-        let request = Request::Write(Command::Election(command));
+        let request = Operation::Write(Command::Election(command));
         let (header, reply) = self.node.open(self.node.ask(&by, request).await)?;
         match election_outcome(reply)? {
             // A client that heard no answer asks again, and what it asked for is so.
@@ -76,7 +76,7 @@ impl sessions_server::Sessions for Sessions {
         request: tonic::Request<pb::ListSessionsRequest>,
     ) -> Result<Response<pb::ListSessionsResponse>, Status> {
         let (by, _) = self.node.admit(request)?;
-        let read = Request::Read(Read::Sessions, Consistency::Linearizable);
+        let read = Operation::Read(Read::Sessions, Consistency::Linearizable);
         let (header, view) = match self.node.open(self.node.ask(&by, read).await)? {
             (header, Reply::Sessions(view)) => (header, view),
             (_, other) => return Err(unexpected(&other)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tenure_api::{Failure, KeyValue, Revision, wire::etcdserverpb::ResponseHeader};
 use tenure_replica::{
-    Consistency, Read, Reply, Request,
+    Consistency, Operation, Read, Reply,
     election::listeners::{ListenerEvent, ListenerInput, Observed},
 };
 use tonic::Status;
@@ -53,7 +53,7 @@ pub(super) async fn leader(
     by: &Admitted,
     name: Bytes,
 ) -> Result<(Option<ResponseHeader>, Option<Arc<KeyValue>>), Status> {
-    let read = Request::Read(Read::Leader(name), Consistency::Linearizable);
+    let read = Operation::Read(Read::Leader(name), Consistency::Linearizable);
     match node.open(node.ask(by, read).await)? {
         (header, Reply::Leader(leader)) => Ok((header, leader)),
         (_, other) => Err(unexpected(&other)),
@@ -123,6 +123,6 @@ async fn observe(node: &NodeHandle, by: &Admitted, name: &Bytes) -> Result<Subsc
 /// Whether this member serves clients, and is up to date. A listener that was dropped learns here
 /// whether it was only that listener.
 async fn serves(node: &NodeHandle, by: &Admitted) -> Result<(), Failure> {
-    let read = Request::Read(Read::Freshness, Consistency::Linearizable);
+    let read = Operation::Read(Read::Freshness, Consistency::Linearizable);
     node.ask(by, read).await?.result.map(|_| ())
 }

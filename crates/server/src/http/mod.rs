@@ -12,7 +12,7 @@ use axum::{
 use bytes::Bytes;
 use serde_json::json;
 use tenure_api::{AlarmKind, Principal};
-use tenure_replica::{Consistency, Read, Reply};
+use tenure_replica::{Consistency, Operation, Read, Reply};
 
 use crate::{
     admission::Admitted, grpc::ETCD_VERSION, metrics::ELECTIONS_NAMED_MAX, node::NodeHandle,
@@ -77,8 +77,7 @@ async fn sickness(node: &NodeHandle, serializable: bool) -> Option<String> {
         let lags = || "this learner has not caught up with the raft leader yet".to_owned();
         return (!status.has_caught_up).then(lags);
     }
-    let answer =
-        node.ask(&itself(), tenure_replica::Request::Read(Read::Freshness, consistency)).await;
+    let answer = node.ask(&itself(), Operation::Read(Read::Freshness, consistency)).await;
     if let Err(failure) = answer.and_then(|answer| answer.result) {
         return Some(failure.text().to_owned());
     }
@@ -118,7 +117,7 @@ async fn metrics(State(node): State<NodeHandle>) -> impl IntoResponse {
 /// Leaders are not counted anywhere: they are looked up on each scrape.
 async fn read_elections(node: &NodeHandle) {
     let read = Read::Elections(Bytes::new(), ELECTIONS_NAMED_MAX);
-    let read = tenure_replica::Request::Read(read, Consistency::Serializable);
+    let read = Operation::Read(read, Consistency::Serializable);
     let answer = node.ask(&itself(), read).await.and_then(|answer| answer.result);
     if let Ok(Reply::Elections(elections, sessions)) = answer {
         node.metrics.election.read(&elections, sessions);

@@ -10,7 +10,7 @@ use std::{
 
 use tenure_api::{ClusterId, Failure, MemberId};
 use tenure_replica::{
-    Answer, Request, Status,
+    Answer, Operation, Request, Status,
     command::ELECTIONS_SINCE,
     election::listeners::{Listener, ListenerEvent, ListenerInput},
     watch::{WatchInput, WatchStream},
@@ -88,17 +88,17 @@ impl NodeHandle {
     }
 
     /// Asks the node and waits for its one answer.
-    pub async fn ask(&self, by: &Admitted, request: Request) -> Result<Answer, Failure> {
-        self.begin(by, request).await
+    pub async fn ask(&self, by: &Admitted, op: Operation) -> Result<Answer, Failure> {
+        self.begin(by, op).await
     }
 
     /// Asks the node at once; its one answer can be waited for, and comes about whether or not it is.
     pub fn begin(
         &self,
         by: &Admitted,
-        request: Request,
+        op: Operation,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send + use<> {
-        let begun = self.submit(by, request);
+        let begun = self.submit(by, op);
         async {
             let (_open, answer) = begun?;
             answer.await.map_err(|_| Failure::Stopped)
@@ -107,10 +107,11 @@ impl NodeHandle {
 
     fn submit(
         &self,
-        _: &Admitted,
-        request: Request,
+        by: &Admitted,
+        op: Operation,
     ) -> Result<(OpenRequest, oneshot::Receiver<Answer>), Failure> {
-        let open = self.open.begin(&request)?;
+        let open = self.open.begin(&op)?;
+        let request = Request { by: by.principal().clone(), op };
         let (sender, receiver) = oneshot::channel();
         self.submissions
             .send(Submission::Request(request, sender))

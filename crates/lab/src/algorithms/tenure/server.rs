@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde_json::Value;
 use tenure_replica::{
-    Input, Request, RequestId, Role,
+    Input, Operation, Request, RequestId, Role,
     command::{Command, ElectionCommand},
     election::listeners::{Listener, ListenerInput},
 };
@@ -104,7 +104,7 @@ impl TenureServer {
         }
         self.requests += 1;
         self.asked.insert(self.requests, (client, stream, number));
-        inputs.push(Input::Request(self.requests, Request::Write(command)));
+        inputs.push(Input::Request(self.requests, Request::anonymous(Operation::Write(command))));
         inputs
     }
 

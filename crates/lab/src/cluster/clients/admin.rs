@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tenure_replica::{
-    Answer, Request,
+    Answer, Operation,
     command::{AdminCommand, Command, ElectionCommand, Successor},
 };
 
@@ -35,7 +35,7 @@ impl SimClient for AdminClient {
             70..78 => AdminCommand::Freeze(name),
             _ => AdminCommand::Resume(name),
         };
-        let request = Request::Write(Command::Election(ElectionCommand::Admin(rule)));
+        let request = Operation::Write(Command::Election(ElectionCommand::Admin(rule)));
         let member = world.some_member();
         if member.and_then(|member| world.send_request(me, member, request)).is_none() {
             world.agenda.after(ms(50), WorldEvent::ClientTurn(me));

@@ -11,7 +11,7 @@ use tenure_api::{
     op::PutLease,
 };
 use tenure_replica::{
-    Answer, CandidacyView, ElectionOutcome, Moment, Outcome, Reply, Request,
+    Answer, CandidacyView, ElectionOutcome, Moment, Operation, Outcome, Reply,
     command::{Command, ElectionCommand, Join, SessionEnding, SessionRequest},
     election::{
         ElectionEvent, Mode, Refusal, key_of,
@@ -128,7 +128,7 @@ impl CandidateClient {
             },
         };
         let asked =
-            world.send_request(me, member, Request::Write(Command::Election(command))).is_some();
+            world.send_request(me, member, Operation::Write(Command::Election(command))).is_some();
         self.attached = asked.then_some(member);
         asked
     }
@@ -342,7 +342,7 @@ impl SimClient for CandidateClient {
             let how = SessionEnding::Closed { stopped: true };
             let close = Command::Election(ElectionCommand::End { id, how });
             let closes = world.dice.chance(500);
-            if !closes || world.send_request(me, member, Request::Write(close)).is_none() {
+            if !closes || world.send_request(me, member, Operation::Write(close)).is_none() {
                 self.next_turn(me, world, ms(200));
             }
             return;
@@ -363,14 +363,14 @@ impl SimClient for CandidateClient {
             self.next_turn(me, world, delay);
             return;
         };
-        if world.send_request(me, member, Request::Write(command)).is_none() {
+        if world.send_request(me, member, Operation::Write(command)).is_none() {
             self.attached = None;
             self.next_turn(me, world, ms(10));
         }
     }
 
     fn answered(&mut self, me: usize, world: &mut World, open: &OpenRequest, answer: &Answer) {
-        let Request::Write(command) = &open.request else { return };
+        let Operation::Write(command) = &open.request else { return };
         // It has closed its session since, or attached to another member: this answer makes it lead no more.
         if let Command::Election(
             ElectionCommand::Open { by, .. } | ElectionCommand::Attach { by, .. },

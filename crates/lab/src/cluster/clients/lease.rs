@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_api::{Failure, LeaseId, Put, op::PutLease};
-use tenure_replica::{Answer, Moment, Request, command::Command};
+use tenure_replica::{Answer, Moment, Operation, command::Command};
 
 use super::SimClient;
 use crate::{
@@ -79,7 +79,7 @@ impl SimClient for LeaseClient {
         let command = self.command(world).expect("it is in a phase with a request");
         let member = world.some_member();
         if member
-            .and_then(|member| world.send_request(me, member, Request::Write(command)))
+            .and_then(|member| world.send_request(me, member, Operation::Write(command)))
             .is_none()
         {
             self.next_turn(me, world, ms(30));

@@ -2,7 +2,7 @@
 
 use tenure_api::Failure;
 use tenure_replica::{
-    Answer, Outcome, Reply, Request,
+    Answer, Operation, Outcome, Reply,
     command::{Command, MemberChange},
 };
 
@@ -61,7 +61,7 @@ impl SimClient for MembershipClient {
         }
         let asked = self.next_change(world).and_then(|change| {
             let member = world.some_member()?;
-            world.send_request(me, member, Request::Write(Command::Members(change)))
+            world.send_request(me, member, Operation::Write(Command::Members(change)))
         });
         if asked.is_none() {
             world.agenda.after(ms(100), WorldEvent::ClientTurn(me));
@@ -69,7 +69,7 @@ impl SimClient for MembershipClient {
     }
 
     fn answered(&mut self, me: usize, world: &mut World, open: &OpenRequest, answer: &Answer) {
-        let Request::Write(Command::Members(change)) = &open.request else {
+        let Operation::Write(Command::Members(change)) = &open.request else {
             unreachable!("it sends no other requests");
         };
         match &answer.result {

@@ -1,7 +1,7 @@
 //! An operator that moves raft leadership between members.
 
 use tenure_api::Failure;
-use tenure_replica::{Answer, Request};
+use tenure_replica::{Answer, Operation};
 
 use super::SimClient;
 use crate::{
@@ -21,7 +21,7 @@ impl SimClient for MoveLeaderClient {
         let asked = world
             .leader()
             .zip(target)
-            .and_then(|(leader, to)| world.send_request(me, leader, Request::MoveLeader(id(to))));
+            .and_then(|(leader, to)| world.send_request(me, leader, Operation::MoveLeader(id(to))));
         if asked.is_none() {
             world.agenda.after(ms(100), WorldEvent::ClientTurn(me));
         }

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, rc::Rc, time::Duration};
 
 use tenure_api::Failure;
-use tenure_replica::{Answer, Reply, Request};
+use tenure_replica::{Answer, Operation, Reply};
 
 use super::SimClient;
 use crate::{
@@ -16,12 +16,12 @@ pub(super) type ProbeResult = Option<(Duration, Result<Reply, Failure>)>;
 
 pub struct ProbeClient {
     to: MemberNumber,
-    request: Option<Request>,
+    request: Option<Operation>,
     result: Rc<RefCell<ProbeResult>>,
 }
 
 impl ProbeClient {
-    pub fn new(to: MemberNumber, request: Request) -> (ProbeClient, Rc<RefCell<ProbeResult>>) {
+    pub fn new(to: MemberNumber, request: Operation) -> (ProbeClient, Rc<RefCell<ProbeResult>>) {
         let result = Rc::new(RefCell::new(None));
         (ProbeClient { to, request: Some(request), result: result.clone() }, result)
     }

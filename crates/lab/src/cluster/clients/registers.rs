@@ -5,7 +5,7 @@ use tenure_api::{
     Compare, CompareResult, CompareTarget, DeleteRange, Op, Put, Range, Revision, Span, Txn,
     op::PutLease,
 };
-use tenure_replica::{Answer, Consistency, Read, Reply, Request, command::Command};
+use tenure_replica::{Answer, Consistency, Operation, Read, Reply, command::Command};
 
 use super::SimClient;
 use crate::{
@@ -25,7 +25,7 @@ pub struct RegisterClient {
 }
 
 impl RegisterClient {
-    fn next_request(&mut self, world: &mut World) -> Request {
+    fn next_request(&mut self, world: &mut World) -> Operation {
         let key = key(world);
         match world.dice.below(100) {
             0..30 => put(&key, world),
@@ -33,22 +33,22 @@ impl RegisterClient {
             50..70 => get(key, Consistency::Linearizable),
             70..80 => get(key, Consistency::Serializable),
             80..87 => both(world),
-            87..92 => Request::Write(Command::DeleteRange(DeleteRange {
+            87..92 => Operation::Write(Command::DeleteRange(DeleteRange {
                 span: Span::One(key),
                 prev_kv: false,
             })),
             92..95 => self.compact(world),
-            95..97 => Request::Read(Read::Freshness, Consistency::Linearizable),
-            97..99 => Request::Read(Read::Leases, Consistency::Linearizable),
-            _ => Request::Read(Read::Txn(read_txn(key)), Consistency::Linearizable),
+            95..97 => Operation::Read(Read::Freshness, Consistency::Linearizable),
+            97..99 => Operation::Read(Read::Leases, Consistency::Linearizable),
+            _ => Operation::Read(Read::Txn(read_txn(key)), Consistency::Linearizable),
         }
     }
 
     /// Writes only if the key has not changed since the last read.
-    fn compare_and_set(&mut self, key: Bytes, world: &mut World) -> Request {
+    fn compare_and_set(&mut self, key: Bytes, world: &mut World) -> Operation {
         let (key, expected) = self.seen.take().unwrap_or((key, Revision(0)));
         let (won, lost) = (world.fresh_value(), world.fresh_value());
-        Request::Write(Command::Txn(Txn {
+        Operation::Write(Command::Txn(Txn {
             compare: vec![Compare {
                 span: Span::One(key.clone()),
                 result: CompareResult::Equal,
@@ -59,13 +59,13 @@ impl RegisterClient {
         }))
     }
 
-    fn compact(&self, world: &mut World) -> Request {
+    fn compact(&self, world: &mut World) -> Operation {
         let behind = world.dice.between(0, 40) as i64;
         let revision = Revision((self.newest.0 - behind).max(1));
         if world.dice.chance(500) {
-            Request::CompactPhysically(revision)
+            Operation::CompactPhysically(revision)
         } else {
-            Request::Write(Command::Compact(revision))
+            Operation::Write(Command::Compact(revision))
         }
     }
 }
@@ -78,21 +78,21 @@ fn plain_put(key: Bytes, value: String) -> Put {
     Put { key, value: Some(value.into()), lease: PutLease::Set(None), prev_kv: false }
 }
 
-fn put(key: &Bytes, world: &mut World) -> Request {
-    Request::Write(Command::Put(plain_put(key.clone(), world.fresh_value())))
+fn put(key: &Bytes, world: &mut World) -> Operation {
+    Operation::Write(Command::Put(plain_put(key.clone(), world.fresh_value())))
 }
 
-fn get(key: Bytes, consistency: Consistency) -> Request {
-    Request::Read(Read::Range(Range::all(Span::One(key))), consistency)
+fn get(key: Bytes, consistency: Consistency) -> Operation {
+    Operation::Read(Read::Range(Range::all(Span::One(key))), consistency)
 }
 
 /// Two keys at one revision.
-fn both(world: &mut World) -> Request {
+fn both(world: &mut World) -> Operation {
     let (one, two) = (world.fresh_value(), world.fresh_value());
     let puts = [(b"p/a".as_slice(), one), (b"p/b", two)];
     let success =
         puts.map(|(key, value)| Op::Put(plain_put(Bytes::copy_from_slice(key), value))).to_vec();
-    Request::Write(Command::Txn(Txn { compare: vec![], success, failure: vec![] }))
+    Operation::Write(Command::Txn(Txn { compare: vec![], success, failure: vec![] }))
 }
 
 fn read_txn(key: Bytes) -> Txn {
@@ -114,7 +114,7 @@ impl SimClient for RegisterClient {
 
     fn answered(&mut self, me: usize, world: &mut World, open: &OpenRequest, answer: &Answer) {
         self.newest = self.newest.max(answer.revision);
-        if let (Request::Read(Read::Range(range), _), Ok(Reply::Range(found))) =
+        if let (Operation::Read(Read::Range(range), _), Ok(Reply::Range(found))) =
             (&open.request, &answer.result)
         {
             let revision = found.kvs.first().map_or(Revision(0), |kv| kv.mod_revision);

@@ -6,7 +6,7 @@ use tenure_api::{
     Compare, CompareResult, CompareTarget, LeaseId, Op, Put, Revision, Span, Txn, op::PutLease,
 };
 use tenure_replica::{
-    Answer, Outcome, Reply, Request,
+    Answer, Operation, Outcome, Reply,
     command::Command,
     election::{
         key_of,
@@ -74,7 +74,7 @@ impl SimClient for StockClient {
                 self.lives += 1;
                 let id = LeaseId((me as i64 + 1) * 1_000_000_000 + self.lives);
                 self.phase = Phase::Granting(id);
-                let grant = Request::Write(Command::LeaseGrant { id, ttl_secs: TTL_SECS });
+                let grant = Operation::Write(Command::LeaseGrant { id, ttl_secs: TTL_SECS });
                 let asked = world.some_member().and_then(|to| world.send_request(me, to, grant));
                 if asked.is_none() {
                     self.again(me, world);
@@ -103,7 +103,7 @@ impl SimClient for StockClient {
             (Phase::Granting(lease), Ok(_)) => {
                 let lease = *lease;
                 self.phase = Phase::Standing(lease);
-                let stand = Request::Write(self.stand(lease));
+                let stand = Operation::Write(self.stand(lease));
                 if world.send_request(me, open.member, stand).is_none() {
                     self.again(me, world);
                 }

@@ -2,7 +2,7 @@
 
 use tenure_api::LeaseId;
 use tenure_replica::{
-    Answer, Outcome, Read, Reply, Request, RequestId,
+    Answer, Operation, Outcome, Read, Reply, RequestId,
     command::{Command, ElectionCommand, SessionRequest},
     election::listeners::ListenerEvent,
     watch::WatchNews,
@@ -20,7 +20,7 @@ impl World {
         client: usize,
         member: MemberNumber,
         id: RequestId,
-        request: &Request,
+        request: &Operation,
     ) {
         self.trace_event(|| {
             TraceEvent::new("ask", format!("asks m{member} #{id} {request:?}"))
@@ -115,12 +115,12 @@ impl World {
 }
 
 /// The kind of a request, in a word or two.
-fn kind(request: &Request) -> &'static str {
+fn kind(request: &Operation) -> &'static str {
     match request {
-        Request::Write(command) => kind_of_write(command),
-        Request::CompactPhysically(_) => "compact",
-        Request::Read(read, _) => kind_of_read(read),
-        Request::MoveLeader(_) => "move leader",
+        Operation::Write(command) => kind_of_write(command),
+        Operation::CompactPhysically(_) => "compact",
+        Operation::Read(read, _) => kind_of_read(read),
+        Operation::MoveLeader(_) => "move leader",
     }
 }
 
@@ -168,9 +168,9 @@ fn kind_of_read(read: &Read) -> &'static str {
 }
 
 /// The lease or session that a request is about.
-fn lease(request: &Request) -> Option<LeaseId> {
+fn lease(request: &Operation) -> Option<LeaseId> {
     match request {
-        Request::Write(
+        Operation::Write(
             Command::LeaseGrant { id, .. }
             | Command::LeaseRevoke(id)
             | Command::LeaseRenew(id)
@@ -181,7 +181,7 @@ fn lease(request: &Request) -> Option<LeaseId> {
                 | ElectionCommand::Request { session: id, .. },
             ),
         )
-        | Request::Read(Read::Lease(id, _), _) => Some(*id),
+        | Operation::Read(Read::Lease(id, _), _) => Some(*id),
         _ => None,
     }
 }

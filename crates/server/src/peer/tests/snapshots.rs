@@ -1,6 +1,6 @@
 use std::fs;
 
-use tenure_api::{Put, Term, op::PutLease};
+use tenure_api::{Principal, Put, Term, op::PutLease};
 use tenure_replica::{
     EntryContext, RaftKind, RaftMessage, Snapshot, SnapshotMark, State, command::Command,
     state::ApplyEffects,
@@ -41,7 +41,7 @@ fn snapshot() -> Snapshot {
         let (key, value) = (format!("key{index}").into(), Some(vec![index as u8; 100_000].into()));
         let put = Command::Put(Put { key, value, lease: PutLease::Set(None), prev_kv: false });
         let at = EntryContext { index, term: Term(1), ms: 0 };
-        state.apply(at, &put, &mut ApplyEffects::default()).unwrap();
+        state.apply(at, &Principal::System, &put, &mut ApplyEffects::default()).unwrap();
     }
     Snapshot { mark: mark(), state }
 }

@@ -207,6 +207,15 @@ mod tests {
     }
 
     #[test]
+    fn admission_refuses_what_came_in_beside_it() {
+        let node = NodeHandle::unanswered();
+        let refused = node.admit(tonic::Request::new(())).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::Internal);
+        let (admitted, ()) = node.admit(marked(())).unwrap();
+        assert_eq!(*admitted.principal(), Principal::Anonymous);
+    }
+
+    #[test]
     fn admission_limits_are_those_of_the_docs() {
         let docs = include_str!("../../../../docs/explanation/architecture.md");
         let rows = rows();

@@ -429,8 +429,6 @@ mod tests {
     use std::collections::VecDeque;
 
     use futures_util::poll;
-    use tenure_replica::{HardState, Moment, Recovered, Replica};
-    use tokio::sync::watch;
     use tonic::Code;
 
     use super::*;
@@ -438,19 +436,7 @@ mod tests {
 
     /// A handle without a node to answer it.
     fn candidates(waiting_max: usize) -> Candidates {
-        let config = Config::default();
-        let members = config.members();
-        let me = members[0].id;
-        let nothing = Recovered {
-            boot: 1,
-            snapshot: None,
-            hard_state: HardState::default(),
-            entries: vec![],
-        };
-        let settings = tenure_replica::ReplicaConfig::new(me, members);
-        let replica = Replica::new(Moment::ZERO, settings, nothing);
-        let (_, status) = watch::channel(Arc::new(replica.status()));
-        let (node, _) = NodeHandle::alone(me, config.cluster_id(), status);
+        let (config, node) = (Config::default(), NodeHandle::unanswered());
         let limits = RequestLimits {
             request_bytes_max: config.max_request_bytes,
             txn_ops_max: config.max_txn_ops,

@@ -75,6 +75,20 @@ impl NodeHandle {
         (NodeHandle::new(me, cluster, submissions, status, metrics), handed_in)
     }
 
+    /// A handle without a node to answer it.
+    #[cfg(test)]
+    pub(crate) fn unanswered() -> NodeHandle {
+        use tenure_replica::{HardState, Moment, Recovered, Replica, ReplicaConfig};
+        let config = Config::default();
+        let members = config.members();
+        let me = members[0].id;
+        let hard_state = HardState::default();
+        let nothing = Recovered { boot: 1, snapshot: None, hard_state, entries: vec![] };
+        let replica = Replica::new(Moment::ZERO, ReplicaConfig::new(me, members), nothing);
+        let (_, status) = watch::channel(Arc::new(replica.status()));
+        NodeHandle::alone(me, config.cluster_id(), status).0
+    }
+
     pub(super) fn new(
         me: MemberId,
         cluster: ClusterId,

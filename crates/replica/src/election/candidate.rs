@@ -1,10 +1,21 @@
 //! One candidate in an election.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 pub use tenure_api::Mode;
-use tenure_api::{LeaseId, Revision};
+use tenure_api::{LeaseId, Revision, Span};
+
+use super::{
+    CANDIDACIES_MAX, EndReason, METADATA_BYTES_MAX, NAMES_MAX, PRIORITY_MAX, Refusal,
+    VALUE_BYTES_MAX, check_name, key_of,
+    keys::{Arriving, Cause},
+};
+use crate::{
+    canary::Canary,
+    command::Join,
+    state::{ApplyEffects, EntryContext, State},
+};
 
 /// A key that is a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,4 +93,255 @@ impl Candidate {
     pub fn wants_to_lead(&self) -> bool {
         !self.unhealthy
     }
+}
+
+impl State {
+    pub(super) fn join(
+        &mut self,
+        id: LeaseId,
+        join: &Join,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<Vec<Revision>, Refusal> {
+        self.check_join(id, join)?;
+        let spec = Arc::new(JoinSpec {
+            session: id,
+            mode: join.mode,
+            priority: join.priority,
+            preempts: join.preempts,
+            no_overlap: join.no_overlap,
+            metadata: join.metadata.clone(),
+            together: join.names.clone(),
+        });
+        let arriving = Arriving { spec, since_ms: at.ms, unhealthy: join.unhealthy };
+        let keys = join.names.iter().map(|name| (key_of(name, id), join.value.clone())).collect();
+        self.take_candidates(keys, arriving, at, effects);
+        let token = self.store.revision();
+        if let [name] = &join.names[..]
+            && join.priority > 0
+        {
+            self.let_pass(id, name, at, effects);
+            self.overrule_choice(id, name);
+        }
+        Ok(vec![token])
+    }
+
+    fn check_join(&self, id: LeaseId, join: &Join) -> Result<(), Refusal> {
+        let distinct: BTreeSet<&Bytes> = join.names.iter().collect();
+        if join.names.is_empty() || distinct.len() != join.names.len() {
+            return Err(Refusal::BadName);
+        }
+        let metadata: usize =
+            join.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let candidates = self.elections.session(id).map_or(0, |session| session.candidates.len());
+        if join.names.len() > NAMES_MAX
+            || join.value.len() > VALUE_BYTES_MAX
+            || metadata > METADATA_BYTES_MAX
+            || candidates + join.names.len() > CANDIDACIES_MAX
+        {
+            return Err(Refusal::TooLarge);
+        }
+        // Candidates taken together are never moved, so an unhealthy one could not be passed.
+        let several = join.names.len() > 1;
+        if join.priority > PRIORITY_MAX || (several && (join.priority > 0 || join.unhealthy)) {
+            return Err(Refusal::BadPriority);
+        }
+        for name in &join.names {
+            check_name(name)?;
+            self.elections.check_nesting(name)?;
+            let nested = |other: &&Bytes| other.len() > name.len() && is_below(other, name);
+            if join.names.iter().any(|other| nested(&other)) {
+                return Err(Refusal::NestedName);
+            }
+            if self.store.get(&key_of(name, id)).is_some() {
+                return Err(Refusal::AlreadyCandidate);
+            }
+            // One that would not lead does not hold at once either.
+            if join.try_only && join.unhealthy && join.mode == Mode::Exclusive {
+                return Err(Refusal::Taken);
+            }
+            let Some(election) = self.elections.election(name) else {
+                check_permits(join.mode)?;
+                // Data may lie under a name without candidates, and be first as soon as one joins.
+                let under = Span::prefix([name, &b"/"[..]].concat().into());
+                if join.try_only && self.store.live_in(&under).next().is_some() {
+                    return Err(Refusal::Taken);
+                }
+                continue;
+            };
+            election.check_mode(join.mode)?;
+            if join.try_only && election.is_frozen() {
+                return Err(Refusal::NameFrozen);
+            }
+            if join.try_only && !election.would_hold(join.mode, join.no_overlap) {
+                return Err(Refusal::Taken);
+            }
+        }
+        Ok(())
+    }
+
+    /// Candidates of lower priority let a newcomer pass.
+    fn let_pass(
+        &mut self,
+        id: LeaseId,
+        name: &Bytes,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) {
+        let Some(election) = self.elections.election(name) else { return };
+        let Some(candidate) = election.candidate_of(id) else { return };
+        let outranked = election.outranked_by(candidate);
+        if !outranked.is_empty() {
+            self.put_behind(name, &outranked, (EndReason::Preempted, true), at, effects);
+        }
+    }
+
+    fn overrule_choice(&mut self, id: LeaseId, name: &Bytes) {
+        if let Some(election) = self.elections.election_mut(name) {
+            election.overrule_choice(id);
+        }
+    }
+
+    pub(super) fn leave(
+        &mut self,
+        id: LeaseId,
+        name: &Bytes,
+        (token, stopped): (Option<Revision>, bool),
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<Vec<Revision>, Refusal> {
+        let candidate =
+            self.elections.election(name).and_then(|election| election.candidate_of(id));
+        let token = token.filter(|_| !Canary::UnguardedUnlock.sings());
+        let candidate = candidate
+            .filter(|candidate| token.is_none_or(|token| candidate.created == token))
+            .cloned();
+        if stopped && candidate.is_none() {
+            // It was taken away before, and now the work has ended.
+            let only = token.map(|token| (name, token));
+            let settled = only
+                .map(|_| self.elections.end_delay(id, only, true, &mut effects.elections))
+                .unwrap_or_default();
+            if !settled.is_empty() {
+                effects.touched.extend(settled);
+                return Ok(vec![]);
+            }
+        }
+        let spec = candidate.as_ref().and_then(|candidate| candidate.spec.clone());
+        let spec = spec.ok_or(Refusal::NoSuchCandidacy)?;
+        let keys = self.keys_together(&spec);
+        // A leader that was asked to make room may also do it by resigning.
+        let transfer =
+            self.elections.election(name).and_then(|election| election.transfer().copied());
+        let asked = transfer.filter(|transfer| Some(transfer.from) == candidate.map(|p| p.created));
+        let why = asked.map_or(EndReason::Resigned, |transfer| transfer.why);
+        self.delete(&keys, &Cause::ends(at, why, stopped), effects);
+        Ok(vec![])
+    }
+
+    pub(super) fn proclaim(
+        &mut self,
+        id: LeaseId,
+        name: &Bytes,
+        (token, value): (Revision, &Bytes),
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<Vec<Revision>, Refusal> {
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        let candidate =
+            self.elections.election(name).and_then(|election| election.candidate_of(id));
+        let holds = |candidate: &&Arc<Candidate>| candidate.created == token && candidate.holds();
+        let key = candidate
+            .filter(holds)
+            .map(|candidate| candidate.key.clone())
+            .ok_or(Refusal::NoSuchCandidacy)?;
+        self.show(&key, value, at, effects);
+        Ok(vec![token])
+    }
+
+    pub(super) fn report_health(
+        &mut self,
+        id: LeaseId,
+        name: &Bytes,
+        unhealthy: bool,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<Vec<Revision>, Refusal> {
+        let election = self.elections.election_mut(name).ok_or(Refusal::NoSuchCandidacy)?;
+        let candidate = election.candidate_of(id).cloned().ok_or(Refusal::NoSuchCandidacy)?;
+        // It could not be passed: candidates taken together are never moved.
+        if unhealthy && candidate.is_fixed() {
+            return Err(Refusal::BadPriority);
+        }
+        if let Some(candidate) = election.candidate_mut(candidate.created, &candidate.key) {
+            candidate.unhealthy = unhealthy;
+        }
+        effects.touched.insert(name.clone());
+        if unhealthy && candidate.holds() && candidate.mode() == Mode::Exclusive {
+            let key = std::slice::from_ref(&candidate.key);
+            self.put_behind(name, key, (EndReason::Unhealthy, true), at, effects);
+        }
+        if candidate.unhealthy && !unhealthy && !candidate.holds() {
+            self.begin_anew(name, &candidate.key, at, effects);
+            self.rank(name, at, effects);
+            self.overrule_choice(id, name);
+        }
+        let token = self
+            .elections
+            .election(name)
+            .and_then(|election| election.candidate_of(id))
+            .map(|p| p.created);
+        Ok(token.into_iter().collect())
+    }
+
+    /// A tenure that may begin now gets a revision of its own: an observer that comes back knows everything up to the
+    /// one at which there was no leader.
+    fn begin_anew(
+        &mut self,
+        name: &Bytes,
+        key: &Bytes,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) {
+        let vacant =
+            self.elections.election(name).is_some_and(|election| election.leader().is_none());
+        if let Some(value) = self.store.get(key).filter(|_| vacant).map(|shown| shown.value.clone())
+        {
+            self.show(key, &value, at, effects);
+        }
+    }
+
+    /// The leader has drained: its successor takes over.
+    pub(super) fn make_room(
+        &mut self,
+        id: LeaseId,
+        name: &Bytes,
+        (token, stay): (Revision, bool),
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) -> Result<Vec<Revision>, Refusal> {
+        let election = self.elections.election(name).ok_or(Refusal::NoSuchCandidacy)?;
+        let candidate =
+            election.candidate_of(id).filter(|candidate| candidate.created == token).cloned();
+        let candidate = candidate.ok_or(Refusal::NoSuchCandidacy)?;
+        let transfer = election.transfer().copied().filter(|transfer| transfer.from == token);
+        let transfer = transfer.ok_or(Refusal::NoSuchCandidate)?;
+        self.hand_over(name, &candidate, (transfer, true, stay), at, effects);
+        let token = self
+            .elections
+            .election(name)
+            .and_then(|election| election.candidate_of(id))
+            .map(|p| p.created);
+        Ok(token.into_iter().collect())
+    }
+}
+
+fn is_below(name: &[u8], above: &[u8]) -> bool {
+    name.starts_with(above) && name.get(above.len()) == Some(&b'/')
+}
+
+fn check_permits(mode: Mode) -> Result<(), Refusal> {
+    if mode == Mode::Permit(0) { Err(Refusal::ModeMismatch) } else { Ok(()) }
 }

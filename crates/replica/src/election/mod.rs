@@ -16,20 +16,28 @@
 //! [`State`](crate::state::State) carries out the moves. What one member must do for the clients that
 //! are connected to it is in [`listeners`].
 
-mod bytes;
+mod admin;
 mod candidate;
 mod candidates;
 mod elections;
+mod event;
+mod expiry;
 mod history;
+mod keys;
 pub mod listeners;
 mod names;
 mod refusal;
 mod session;
+mod settle;
+mod snapshot;
 
+pub(crate) use self::keys::Cause;
 pub use self::{
     candidate::{Candidate, JoinSpec, Mode},
     candidates::{Election, Transfer},
-    elections::{Delay, Departure, ElectionEvent, Elections, Step},
+    elections::Elections,
+    event::ElectionEvent,
+    expiry::Delay,
     history::{EndReason, Tenure},
     names::{FROZEN, check as check_name, frozen_key, key_of, name_of, names_above},
     refusal::Refusal,

@@ -4,10 +4,7 @@
 //! does the same on every member. What a member must do beside it (watchers to tell, deadlines to
 //! restart) is handed out as [`ApplyEffects`].
 
-mod admin;
-mod elections;
 mod replay;
-mod sessions;
 
 use std::time::Duration;
 use std::{collections::BTreeSet, sync::Arc};
@@ -19,12 +16,11 @@ use tenure_api::{
     PutResult, Revision, Span, Term, TxnResult,
 };
 
-use self::elections::Cause;
 pub use self::replay::{Applied, EntryContent};
 use crate::{
     canary::Canary,
     command::{Batch, Command, ELECTIONS_SINCE, ElectionCommand, Expiry, MemberChange},
-    election::{self, Candidate, Elections, EndReason, JoinSpec, Refusal, SessionEndReason},
+    election::{self, Candidate, Cause, Elections, EndReason, JoinSpec, Refusal, SessionEndReason},
     lease::Leases,
     log::LogIndex,
     mvcc::{Change, Store},
@@ -155,12 +151,12 @@ pub struct ApplyEffects {
     /// What happened in elections and to sessions, in order.
     pub elections: Vec<election::ElectionEvent>,
     /// Elections that must be settled. None between two commands.
-    touched: BTreeSet<Bytes>,
+    pub(crate) touched: BTreeSet<Bytes>,
     /// Those of them that a candidate left which could not be passed: priorities may count that did not before. None
     /// between two commands.
-    loosened: BTreeSet<Bytes>,
+    pub(crate) loosened: BTreeSet<Bytes>,
     /// Those of whose candidates one is gone that was taken together with others. None between two commands.
-    broken: Vec<Arc<JoinSpec>>,
+    pub(crate) broken: Vec<Arc<JoinSpec>>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,
     /// The store's revision when the last command had been done, before the elections were settled.
@@ -381,7 +377,7 @@ impl State {
 
     /// Keeps the leases' lists of keys and the elections in step with a change, and notes it for the
     /// watchers.
-    fn record(
+    pub(crate) fn record(
         &mut self,
         change: impl Into<Option<Change>>,
         cause: &Cause,

@@ -1,21 +1,21 @@
-//! What operators decide, and what ends because its time is over.
+//! What operators decide.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_api::{LeaseId, Put, Revision, Term, op::PutLease};
+use tenure_api::{Put, Revision, op::PutLease};
 
-use super::{ApplyEffects, ElectionOutcome, EntryContext, State, elections::Cause};
+use super::{
+    Candidate, DRAIN_MS_MAX, Election, EndReason, Mode, Refusal, SessionEndReason, Transfer,
+    check_name, frozen_key, keys::Cause,
+};
 use crate::{
-    command::{AdminCommand, Overdue, Successor},
-    election::{
-        self, Candidate, DRAIN_MS_MAX, Election, EndReason, Mode, Refusal, SessionEndReason,
-        Transfer, frozen_key,
-    },
+    command::{AdminCommand, Successor},
+    state::{ApplyEffects, ElectionOutcome, EntryContext, State},
 };
 
 impl State {
-    pub(super) fn rule(
+    pub(crate) fn rule(
         &mut self,
         rule: &AdminCommand,
         at: EntryContext,
@@ -166,7 +166,7 @@ impl State {
         at: EntryContext,
         effects: &mut ApplyEffects,
     ) -> Result<ElectionOutcome, Refusal> {
-        election::check_name(name)?;
+        check_name(name)?;
         self.elections.check_nesting(name)?;
         let election = self.elections.election(name).cloned().unwrap_or_default();
         // Stock clients would lead as soon as they see themselves first. They lose their leases;
@@ -214,64 +214,5 @@ impl State {
         }
         self.delete(&[key], &Cause::client(at), effects);
         Ok(ElectionOutcome::Done)
-    }
-
-    /// What this term's raft leader found to have lasted long enough.
-    pub(super) fn end_overdue(
-        &mut self,
-        judged_in: Term,
-        overdue: &[Overdue],
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        for overdue in overdue.iter().filter(|_| judged_in == at.term) {
-            match overdue {
-                // It may have lost something else since it was judged.
-                Overdue::Delay(session, since) => {
-                    if self.elections.is_delayed_since(*session, *since) {
-                        self.end_delay(*session, effects);
-                    }
-                }
-                Overdue::Drain(name, token) => self.end_drain(name, *token, at, effects),
-            }
-        }
-    }
-
-    fn end_delay(&mut self, session: LeaseId, effects: &mut ApplyEffects) {
-        let settled = self.elections.end_delay(session, None, false, &mut effects.elections);
-        effects.touched.extend(settled);
-    }
-
-    fn end_drain(
-        &mut self,
-        name: &Bytes,
-        token: Revision,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        let Some(election) = self.elections.election(name) else { return };
-        // Room may be made for another since it was judged: then the leader has its whole time again.
-        let is_meant = |transfer: &Transfer| {
-            election.candidate_of(transfer.to).is_some_and(|successor| successor.created == token)
-        };
-        let transfer = election.transfer().copied().filter(is_meant);
-        if let (Some(transfer), Some(leader)) = (transfer, election.leader().cloned()) {
-            self.hand_over(name, &leader, (transfer, false, false), at, effects);
-        }
-    }
-
-    /// Writes a holder's value.
-    pub(super) fn show(
-        &mut self,
-        key: &Bytes,
-        value: &Bytes,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        let (key, value) = (key.clone(), Some(value.clone()));
-        let put = Put { key, value, lease: PutLease::Keep, prev_kv: false };
-        if let Ok((_, change)) = self.store.put(&put, &|_| true) {
-            self.record(change, &Cause::client(at), effects);
-        }
     }
 }

@@ -7,19 +7,21 @@ use tenure_api::{
     Event, EventKind, KeyValue, LeaseId, Op, Put, Revision, Span, Term, Txn, op::PutLease,
 };
 
-use super::{ApplyEffects, EntryContext, State};
+use super::{
+    Candidate, Election, ElectionEvent, Elections, EndReason, JoinSpec,
+    elections::{TENURE_VALUE_BYTES_MAX, shortened},
+    name_of, names_above,
+};
 use crate::{
+    canary::Canary,
     command::ELECTIONS_SINCE,
-    election::{
-        Candidate, Departure, EndReason, JoinSpec, PREEMPTION_DRAIN_MS, Step, Transfer, name_of,
-        names_above,
-    },
     mvcc::Change,
+    state::{ApplyEffects, EntryContext, State},
 };
 
 /// Why keys change, as far as it matters to elections.
 #[derive(Clone, Debug)]
-pub(super) struct Cause {
+pub(crate) struct Cause {
     at: EntryContext,
     /// Why candidates go; if nothing is said, it depends on whose they are.
     why: Option<EndReason>,
@@ -33,24 +35,39 @@ pub(super) struct Cause {
 
 /// A candidate to be taken for a session.
 #[derive(Clone, Debug)]
-pub(super) struct Arriving {
-    pub(super) spec: Arc<JoinSpec>,
-    pub(super) since_ms: u64,
-    pub(super) unhealthy: bool,
+pub(crate) struct Arriving {
+    pub(crate) spec: Arc<JoinSpec>,
+    pub(crate) since_ms: u64,
+    pub(crate) unhealthy: bool,
+}
+
+/// How a candidate goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departure {
+    /// Why.
+    pub why: EndReason,
+    /// Its process is known to have stopped.
+    pub stopped: bool,
+    /// It comes back at once, as the last candidate.
+    pub returns: bool,
+    /// The revision at which it goes.
+    pub at: Revision,
+    /// The clock then; for people.
+    pub at_ms: u64,
 }
 
 impl Cause {
     /// A client changed keys.
-    pub(super) fn client(at: EntryContext) -> Cause {
+    pub(crate) fn client(at: EntryContext) -> Cause {
         Cause { at, why: None, stopped: false, returns: false, arriving: None }
     }
 
     /// Candidates are taken away.
-    pub(super) fn ends(at: EntryContext, why: EndReason, stopped: bool) -> Cause {
+    pub(crate) fn ends(at: EntryContext, why: EndReason, stopped: bool) -> Cause {
         Cause { why: Some(why), stopped, ..Cause::client(at) }
     }
 
-    fn returns(at: EntryContext, why: EndReason, stopped: bool) -> Cause {
+    pub(super) fn returns(at: EntryContext, why: EndReason, stopped: bool) -> Cause {
         Cause { returns: true, ..Cause::ends(at, why, stopped) }
     }
 
@@ -76,7 +93,7 @@ impl State {
     }
 
     /// From now on elections are kept. They begin with the keys that are there.
-    pub(super) fn begin_elections(&mut self, at: EntryContext, effects: &mut ApplyEffects) {
+    pub(crate) fn begin_elections(&mut self, at: EntryContext, effects: &mut ApplyEffects) {
         let keys: Vec<_> = self.store.live_in(&Span::From(Bytes::new())).cloned().collect();
         for kv in keys {
             self.election_for(&kv, None, at, effects);
@@ -110,7 +127,7 @@ impl State {
     }
 
     /// Lets the elections above a key know what happened to it.
-    pub(super) fn follow_election(
+    pub(crate) fn follow_election(
         &mut self,
         event: &Event,
         cause: &Cause,
@@ -175,16 +192,6 @@ impl State {
         effects.broken.extend(spec.filter(|_| !cause.returns));
     }
 
-    /// Several are held all or none.
-    fn end_broken(&mut self, at: EntryContext, effects: &mut ApplyEffects) {
-        while let Some(spec) = effects.broken.pop() {
-            let keys = self.keys_together(&spec);
-            if !keys.is_empty() {
-                self.delete(&keys, &Cause::ends(at, EndReason::Deleted, false), effects);
-            }
-        }
-    }
-
     fn arriving_candidate(&self, name: &Bytes, kv: &KeyValue, cause: &Cause) -> Candidate {
         let candidate = stock_candidate(kv, cause.at.ms);
         match &cause.arriving {
@@ -226,131 +233,8 @@ impl State {
         Departure { why, stopped, returns: cause.returns, at, at_ms: cause.at.ms }
     }
 
-    /// Decides which candidates hold in all elections that something happened to.
-    pub(super) fn settle(&mut self, at: EntryContext, effects: &mut ApplyEffects) {
-        self.end_broken(at, effects);
-        while let Some(name) = effects.touched.pop_first() {
-            if effects.loosened.remove(&name) {
-                self.rank(&name, at, effects);
-            }
-            let mut succeeded = false;
-            loop {
-                match self.elections.next_step(&name, &mut effects.elections) {
-                    Step::Done => break,
-                    Step::PutBehind(keys) => {
-                        self.put_behind(&name, &keys, (EndReason::Unhealthy, true), at, effects);
-                    }
-                    Step::Succeed(transfer) => {
-                        self.succeed(&name, transfer, at, effects);
-                        succeeded = true;
-                    }
-                }
-            }
-            if succeeded && let Some(election) = self.elections.election_mut(&name) {
-                election.give_slots();
-                self.rank(&name, at, effects);
-            }
-            let store = &self.store;
-            let kv_of = |key: &Bytes| store.get(key).cloned();
-            let now = (store.revision(), at.ms);
-            self.elections.settle(&name, now, &kv_of, &mut effects.elections);
-            self.let_preempt(&name, effects);
-            // Moving keys has touched this election again, and nothing is left to do in it; others may
-            // lie above.
-            effects.touched.remove(&name);
-        }
-    }
-
-    /// Puts the candidates that wait in order of priority.
-    pub(super) fn rank(&mut self, name: &Bytes, at: EntryContext, effects: &mut ApplyEffects) {
-        let misplaced =
-            self.elections.election(name).map(|election| election.misplaced()).unwrap_or_default();
-        if !misplaced.is_empty() {
-            self.put_behind(name, &misplaced, (EndReason::Preempted, true), at, effects);
-        }
-    }
-
-    /// Asks the leader to make room while a candidate pre-empts it: for whichever is next then. An operator's choice
-    /// counts more.
-    fn let_preempt(&mut self, name: &Bytes, effects: &mut ApplyEffects) {
-        let Some(election) = self.elections.election(name) else { return };
-        let under_way = election.transfer().copied();
-        if election.leads_by_choice() || under_way.is_some_and(|transfer| transfer.why.is_choice())
-        {
-            return;
-        }
-        let next = election.preemptor().and_then(|candidate| candidate.session());
-        if next == under_way.map(|transfer| transfer.to) {
-            return;
-        }
-        match (next, election.leader().cloned()) {
-            (Some(to), Some(leader)) => {
-                let (from, within_ms) = (leader.created, PREEMPTION_DRAIN_MS);
-                let transfer = Transfer { to, from, within_ms, why: EndReason::Preempted };
-                self.announce(name, &leader, transfer, effects);
-            }
-            _ => self.elections.call_off(name, &mut effects.elections),
-        }
-    }
-
-    /// Those between the front and a successor let it pass.
-    fn succeed(
-        &mut self,
-        name: &Bytes,
-        transfer: Transfer,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        let Some(election) = self.elections.election(name) else { return };
-        let before = election.between(None, transfer.to);
-        let movable = before.iter().filter(|candidate| !candidate.is_fixed());
-        let keys: Vec<_> = movable.map(|candidate| candidate.key.clone()).collect();
-        self.put_behind(name, &keys, (transfer.why, true), at, effects);
-    }
-
-    /// Takes candidates out of an election and puts them in again at its end, in order, each with a revision
-    /// of its own.
-    pub(super) fn put_behind(
-        &mut self,
-        name: &Bytes,
-        keys: &[Bytes],
-        (why, stopped): (EndReason, bool),
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        let Some(election) = self.elections.election(name) else { return };
-        let candidates: Vec<Arc<Candidate>> = keys
-            .iter()
-            .filter_map(|key| {
-                election.candidates().iter().find(|candidate| candidate.key == *key).cloned()
-            })
-            .collect();
-        let values: Vec<Option<Bytes>> =
-            candidates.iter().map(|p| self.store.get(&p.key).map(|kv| kv.value.clone())).collect();
-        let keys: Vec<Bytes> = candidates.iter().map(|candidate| candidate.key.clone()).collect();
-        self.delete(&keys, &Cause::returns(at, why, stopped), effects);
-        for (old, value) in candidates.into_iter().zip(values) {
-            let (Some(spec), Some(value)) = (&old.spec, value) else { continue };
-            let arriving =
-                Arriving { spec: spec.clone(), since_ms: old.since_ms, unhealthy: old.unhealthy };
-            self.take_candidates(vec![(old.key.clone(), value)], arriving, at, effects);
-            let election = self.elections.election(name);
-            if let Some(candidate) =
-                election.and_then(|election| election.candidate_of(spec.session)).cloned()
-            {
-                let name = name.clone();
-                effects.elections.push(crate::election::ElectionEvent::Moved {
-                    name,
-                    candidate,
-                    old,
-                    why,
-                });
-            }
-        }
-    }
-
     /// Creates keys for a session, all at one revision.
-    pub(super) fn take_candidates(
+    pub(crate) fn take_candidates(
         &mut self,
         keys: Vec<(Bytes, Bytes)>,
         arriving: Arriving,
@@ -365,19 +249,131 @@ impl State {
         self.record(done.1, &Cause::arrives(at, arriving), effects);
     }
 
+    /// Writes a holder's value.
+    pub(crate) fn show(
+        &mut self,
+        key: &Bytes,
+        value: &Bytes,
+        at: EntryContext,
+        effects: &mut ApplyEffects,
+    ) {
+        let (key, value) = (key.clone(), Some(value.clone()));
+        let put = Put { key, value, lease: PutLease::Keep, prev_kv: false };
+        if let Ok((_, change)) = self.store.put(&put, &|_| true) {
+            self.record(change, &Cause::client(at), effects);
+        }
+    }
+
     /// Deletes keys, all at one revision.
-    pub(super) fn delete(&mut self, keys: &[Bytes], cause: &Cause, effects: &mut ApplyEffects) {
+    pub(crate) fn delete(&mut self, keys: &[Bytes], cause: &Cause, effects: &mut ApplyEffects) {
         let change: Option<Change> = self.store.delete_keys(keys);
         self.record(change, cause, effects);
     }
 
     /// The keys of a session's candidates, and of all that were joined together with one of them.
-    pub(super) fn keys_together(&self, spec: &JoinSpec) -> Vec<Bytes> {
+    pub(crate) fn keys_together(&self, spec: &JoinSpec) -> Vec<Bytes> {
         spec.together.iter().filter_map(|name| self.key_in(name, spec.session)).collect()
     }
 
-    pub(super) fn key_in(&self, name: &Bytes, session: LeaseId) -> Option<Bytes> {
+    pub(crate) fn key_in(&self, name: &Bytes, session: LeaseId) -> Option<Bytes> {
         self.elections.election(name)?.candidate_of(session).map(|candidate| candidate.key.clone())
+    }
+}
+
+impl Elections {
+    /// An election begins, with all keys that are there already.
+    pub(crate) fn begin_election(
+        &mut self,
+        name: Bytes,
+        candidates: impl IntoIterator<Item = Candidate>,
+    ) {
+        // There may have been such an election before.
+        let mut election = Election { forgotten: self.forgotten, ..Election::default() };
+        for candidate in candidates {
+            election.insert(candidate);
+        }
+        self.elections.insert(name, Arc::new(election));
+    }
+
+    /// Adds a candidate.
+    pub(crate) fn insert(&mut self, name: &Bytes, candidate: Candidate) {
+        let session = candidate.session();
+        let Some(election) = self.elections.get_mut(name).map(Arc::make_mut) else { return };
+        if let Some(since) = election.idle_since.take() {
+            self.idle.remove(&(since, name.clone()));
+        }
+        election.insert(candidate);
+        if let Some(session) = session.and_then(|id| self.session_mut(id)) {
+            session.candidates.insert(name.clone());
+        }
+    }
+
+    /// A candidate goes.
+    pub(crate) fn remove(
+        &mut self,
+        name: &Bytes,
+        (created, key): (Revision, &[u8]),
+        ending: Departure,
+        events: &mut Vec<ElectionEvent>,
+    ) -> Option<Arc<Candidate>> {
+        let election = self.elections.get_mut(name).map(Arc::make_mut)?;
+        let candidate = election.remove(created, key)?;
+        if candidate.holds()
+            && election.tenure.as_ref().is_some_and(|tenure| tenure.token == created)
+            && let Some(tenure) =
+                election.end_tenure(ending.at, ending.at_ms, (ending.why, ending.stopped))
+        {
+            events.push(ElectionEvent::TenureEnded { name: name.clone(), tenure });
+        }
+        let unsure = candidate.told && !ending.stopped && ending.why != EndReason::Expired;
+        if let Some(session) = candidate.session() {
+            if let Some(known) = self.session_mut(session) {
+                known.candidates.remove(name);
+            }
+            let ttl_ms = self.sessions.get(&session).map_or(0, |session| session.ttl_ms);
+            if unsure && !Canary::DelayForgotten.sings() {
+                self.begin_delay(name, (session, candidate.created), ttl_ms, ending.at, events);
+            }
+        }
+        if !ending.returns {
+            let gone = ElectionEvent::Gone {
+                name: name.clone(),
+                candidate: candidate.clone(),
+                why: ending.why,
+            };
+            events.push(gone);
+        }
+        Some(candidate)
+    }
+
+    /// The value of a candidate changed, or the lease it hangs on.
+    pub(crate) fn proclaimed(
+        &mut self,
+        name: &Bytes,
+        kv: &Arc<KeyValue>,
+        events: &mut Vec<ElectionEvent>,
+    ) {
+        let Some(election) = self.elections.get_mut(name) else { return };
+        // The key of a stock client may have been put under another lease: it lives with that one now.
+        let retied = election
+            .candidate(kv.create_revision, &kv.key)
+            .is_some_and(|candidate| candidate.spec.is_none() && candidate.lease != kv.lease);
+        if let Some(candidate) = retied
+            .then(|| Arc::make_mut(election).candidate_mut(kv.create_revision, &kv.key))
+            .flatten()
+        {
+            candidate.lease = kv.lease;
+        }
+        let leads = election.leader().is_some_and(|leader| leader.key == kv.key);
+        if !leads {
+            return;
+        }
+        let election = Arc::make_mut(election);
+        if let Some(tenure) = &mut election.tenure {
+            tenure.value = shortened(&kv.value, TENURE_VALUE_BYTES_MAX);
+            let (tenure, kv) = (tenure.clone(), kv.clone());
+            events.push(ElectionEvent::Proclaimed { name: name.clone(), tenure, kv });
+        }
     }
 }
 

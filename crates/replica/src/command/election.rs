@@ -181,6 +181,19 @@ pub enum Overdue {
     Drain(Bytes, Revision),
 }
 
+impl SessionRequest {
+    /// The elections that it is about.
+    pub(crate) fn names(&self) -> &[Bytes] {
+        match self {
+            SessionRequest::Join(join) => &join.names,
+            SessionRequest::Leave { name, .. }
+            | SessionRequest::Proclaim { name, .. }
+            | SessionRequest::Health { name, .. }
+            | SessionRequest::Yield { name, .. } => std::slice::from_ref(name),
+        }
+    }
+}
+
 impl ElectionCommand {
     /// Bytes it may add to the store.
     pub(super) fn room_wanted(&self) -> usize {

@@ -8,14 +8,13 @@ use tenure_api::{LeaseId, Revision, Span};
 
 use super::{
     CANDIDACIES_MAX, EndReason, METADATA_BYTES_MAX, NAMES_MAX, PRIORITY_MAX, Refusal,
-    VALUE_BYTES_MAX, check_name, key_of,
+    VALUE_BYTES_MAX,
+    apply::Transition,
+    check_name, key_of,
     keys::{Arriving, Cause},
+    session::Answered,
 };
-use crate::{
-    canary::Canary,
-    command::Join,
-    state::{ApplyEffects, EntryContext, State},
-};
+use crate::{canary::Canary, command::Join};
 
 /// A key that is a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,14 +94,8 @@ impl Candidate {
     }
 }
 
-impl State {
-    pub(super) fn join(
-        &mut self,
-        id: LeaseId,
-        join: &Join,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<Vec<Revision>, Refusal> {
+impl Transition<'_> {
+    pub(super) fn join(&mut self, id: LeaseId, join: &Join) -> Answered {
         self.check_join(id, join)?;
         let spec = Arc::new(JoinSpec {
             session: id,
@@ -113,14 +106,14 @@ impl State {
             metadata: join.metadata.clone(),
             together: join.names.clone(),
         });
-        let arriving = Arriving { spec, since_ms: at.ms, unhealthy: join.unhealthy };
+        let arriving = Arriving { spec, since_ms: self.at.ms, unhealthy: join.unhealthy };
         let keys = join.names.iter().map(|name| (key_of(name, id), join.value.clone())).collect();
-        self.take_candidates(keys, arriving, at, effects);
+        self.take_candidates(keys, arriving);
         let token = self.store.revision();
         if let [name] = &join.names[..]
             && join.priority > 0
         {
-            self.let_pass(id, name, at, effects);
+            self.let_pass(id, name);
             self.overrule_choice(id, name);
         }
         Ok(vec![token])
@@ -181,18 +174,12 @@ impl State {
     }
 
     /// Candidates of lower priority let a newcomer pass.
-    fn let_pass(
-        &mut self,
-        id: LeaseId,
-        name: &Bytes,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
+    fn let_pass(&mut self, id: LeaseId, name: &Bytes) {
         let Some(election) = self.elections.election(name) else { return };
         let Some(candidate) = election.candidate_of(id) else { return };
         let outranked = election.outranked_by(candidate);
         if !outranked.is_empty() {
-            self.put_behind(name, &outranked, (EndReason::Preempted, true), at, effects);
+            self.put_behind(name, &outranked, (EndReason::Preempted, true));
         }
     }
 
@@ -206,26 +193,20 @@ impl State {
         &mut self,
         id: LeaseId,
         name: &Bytes,
-        (token, stopped): (Option<Revision>, bool),
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<Vec<Revision>, Refusal> {
-        let candidate =
-            self.elections.election(name).and_then(|election| election.candidate_of(id));
+        token: Option<Revision>,
+        stopped: bool,
+    ) -> Answered {
         let token = token.filter(|_| !Canary::UnguardedUnlock.sings());
+        let candidate = self.elections.candidate_of(name, id);
         let candidate = candidate
             .filter(|candidate| token.is_none_or(|token| candidate.created == token))
             .cloned();
-        if stopped && candidate.is_none() {
-            // It was taken away before, and now the work has ended.
-            let only = token.map(|token| (name, token));
-            let settled = only
-                .map(|_| self.elections.end_delay(id, only, true, &mut effects.elections))
-                .unwrap_or_default();
-            if !settled.is_empty() {
-                effects.touched.extend(settled);
-                return Ok(vec![]);
-            }
+        // It may have been taken away before, and now the work has ended.
+        if stopped
+            && candidate.is_none()
+            && token.is_some_and(|token| self.end_delay(id, Some((name, token)), true))
+        {
+            return Ok(vec![]);
         }
         let spec = candidate.as_ref().and_then(|candidate| candidate.spec.clone());
         let spec = spec.ok_or(Refusal::NoSuchCandidacy)?;
@@ -235,7 +216,7 @@ impl State {
             self.elections.election(name).and_then(|election| election.transfer().copied());
         let asked = transfer.filter(|transfer| Some(transfer.from) == candidate.map(|p| p.created));
         let why = asked.map_or(EndReason::Resigned, |transfer| transfer.why);
-        self.delete(&keys, &Cause::ends(at, why, stopped), effects);
+        self.delete(&keys, &Cause::ends(why, stopped));
         Ok(vec![])
     }
 
@@ -243,32 +224,20 @@ impl State {
         &mut self,
         id: LeaseId,
         name: &Bytes,
-        (token, value): (Revision, &Bytes),
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<Vec<Revision>, Refusal> {
+        token: Revision,
+        value: &Bytes,
+    ) -> Answered {
         if value.len() > VALUE_BYTES_MAX {
             return Err(Refusal::TooLarge);
         }
-        let candidate =
-            self.elections.election(name).and_then(|election| election.candidate_of(id));
         let holds = |candidate: &&Arc<Candidate>| candidate.created == token && candidate.holds();
-        let key = candidate
-            .filter(holds)
-            .map(|candidate| candidate.key.clone())
-            .ok_or(Refusal::NoSuchCandidacy)?;
-        self.show(&key, value, at, effects);
+        let candidate = self.elections.candidate_of(name, id).filter(holds);
+        let key = candidate.ok_or(Refusal::NoSuchCandidacy)?.key.clone();
+        self.show(&key, value);
         Ok(vec![token])
     }
 
-    pub(super) fn report_health(
-        &mut self,
-        id: LeaseId,
-        name: &Bytes,
-        unhealthy: bool,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<Vec<Revision>, Refusal> {
+    pub(super) fn report_health(&mut self, id: LeaseId, name: &Bytes, unhealthy: bool) -> Answered {
         let election = self.elections.election_mut(name).ok_or(Refusal::NoSuchCandidacy)?;
         let candidate = election.candidate_of(id).cloned().ok_or(Refusal::NoSuchCandidacy)?;
         // It could not be passed: candidates taken together are never moved.
@@ -278,38 +247,27 @@ impl State {
         if let Some(candidate) = election.candidate_mut(candidate.created, &candidate.key) {
             candidate.unhealthy = unhealthy;
         }
-        effects.touched.insert(name.clone());
+        self.touched.insert(name.clone());
         if unhealthy && candidate.holds() && candidate.mode() == Mode::Exclusive {
             let key = std::slice::from_ref(&candidate.key);
-            self.put_behind(name, key, (EndReason::Unhealthy, true), at, effects);
+            self.put_behind(name, key, (EndReason::Unhealthy, true));
         }
         if candidate.unhealthy && !unhealthy && !candidate.holds() {
-            self.begin_anew(name, &candidate.key, at, effects);
-            self.rank(name, at, effects);
+            self.begin_anew(name, &candidate.key);
+            self.rank(name);
             self.overrule_choice(id, name);
         }
-        let token = self
-            .elections
-            .election(name)
-            .and_then(|election| election.candidate_of(id))
-            .map(|p| p.created);
-        Ok(token.into_iter().collect())
+        Ok(self.token_of(id, name))
     }
 
     /// A tenure that may begin now gets a revision of its own: an observer that comes back knows everything up to the
     /// one at which there was no leader.
-    fn begin_anew(
-        &mut self,
-        name: &Bytes,
-        key: &Bytes,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
+    fn begin_anew(&mut self, name: &Bytes, key: &Bytes) {
         let vacant =
             self.elections.election(name).is_some_and(|election| election.leader().is_none());
         if let Some(value) = self.store.get(key).filter(|_| vacant).map(|shown| shown.value.clone())
         {
-            self.show(key, &value, at, effects);
+            self.show(key, &value);
         }
     }
 
@@ -318,23 +276,23 @@ impl State {
         &mut self,
         id: LeaseId,
         name: &Bytes,
-        (token, stay): (Revision, bool),
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<Vec<Revision>, Refusal> {
+        token: Revision,
+        stay: bool,
+    ) -> Answered {
         let election = self.elections.election(name).ok_or(Refusal::NoSuchCandidacy)?;
         let candidate =
             election.candidate_of(id).filter(|candidate| candidate.created == token).cloned();
         let candidate = candidate.ok_or(Refusal::NoSuchCandidacy)?;
         let transfer = election.transfer().copied().filter(|transfer| transfer.from == token);
         let transfer = transfer.ok_or(Refusal::NoSuchCandidate)?;
-        self.hand_over(name, &candidate, (transfer, true, stay), at, effects);
-        let token = self
-            .elections
-            .election(name)
-            .and_then(|election| election.candidate_of(id))
-            .map(|p| p.created);
-        Ok(token.into_iter().collect())
+        self.hand_over(name, &candidate, transfer, (true, stay));
+        Ok(self.token_of(id, name))
+    }
+
+    /// The token that a session's candidate has by now.
+    fn token_of(&self, id: LeaseId, name: &Bytes) -> Vec<Revision> {
+        let candidate = self.elections.candidate_of(name, id);
+        candidate.map(|candidate| candidate.created).into_iter().collect()
     }
 }
 

@@ -6,8 +6,7 @@ use bytes::Bytes;
 use imbl::{OrdMap, OrdSet};
 use tenure_api::{KeyValue, LeaseId, Revision};
 
-use super::{Candidate, Delay, Election, Refusal, Session};
-use crate::state::{CandidacyView, State};
+use super::{CandidacyView, Candidate, Delay, Election, Refusal, Session};
 
 /// Elections without candidates that are kept for their history; the longest idle go first.
 pub(super) const IDLE_ELECTIONS_MAX: usize = 1000;
@@ -32,6 +31,11 @@ impl Elections {
     /// The election under a name.
     pub fn election(&self, name: &[u8]) -> Option<&Arc<Election>> {
         self.elections.get(name)
+    }
+
+    /// The candidate of a session in an election.
+    pub fn candidate_of(&self, name: &[u8], session: LeaseId) -> Option<&Arc<Candidate>> {
+        self.election(name)?.candidate_of(session)
     }
 
     /// All elections, in order of their names.
@@ -65,19 +69,11 @@ impl Elections {
     }
 
     /// A session to change.
-    pub(crate) fn session_mut(&mut self, id: LeaseId) -> Option<&mut Session> {
+    pub(super) fn session_mut(&mut self, id: LeaseId) -> Option<&mut Session> {
         self.sessions.get_mut(&id).map(Arc::make_mut)
     }
 
-    pub(crate) fn add_session(&mut self, id: LeaseId, session: Session) {
-        self.sessions.insert(id, Arc::new(session));
-    }
-
-    pub(crate) fn remove_session(&mut self, id: LeaseId) -> Option<Arc<Session>> {
-        self.sessions.remove(&id)
-    }
-
-    pub(crate) fn election_mut(&mut self, name: &[u8]) -> Option<&mut Election> {
+    pub(super) fn election_mut(&mut self, name: &[u8]) -> Option<&mut Election> {
         self.elections.get_mut(name).map(Arc::make_mut)
     }
 
@@ -99,13 +95,11 @@ impl Elections {
     }
 
     /// Refuses a name above or below that of a live election: each would count the other's keys.
-    pub(crate) fn check_nesting(&self, name: &Bytes) -> Result<(), Refusal> {
+    pub(super) fn check_nesting(&self, name: &Bytes) -> Result<(), Refusal> {
         let lives = |election: &Arc<Election>| !election.candidates.is_empty();
         let above =
             super::names_above(name).any(|above| self.elections.get(above).is_some_and(lives));
-        let mut prefix = name.to_vec();
-        prefix.push(b'/');
-        let prefix = Bytes::from(prefix);
+        let prefix = Bytes::from([name, &b"/"[..]].concat());
         let below = self
             .elections
             .range(prefix.clone()..)
@@ -118,12 +112,10 @@ impl Elections {
     pub fn identity_of(&self, candidate: &Candidate, kv: &KeyValue) -> String {
         identity_of(&self.sessions, candidate, kv)
     }
-}
 
-impl State {
     /// Everything a session has.
     pub fn candidacies_of(&self, id: LeaseId) -> Vec<CandidacyView> {
-        let Some(session) = self.elections.session(id) else { return vec![] };
+        let Some(session) = self.session(id) else { return vec![] };
         session.candidates.iter().filter_map(|name| self.candidacy(name, id)).collect()
     }
 
@@ -131,7 +123,7 @@ impl State {
     /// from its start for a candidate, so that looking up each of many in the same one would take quadratic time.
     pub fn all_candidacies(&self) -> BTreeMap<LeaseId, Vec<CandidacyView>> {
         let mut all = BTreeMap::<LeaseId, Vec<CandidacyView>>::new();
-        for (name, election) in self.elections.elections() {
+        for (name, election) in self.elections() {
             for candidate in election.candidates() {
                 if let Some(id) = candidate.session() {
                     all.entry(id).or_default().push(self.info(name, election, candidate));
@@ -142,14 +134,14 @@ impl State {
     }
 
     pub(super) fn candidacy(&self, name: &Bytes, id: LeaseId) -> Option<CandidacyView> {
-        let election = self.elections.election(name)?;
+        let election = self.election(name)?;
         Some(self.info(name, election, election.candidate_of(id)?))
     }
 
     fn info(&self, name: &Bytes, election: &Election, candidate: &Arc<Candidate>) -> CandidacyView {
         let transfer = election.transfer().filter(|transfer| transfer.from == candidate.created);
         let makes_room = transfer.map(|transfer| {
-            let successor = self.elections.session(transfer.to);
+            let successor = self.session(transfer.to);
             let successor = successor.map(|session| session.identity.clone());
             (successor.unwrap_or_default(), transfer.within_ms)
         });
@@ -158,7 +150,7 @@ impl State {
     }
 }
 
-pub(crate) fn identity_of(
+pub(super) fn identity_of(
     sessions: &OrdMap<LeaseId, Arc<Session>>,
     candidate: &Candidate,
     kv: &KeyValue,
@@ -172,6 +164,6 @@ pub(crate) fn identity_of(
     }
 }
 
-pub(crate) fn shortened(value: &Bytes, bytes_max: usize) -> Bytes {
+pub(super) fn shortened(value: &Bytes, bytes_max: usize) -> Bytes {
     Bytes::copy_from_slice(&value[..value.len().min(bytes_max)])
 }

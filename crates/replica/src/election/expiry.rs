@@ -1,12 +1,12 @@
-//! What ends because its time is over: the wait for the stop of a former holder, and the time to make room.
+//! What ends because its time is over: leases, the wait for the stop of a former holder, and the time to make room.
 
 use bytes::Bytes;
 use tenure_api::{LeaseId, Revision, Term};
 
-use super::{ElectionEvent, Elections, Transfer};
+use super::{ElectionEvent, Elections, EndReason, SessionEndReason, Transfer, apply::Transition};
 use crate::{
-    command::Overdue,
-    state::{ApplyEffects, EntryContext, State},
+    canary::Canary,
+    command::{Expiry, Overdue},
 };
 
 /// A session that held, went, and may not have noticed.
@@ -21,40 +21,40 @@ pub struct Delay {
     pub names: Vec<(Bytes, Revision)>,
 }
 
-impl State {
-    /// What this term's raft leader found to have lasted long enough.
-    pub(crate) fn end_overdue(
-        &mut self,
-        judged_in: Term,
-        overdue: &[Overdue],
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        for overdue in overdue.iter().filter(|_| judged_in == at.term) {
-            match overdue {
-                // It may have lost something else since it was judged.
-                Overdue::Delay(session, since) => {
-                    if self.elections.is_delayed_since(*session, *since) {
-                        self.end_delay(*session, effects);
-                    }
-                }
-                Overdue::Drain(name, token) => self.end_drain(name, *token, at, effects),
+impl Transition<'_> {
+    /// Leases that this term's raft leader found to have run out.
+    pub(super) fn expire(&mut self, judged_in: Term, expiries: &[Expiry]) {
+        for expiry in expiries {
+            let confirmed = self.leases.confirms(*expiry) || Canary::StaleExpiry.sings();
+            if judged_in != self.at.term || !confirmed {
+                self.effects.refused_expiries.push(expiry.id);
+            } else if let Ok(keys) = self.leases.revoke(expiry.id) {
+                // Its time has passed, so there is no need to wait for it; but it has not said that it stopped.
+                let why = (EndReason::Expired, SessionEndReason::Expired);
+                self.end_lease(expiry.id, keys, why, false);
             }
         }
     }
 
-    fn end_delay(&mut self, session: LeaseId, effects: &mut ApplyEffects) {
-        let settled = self.elections.end_delay(session, None, false, &mut effects.elections);
-        effects.touched.extend(settled);
+    /// What this term's raft leader found to have lasted long enough.
+    pub(super) fn end_overdue(&mut self, judged_in: Term, overdue: &[Overdue]) {
+        if judged_in != self.at.term {
+            return;
+        }
+        for overdue in overdue {
+            match overdue {
+                // It may have lost something else since it was judged.
+                Overdue::Delay(session, since) => {
+                    if self.elections.delay(*session).is_some_and(|delay| delay.since == *since) {
+                        self.end_delay(*session, None, false);
+                    }
+                }
+                Overdue::Drain(name, token) => self.end_drain(name, *token),
+            }
+        }
     }
 
-    fn end_drain(
-        &mut self,
-        name: &Bytes,
-        token: Revision,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
+    fn end_drain(&mut self, name: &Bytes, token: Revision) {
         let Some(election) = self.elections.election(name) else { return };
         // Room may be made for another since it was judged: then the leader has its whole time again.
         let is_meant = |transfer: &Transfer| {
@@ -62,8 +62,61 @@ impl State {
         };
         let transfer = election.transfer().copied().filter(is_meant);
         if let (Some(transfer), Some(leader)) = (transfer, election.leader().cloned()) {
-            self.hand_over(name, &leader, (transfer, false, false), at, effects);
+            self.hand_over(name, &leader, transfer, (false, false));
         }
+    }
+
+    /// Candidates that want no overlap wait until the holder of this token has surely stopped.
+    pub(super) fn begin_delay(
+        &mut self,
+        name: &Bytes,
+        (session, token): (LeaseId, Revision),
+        ttl_ms: u64,
+        at: Revision,
+    ) {
+        let Some(election) = self.elections.election_mut(name) else { return };
+        if !election.delays.contains(&session) {
+            election.delays.push(session);
+        }
+        let delay = self.elections.delays.entry(session).or_default();
+        match delay.names.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = token,
+            None => delay.names.push((name.clone(), token)),
+        }
+        delay.ttl_ms = delay.ttl_ms.max(ttl_ms);
+        delay.since = at;
+        // Again, if it was delayed already: its time counts from now.
+        self.tell(ElectionEvent::Delayed { session });
+    }
+
+    /// A session's work has surely stopped, everywhere or with one token, because that was `confirmed` or
+    /// enough time has passed. Answers whether that was waited for.
+    pub(super) fn end_delay(
+        &mut self,
+        session: LeaseId,
+        only: Option<(&Bytes, Revision)>,
+        confirmed: bool,
+    ) -> bool {
+        let Some(delay) = self.elections.delays.get_mut(&session) else { return false };
+        let over = |(name, token): &mut (Bytes, Revision)| {
+            only.is_none_or(|(only, with)| name == only && *token == with)
+        };
+        let ended: Vec<(Bytes, Revision)> = delay.names.extract_if(.., over).collect();
+        if delay.names.is_empty() {
+            self.elections.delays.remove(&session);
+            self.tell(ElectionEvent::DelayOver { session });
+        }
+        for (name, token) in &ended {
+            if let Some(election) = self.elections.election_mut(name) {
+                election.delays.retain(|delayed| *delayed != session);
+                if confirmed {
+                    election.mark_stopped(*token);
+                }
+            }
+        }
+        let any = !ended.is_empty();
+        self.touched.extend(ended.into_iter().map(|(name, _)| name));
+        any
     }
 }
 
@@ -76,63 +129,5 @@ impl Elections {
     /// A session whose stop is not confirmed.
     pub fn delay(&self, session: LeaseId) -> Option<&Delay> {
         self.delays.get(&session)
-    }
-
-    /// Whether a session's stop is waited for, and has been since this revision and no later one.
-    pub(crate) fn is_delayed_since(&self, session: LeaseId, since: Revision) -> bool {
-        self.delays.get(&session).is_some_and(|delay| delay.since == since)
-    }
-
-    /// Candidates that want no overlap wait until the holder of this token has surely stopped.
-    pub(crate) fn begin_delay(
-        &mut self,
-        name: &Bytes,
-        (session, token): (LeaseId, Revision),
-        ttl_ms: u64,
-        at: Revision,
-        events: &mut Vec<ElectionEvent>,
-    ) {
-        let Some(election) = self.election_mut(name) else { return };
-        if !election.delays.contains(&session) {
-            election.delays.push(session);
-        }
-        let delay = self.delays.entry(session).or_default();
-        match delay.names.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = token,
-            None => delay.names.push((name.clone(), token)),
-        }
-        delay.ttl_ms = delay.ttl_ms.max(ttl_ms);
-        delay.since = at;
-        // Again, if it was delayed already: its time counts from now.
-        events.push(ElectionEvent::Delayed { session });
-    }
-
-    /// A session's work has surely stopped, everywhere or with one token, because that was `confirmed` or
-    /// enough time has passed; answers the elections to settle.
-    pub(crate) fn end_delay(
-        &mut self,
-        session: LeaseId,
-        only: Option<(&Bytes, Revision)>,
-        confirmed: bool,
-        events: &mut Vec<ElectionEvent>,
-    ) -> Vec<Bytes> {
-        let Some(delay) = self.delays.get_mut(&session) else { return vec![] };
-        let over = |(name, token): &mut (Bytes, Revision)| {
-            only.is_none_or(|(only, with)| name == only && *token == with)
-        };
-        let ended: Vec<(Bytes, Revision)> = delay.names.extract_if(.., over).collect();
-        if delay.names.is_empty() {
-            self.delays.remove(&session);
-            events.push(ElectionEvent::DelayOver { session });
-        }
-        for (name, token) in &ended {
-            if let Some(election) = self.election_mut(name) {
-                election.delays.retain(|delayed| *delayed != session);
-                if confirmed {
-                    election.mark_stopped(*token);
-                }
-            }
-        }
-        ended.into_iter().map(|(name, _)| name).collect()
     }
 }

@@ -11,12 +11,13 @@
 //! taken out of the election and put in again behind them, with a new and larger token; a stock client's
 //! candidate is never moved, because its client decides by itself.
 //!
-//! This module is replicated state and pure: it is told what happened to keys, answers what follows
-//! from it, and asks for keys to be moved. It knows neither the store nor the leases nor any clock.
-//! [`State`](crate::state::State) carries out the moves. What one member must do for the clients that
-//! are connected to it is in [`listeners`].
+//! This module owns its keys. [`apply`] is the one way in: it does what a command says, lets the elections follow the
+//! keys that changed, and settles each election that was touched, once. It reads no clock; what time decides comes as a
+//! command of the raft leader ([`expiry`]). What one member must do for the clients that are connected to it is in
+//! [`listeners`].
 
 mod admin;
+mod apply;
 mod candidate;
 mod candidates;
 mod elections;
@@ -31,8 +32,9 @@ mod session;
 mod settle;
 mod snapshot;
 
-pub(crate) use self::keys::Cause;
+pub(crate) use self::apply::{ElectionOp, Transition};
 pub use self::{
+    apply::{CandidacyView, ElectionOutcome},
     candidate::{Candidate, JoinSpec, Mode},
     candidates::{Election, Transfer},
     elections::Elections,

@@ -1,18 +1,20 @@
 //! A session: a lease with an identity, a finer clock and a memory, whose process is a candidate in elections.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
 
 use super::{
-    ElectionEvent, EndReason, IDENTITY_BYTES_MAX, Refusal, SESSION_TTL_MS_MAX, SESSION_TTL_MS_MIN,
-    keys::Cause,
+    ElectionEvent, ElectionOutcome, EndReason, IDENTITY_BYTES_MAX, Refusal, SESSION_TTL_MS_MAX,
+    SESSION_TTL_MS_MIN, apply::Transition, keys::Cause,
 };
 use crate::{
     canary::Canary,
     command::{SessionEnding, SessionRequest},
-    state::{ApplyEffects, ElectionOutcome, EntryContext, State},
 };
 
 /// How many of its latest requests a session remembers the answers of.
@@ -94,14 +96,12 @@ impl Session {
     }
 }
 
-impl State {
-    pub(crate) fn open_session(
+impl Transition<'_> {
+    pub(super) fn open_session(
         &mut self,
         id: LeaseId,
         session: (u64, &str, bool),
         by: u64,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
     ) -> Result<ElectionOutcome, Refusal> {
         let (ttl_ms, identity, fast_release) = session;
         if identity.len() > IDENTITY_BYTES_MAX {
@@ -110,42 +110,38 @@ impl State {
         let ttl_ms = ttl_ms.clamp(SESSION_TTL_MS_MIN, SESSION_TTL_MS_MAX);
         let ttl_secs = ttl_ms.div_ceil(1000) as i64;
         // Its number was drawn at random; an existing lease may have it all the same.
-        self.leases.grant(id, ttl_secs, at.index).map_err(|_| Refusal::SessionGone)?;
+        self.leases.grant(id, ttl_secs, self.at.index).map_err(|_| Refusal::SessionGone)?;
         let session = Session::new(identity.to_owned(), ttl_ms, fast_release);
-        self.elections.add_session(id, session);
-        effects.restarted.push(id);
-        effects.elections.push(ElectionEvent::Attached { session: id, attachment: 1, by });
+        self.elections.sessions.insert(id, Arc::new(session));
+        self.effects.restarted.push(id);
+        self.tell(ElectionEvent::Attached { session: id, attachment: 1, by });
         Ok(ElectionOutcome::Session { id, attachment: 1, ttl_ms, candidacies: vec![] })
     }
 
-    pub(crate) fn attach_session(
+    pub(super) fn attach_session(
         &mut self,
         id: LeaseId,
         by: u64,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
     ) -> Result<ElectionOutcome, Refusal> {
         let session = self.elections.session_mut(id).ok_or(Refusal::SessionGone)?;
         session.attachment += 1;
         let (attachment, ttl_ms) = (session.attachment, session.ttl_ms);
         // A session lives as long as its lease does.
-        self.leases.renew(id, at.index).map_err(|_| Refusal::SessionGone)?;
-        effects.restarted.push(id);
-        effects.elections.push(ElectionEvent::Attached { session: id, attachment, by });
+        self.leases.renew(id, self.at.index).map_err(|_| Refusal::SessionGone)?;
+        self.effects.restarted.push(id);
+        self.tell(ElectionEvent::Attached { session: id, attachment, by });
         Ok(ElectionOutcome::Session {
             id,
             attachment,
             ttl_ms,
-            candidacies: self.candidacies_of(id),
+            candidacies: self.elections.candidacies_of(id),
         })
     }
 
-    pub(crate) fn end_session(
+    pub(super) fn end_session(
         &mut self,
         id: LeaseId,
         how: SessionEnding,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
     ) -> Result<ElectionOutcome, Refusal> {
         let session = self.elections.session(id).cloned();
         let stopped = match how {
@@ -160,8 +156,7 @@ impl State {
         };
         if stopped {
             // Whether it lives or ended before: there is no need to wait for it.
-            let settled = self.elections.end_delay(id, None, true, &mut effects.elections);
-            effects.touched.extend(settled);
+            self.end_delay(id, None, true);
         }
         if session.is_none() {
             return if stopped { Ok(ElectionOutcome::Done) } else { Err(Refusal::SessionGone) };
@@ -174,84 +169,59 @@ impl State {
             SessionEnding::Revoked { .. } => (EndReason::Revoked, SessionEndReason::Revoked),
         };
         if let Ok(keys) = self.leases.revoke(id) {
-            self.end_lease(id, &keys, (why, end, stopped), at, effects);
+            self.end_lease(id, keys, (why, end), stopped);
         }
         Ok(ElectionOutcome::Done)
     }
 
-    /// A session's lease is gone: so are its candidates, its keys and itself.
-    pub(crate) fn end_lease(
+    /// A lease is gone: so are its keys, and if it was a session's, its candidates and itself.
+    pub(super) fn end_lease(
         &mut self,
         id: LeaseId,
-        keys: &[Bytes],
-        (why, end, stopped): (EndReason, SessionEndReason, bool),
-        at: EntryContext,
-        effects: &mut ApplyEffects,
+        keys: Vec<Bytes>,
+        (why, end): (EndReason, SessionEndReason),
+        stopped: bool,
     ) {
         // One of its keys may have been put under another lease, or none.
-        let mut keys: BTreeSet<Bytes> = keys.iter().cloned().collect();
+        let mut keys: BTreeSet<Bytes> = keys.into_iter().collect();
         if let Some(session) = self.elections.session(id) {
             keys.extend(session.candidates.iter().filter_map(|name| self.key_in(name, id)));
         }
         let keys: Vec<Bytes> = keys.into_iter().collect();
-        self.delete(&keys, &Cause::ends(at, why, stopped), effects);
-        if self.elections.remove_session(id).is_some() {
-            effects.elections.push(ElectionEvent::SessionEnded { session: id, why: end });
+        self.delete(&keys, &Cause::ends(why, stopped));
+        if self.elections.sessions.remove(&id).is_some() {
+            self.tell(ElectionEvent::SessionEnded { session: id, why: end });
         }
-        effects.ended.push(id);
+        self.effects.ended.push(id);
     }
 
     /// Does what a session asks, once.
-    pub(crate) fn ask(
+    pub(super) fn request(
         &mut self,
         id: LeaseId,
-        request: u64,
-        ask: &SessionRequest,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<ElectionOutcome, Refusal> {
+        number: u64,
+        request: &SessionRequest,
+    ) -> Answered {
         let session = self.elections.session(id).ok_or(Refusal::SessionGone)?;
-        let answered = session.answered(request).filter(|_| !Canary::RequestTwice.sings());
-        let answer = match answered {
-            Some(answer) => answer,
-            None => {
-                let answer = match ask {
-                    SessionRequest::Join(join) => self.join(id, join, at, effects),
-                    SessionRequest::Leave { name, token, stopped } => {
-                        self.leave(id, name, (*token, *stopped), at, effects)
-                    }
-                    SessionRequest::Proclaim { name, token, value } => {
-                        self.proclaim(id, name, (*token, value), at, effects)
-                    }
-                    SessionRequest::Health { name, unhealthy } => {
-                        self.report_health(id, name, *unhealthy, at, effects)
-                    }
-                    SessionRequest::Yield { name, token, stay } => {
-                        self.make_room(id, name, (*token, *stay), at, effects)
-                    }
-                };
-                self.settle(at, effects);
-                if let Some(session) = self.elections.session_mut(id) {
-                    session.remember(request, answer.clone());
-                }
-                answer
+        let answered = session.answered(number).filter(|_| !Canary::RequestTwice.sings());
+        if let Some(answer) = answered {
+            return answer;
+        }
+        let answer = match request {
+            SessionRequest::Join(join) => self.join(id, join),
+            SessionRequest::Leave { name, token, stopped } => {
+                self.leave(id, name, *token, *stopped)
             }
+            SessionRequest::Proclaim { name, token, value } => {
+                self.proclaim(id, name, *token, value)
+            }
+            SessionRequest::Health { name, unhealthy } => self.report_health(id, name, *unhealthy),
+            SessionRequest::Yield { name, token, stay } => self.make_room(id, name, *token, *stay),
         };
-        answer?;
-        // As they are now: a request that comes again may be about candidates that were moved since.
-        let candidates = names_in(ask).iter().filter_map(|name| self.candidacy(name, id));
-        Ok(ElectionOutcome::Candidacies(candidates.collect()))
-    }
-}
-
-/// The elections that a request is about.
-fn names_in(ask: &SessionRequest) -> &[Bytes] {
-    match ask {
-        SessionRequest::Join(join) => &join.names,
-        SessionRequest::Leave { name, .. }
-        | SessionRequest::Proclaim { name, .. }
-        | SessionRequest::Health { name, .. }
-        | SessionRequest::Yield { name, .. } => std::slice::from_ref(name),
+        if let Some(session) = self.elections.session_mut(id) {
+            session.remember(number, answer.clone());
+        }
+        answer
     }
 }
 

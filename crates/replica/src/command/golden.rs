@@ -9,7 +9,7 @@ use tenure_api::{
 use tenure_damage::Golden;
 
 use super::{
-    AdminCommand, Batch, ChangeRefusal, Command, ElectionCommand, EntryClock, Expiry, Join,
+    AdminCommand, Batch, ChangeRefusal, Command, ElectionCommand, EntryClock, Expiry, JoinSpec,
     MemberChange, Overdue, SessionEnding, SessionRequest, Successor, decode_entry, encode_entry,
 };
 use crate::{
@@ -119,7 +119,7 @@ fn members() -> Vec<(String, Command)> {
 }
 
 fn join(mode: Mode) -> SessionRequest {
-    SessionRequest::Join(Join {
+    SessionRequest::Join(JoinSpec {
         names: vec![text("a"), text("b")],
         value: text("value"),
         mode,

@@ -15,13 +15,12 @@ mod ops;
 mod space;
 mod weight;
 
+pub use tenure_api::JoinSpec;
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 pub use self::{
     batch::Batch,
-    election::{
-        AdminCommand, ElectionCommand, Join, Overdue, SessionEnding, SessionRequest, Successor,
-    },
+    election::{AdminCommand, ElectionCommand, Overdue, SessionEnding, SessionRequest, Successor},
     members::{ChangeRefusal, MemberChange},
     space::Lane,
 };

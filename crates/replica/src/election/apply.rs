@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Revision, Term};
 
 use super::{
-    Candidate, ElectionEvent, Elections, EndReason, JoinSpec, Refusal, SessionEndReason,
+    Candidate, CandidateSpec, ElectionEvent, Elections, EndReason, Refusal, SessionEndReason,
     keys::Cause,
 };
 use crate::{
@@ -81,7 +81,7 @@ pub(crate) struct Transition<'a> {
     /// Those of them that a candidate left which could not be passed: priorities may count that did not before.
     pub(super) loosened: BTreeSet<Bytes>,
     /// Of candidates that were taken together, one is gone.
-    pub(super) broken: Vec<Arc<JoinSpec>>,
+    pub(super) broken: Vec<Arc<CandidateSpec>>,
 }
 
 impl<'a> Transition<'a> {

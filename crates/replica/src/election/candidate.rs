@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 pub use tenure_api::Mode;
-use tenure_api::{LeaseId, Revision, Span};
+use tenure_api::{JoinSpec, LeaseId, Revision, Span};
 
 use super::{
     CANDIDACIES_MAX, EndReason, METADATA_BYTES_MAX, NAMES_MAX, PRIORITY_MAX, Refusal,
@@ -14,7 +14,7 @@ use super::{
     keys::{Arriving, Cause},
     session::Answered,
 };
-use crate::{canary::Canary, command::Join};
+use crate::canary::Canary;
 
 /// A key that is a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Candidate {
     /// When it came, by the raft leader's clock; for people.
     pub since_ms: u64,
     /// What a session said of it. None for stock clients.
-    pub spec: Option<Arc<JoinSpec>>,
+    pub spec: Option<Arc<CandidateSpec>>,
     /// The slot it holds, if it holds.
     pub slot: Option<u32>,
     /// Whether its owner was told that it holds.
@@ -39,7 +39,7 @@ pub struct Candidate {
 
 /// What a session says of its candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JoinSpec {
+pub struct CandidateSpec {
     /// Whose it is.
     pub session: LeaseId,
     /// How many candidates may hold at once.
@@ -95,9 +95,9 @@ impl Candidate {
 }
 
 impl Transition<'_> {
-    pub(super) fn join(&mut self, id: LeaseId, join: &Join) -> Answered {
+    pub(super) fn join(&mut self, id: LeaseId, join: &JoinSpec) -> Answered {
         self.check_join(id, join)?;
-        let spec = Arc::new(JoinSpec {
+        let spec = Arc::new(CandidateSpec {
             session: id,
             mode: join.mode,
             priority: join.priority,
@@ -119,7 +119,7 @@ impl Transition<'_> {
         Ok(vec![token])
     }
 
-    fn check_join(&self, id: LeaseId, join: &Join) -> Result<(), Refusal> {
+    fn check_join(&self, id: LeaseId, join: &JoinSpec) -> Result<(), Refusal> {
         let distinct: BTreeSet<&Bytes> = join.names.iter().collect();
         if join.names.is_empty() || distinct.len() != join.names.len() {
             return Err(Refusal::BadName);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tenure_api::{Event, EventKind, KeyValue, LeaseId, Op, Put, Revision, Span, Txn, op::PutLease};
 
 use super::{
-    Candidate, Election, ElectionEvent, EndReason, JoinSpec,
+    Candidate, CandidateSpec, Election, ElectionEvent, EndReason,
     apply::Transition,
     elections::{TENURE_VALUE_BYTES_MAX, shortened},
     name_of, names_above,
@@ -29,7 +29,7 @@ pub(super) struct Cause {
 /// A candidate to be taken for a session.
 #[derive(Clone, Debug)]
 pub(super) struct Arriving {
-    pub(super) spec: Arc<JoinSpec>,
+    pub(super) spec: Arc<CandidateSpec>,
     pub(super) since_ms: u64,
     pub(super) unhealthy: bool,
 }
@@ -250,7 +250,7 @@ impl Transition<'_> {
     }
 
     /// The keys of a session's candidates, and of all that were joined together with one of them.
-    pub(super) fn keys_together(&self, spec: &JoinSpec) -> Vec<Bytes> {
+    pub(super) fn keys_together(&self, spec: &CandidateSpec) -> Vec<Bytes> {
         spec.together.iter().filter_map(|name| self.key_in(name, spec.session)).collect()
     }
 

@@ -35,7 +35,7 @@ mod snapshot;
 pub(crate) use self::apply::{ElectionOp, Transition};
 pub use self::{
     apply::{CandidacyView, ElectionOutcome},
-    candidate::{Candidate, JoinSpec, Mode},
+    candidate::{Candidate, CandidateSpec, Mode},
     candidates::{Election, Transfer},
     elections::Elections,
     event::ElectionEvent,

@@ -6,14 +6,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
     Answer, ElectionOutcome, Reply, Request,
-    command::{Command, ElectionCommand, Join, SessionEnding, SessionRequest},
+    command::{Command, ElectionCommand, SessionEnding, SessionRequest},
     election::{
-        ElectionEvent, Mode, Refusal, SessionEndReason,
+        ElectionEvent, Refusal, SessionEndReason,
         listeners::{ListenerEvent, ListenerInput},
     },
 };
@@ -311,7 +310,7 @@ impl Attachment {
                 let command = Command::Election(ElectionCommand::End { id: session, how });
                 return Ok((For::Close, Request::Write(command)));
             }
-            Some(SessionCall::Join(join)) => SessionRequest::Join(joined(join)?),
+            Some(SessionCall::Join(join)) => SessionRequest::Join(join.into()),
             Some(SessionCall::Leave(leave)) => SessionRequest::Leave {
                 name: leave.name.into(),
                 token: token(leave.token),
@@ -367,27 +366,6 @@ impl Attachment {
             }
         }
     }
-}
-
-fn joined(join: pb::Join) -> Result<Join, Status> {
-    let mode = match join.mode() {
-        pb::Mode::Exclusive => Mode::Exclusive,
-        pb::Mode::Shared => Mode::Shared,
-        pb::Mode::Permit => Mode::Permit(join.permits),
-    };
-    let mut metadata: Vec<(String, String)> = join.metadata.into_iter().collect();
-    metadata.sort_unstable();
-    Ok(Join {
-        names: join.names.into_iter().map(Bytes::from).collect(),
-        value: join.value,
-        mode,
-        priority: join.priority,
-        preempts: join.preempts,
-        no_overlap: join.no_overlap,
-        try_only: join.try_only,
-        unhealthy: join.unhealthy,
-        metadata,
-    })
 }
 
 fn answered(request: u64, reply: Reply) -> Option<pb::RequestResult> {

@@ -1,6 +1,14 @@
-//! What a candidate asks for.
+//! What a candidate asks for, and what clients and members agree on about elections.
+
+use std::time::Duration;
 
 use bytes::Bytes;
+
+/// Bytes of a name.
+pub const NAME_BYTES_MAX: usize = 1024;
+/// A process whose connection broke may attach again within this time before fast release ends its session. The
+/// process counts its session as lost after half of it.
+pub const REATTACH_WINDOW: Duration = Duration::from_millis(50);
 
 /// How many candidates may hold at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

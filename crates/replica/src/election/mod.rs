@@ -32,6 +32,8 @@ mod session;
 mod settle;
 mod snapshot;
 
+pub use tenure_api::election::NAME_BYTES_MAX;
+
 pub(crate) use self::apply::{ElectionOp, Transition};
 pub use self::{
     apply::{CandidacyView, ElectionOutcome},
@@ -55,8 +57,6 @@ pub const SESSION_TTL_MS_MAX: u64 = 24 * 3600 * 1000;
 pub const PRIORITY_MAX: u32 = 1000;
 /// Names that one request may join at once.
 pub const NAMES_MAX: usize = 64;
-/// Bytes of a name.
-pub const NAME_BYTES_MAX: usize = 1024;
 /// Bytes of a session's identity.
 pub const IDENTITY_BYTES_MAX: usize = 256;
 /// Bytes of the value that a candidate shows.

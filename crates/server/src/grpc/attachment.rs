@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesOrdered};
-use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
+use tenure_api::{Failure, LeaseId, election::REATTACH_WINDOW, wire::tenure::v1 as pb};
 use tenure_replica::{
     Answer, ElectionOutcome, Reply, Request,
     command::{Command, ElectionCommand, SessionEnding, SessionRequest},
@@ -30,9 +30,6 @@ use crate::{
     server::Link,
 };
 
-/// A process whose connection broke may come back within this time before fast release ends its
-/// session.
-const REATTACH_WINDOW: Duration = Duration::from_millis(50);
 /// How often ending a session whose client is gone is tried while it fails, in all some six seconds of pauses: many may
 /// be gone at once. Then its time runs out by itself.
 const RELEASE_TRIES: u32 = 10;

@@ -290,6 +290,10 @@ fn command(command: &Command) -> CommandRow {
             row.lease = Some(id.0);
             ("lease-revoke", lease_text(*id))
         }
+        Command::LeaseEndUnused { id, ttl_secs } => {
+            row.lease = Some(id.0);
+            ("lease-end-unused", format!("{} {ttl_secs}s", lease_text(*id)))
+        }
         Command::LeaseRenew(id) => {
             row.lease = Some(id.0);
             ("lease-renew", lease_text(*id))

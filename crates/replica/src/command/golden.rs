@@ -215,6 +215,7 @@ fn commands() -> Vec<(String, Command)> {
         ("8 lease expire", Command::LeaseExpire(Term(3), vec![expiry])),
         ("9 publish", publish),
         ("10 cluster version", Command::ClusterVersion(3)),
+        ("11 lease end unused", Command::LeaseEndUnused { id, ttl_secs: 60 }),
         ("25 let go", Command::LetGo(member)),
         ("30 1 raise no space", Command::RaiseAlarm(no_space)),
         ("30 2 raise corrupt", Command::RaiseAlarm(corrupt)),

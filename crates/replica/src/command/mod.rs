@@ -31,7 +31,7 @@ pub(crate) use self::{
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 6;
+pub const COMMAND_VERSION: u32 = 7;
 /// The version that brought elections and locks. Lines are kept from it on.
 pub const ELECTIONS_SINCE: u32 = 3;
 /// The version from which on the raft leader vouches for its own disk. It brings no command: every member must know that a
@@ -41,6 +41,8 @@ pub(crate) const VOUCHES_SINCE: u32 = 4;
 pub(crate) const INVITES_SINCE: u32 = 5;
 /// The version from which on entries tell how much time was lost.
 pub(crate) const LOST_TIME_SINCE: u32 = 6;
+/// The version from which on a lease can be ended on condition that it is unused.
+pub const UNUSED_LEASES_SINCE: u32 = 7;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,13 @@ pub enum Command {
     },
     /// End a lease because its owner says so. Unconditional.
     LeaseRevoke(LeaseId),
+    /// End a lease with this TTL if no key is on it; otherwise there is no such lease.
+    LeaseEndUnused {
+        /// Which.
+        id: LeaseId,
+        /// A lease that was granted with another TTL is not the one that is meant.
+        ttl_secs: i64,
+    },
     /// A sign of life from a lease's owner. Takes no revision.
     LeaseRenew(LeaseId),
     /// End leases that ran out on the clock of this term's raft leader. In another term the verdict is
@@ -128,6 +137,7 @@ impl Command {
             | Command::LeaseExpire(..)
             | Command::Publish { .. }
             | Command::ClusterVersion(_) => 1,
+            Command::LeaseEndUnused { .. } => UNUSED_LEASES_SINCE,
             Command::Members(MemberChange::Invite { .. }) => INVITES_SINCE,
             Command::Members(_)
             | Command::MembersRefused(_)

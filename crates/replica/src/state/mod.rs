@@ -20,7 +20,7 @@ use crate::{
     canary::Canary,
     command::{Batch, Command, ELECTIONS_SINCE, MemberChange},
     election::{ElectionEvent, ElectionOp, ElectionOutcome, Elections, Refusal, Transition},
-    lease::Leases,
+    lease::{Lease, Leases},
     log::LogIndex,
     mvcc::{Change, Store},
 };
@@ -202,6 +202,14 @@ impl State {
                 Ok(restart(GrantedLease { id: *id, ttl_secs }, effects))
             }
             Command::LeaseRevoke(id) => {
+                let keys = self.leases.revoke(*id)?;
+                let _ = self.elect(at, ElectionOp::LeaseRevoked(*id, keys), effects);
+                Ok(Outcome::Done)
+            }
+            Command::LeaseEndUnused { id, ttl_secs } => {
+                let is_meant =
+                    |lease: &&Lease| lease.keys.is_empty() && lease.ttl_secs == *ttl_secs;
+                self.leases.get(*id).filter(is_meant).ok_or(Failure::LeaseNotFound)?;
                 let keys = self.leases.revoke(*id)?;
                 let _ = self.elect(at, ElectionOp::LeaseRevoked(*id, keys), effects);
                 Ok(Outcome::Done)

@@ -11,9 +11,9 @@
 //! taken out of the election and put in again behind them, with a new and larger token; a stock client's
 //! candidate is never moved, because its client decides by itself.
 //!
-//! This module owns its keys. [`apply`] is the one way in: it does what a command says, lets the elections follow the
+//! This module owns its keys. `apply.rs` is the one way in: it does what a command says, lets the elections follow the
 //! keys that changed, and settles each election that was touched, once. It reads no clock; what time decides comes as a
-//! command of the raft leader ([`expiry`]). What one member must do for the clients that are connected to it is in
+//! command of the raft leader (`expiry.rs`). What one member must do for the clients that are connected to it is in
 //! [`listeners`].
 
 mod admin;

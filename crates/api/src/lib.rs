@@ -8,12 +8,12 @@
 
 pub mod alarm;
 pub mod duration;
+pub mod election;
 pub mod failure;
 pub mod ids;
 pub mod kv;
 pub mod lease;
 pub mod member;
-pub mod mode;
 pub mod moment;
 pub mod op;
 pub mod principal;
@@ -22,12 +22,12 @@ pub mod span;
 pub mod wire;
 
 pub use alarm::{Alarm, AlarmKind};
+pub use election::{JoinSpec, Mode};
 pub use failure::{Code, Failure};
 pub use ids::{ClusterId, LeaseId, MemberId, Revision, Term};
 pub use kv::{Event, EventKind, KeyValue};
 pub use lease::{GrantedLease, LeaseStatus};
 pub use member::Member;
-pub use mode::Mode;
 pub use moment::Moment;
 pub use op::{
     Compare, CompareResult, CompareTarget, DeleteRange, DeleteRangeResult, Op, OpResult, Put,

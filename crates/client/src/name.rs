@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// The longest name.
-pub const NAME_BYTES_MAX: usize = 1024;
+pub use tenure_api::election::NAME_BYTES_MAX;
 
 /// The name of an election, a lock or a semaphore.
 ///

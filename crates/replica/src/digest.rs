@@ -41,7 +41,6 @@ impl State {
 mod tests {
     use std::collections::BTreeMap;
 
-    use bytes::Bytes;
     use tenure_api::{
         Alarm, AlarmKind, LeaseId, Member, MemberId, Principal, Put, Revision, Term, op::PutLease,
     };
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
     use crate::{
         command::{
-            AdminCommand, Batch, Command, ElectionCommand, Join, MemberChange, SessionEnding,
+            AdminCommand, Batch, Command, ElectionCommand, JoinSpec, MemberChange, SessionEnding,
             SessionRequest, Successor,
         },
         election::Mode,
@@ -109,17 +108,7 @@ mod tests {
     }
 
     fn join(name: &'static str, priority: u32) -> SessionRequest {
-        SessionRequest::Join(Join {
-            names: vec![name.into()],
-            value: Bytes::new(),
-            mode: Mode::Exclusive,
-            priority,
-            preempts: false,
-            no_overlap: false,
-            try_only: false,
-            unhealthy: false,
-            metadata: vec![],
-        })
+        SessionRequest::Join(JoinSpec { priority, ..JoinSpec::one(name.into(), Mode::Exclusive) })
     }
 
     fn batch(boot: u64, sequence: u64) -> Batch {

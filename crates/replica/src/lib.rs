@@ -29,6 +29,7 @@ pub mod state;
 pub mod watch;
 mod writes;
 
+pub use election::{CandidacyView, ElectionOutcome};
 pub use input::{
     Answer, Consistency, Effects, Fatal, Input, Notice, Operation, Read, Reply, Request, RequestId,
 };
@@ -40,7 +41,5 @@ pub use replica::{
     Replica, ReplicaConfig, Retention, SessionView, SessionsView, Status,
 };
 pub use snapshot::{Snapshot, SnapshotReader};
-pub use state::{
-    Applied, CandidacyView, ElectionOutcome, EntryContent, EntryContext, Outcome, State,
-};
+pub use state::{Applied, EntryContent, EntryContext, Outcome, State};
 pub use tenure_api::Moment;

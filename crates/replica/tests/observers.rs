@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Principal, Put, Revision, Term, op::PutLease};
 use tenure_replica::{
     EntryContext, State,
-    command::{Command, ELECTIONS_SINCE, ElectionCommand, Join, SessionRequest},
+    command::{Command, ELECTIONS_SINCE, ElectionCommand, JoinSpec, SessionRequest},
     election::{
         ElectionEvent, EndReason, Mode, key_of,
         listeners::{Listener, ListenerEvent, ListenerInput, Listeners, Observed},
@@ -45,16 +45,9 @@ impl Town {
         let (id, identity) = (LeaseId(session), String::new());
         let open = ElectionCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 0 };
         self.does(&Command::Election(open));
-        let join = Join {
-            names: vec![Bytes::copy_from_slice(name.as_bytes())],
-            value: Bytes::new(),
-            mode: Mode::Exclusive,
+        let join = JoinSpec {
             priority,
-            preempts: false,
-            no_overlap: false,
-            try_only: false,
-            unhealthy: false,
-            metadata: vec![],
+            ..JoinSpec::one(Bytes::copy_from_slice(name.as_bytes()), Mode::Exclusive)
         };
         self.does(&Command::Election(ElectionCommand::Request {
             session: id,

@@ -299,6 +299,10 @@ fn command(attributed: &Attributed) -> CommandRow {
             row.lease = Some(id.0);
             ("lease-revoke", lease_text(*id))
         }
+        Command::LeaseEndUnused { id, ttl_secs } => {
+            row.lease = Some(id.0);
+            ("lease-end-unused", format!("{} {ttl_secs}s", lease_text(*id)))
+        }
         Command::LeaseRenew(id) => {
             row.lease = Some(id.0);
             ("lease-renew", lease_text(*id))

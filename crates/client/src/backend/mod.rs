@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use etcd::Etcd;
-pub use join::{Grant, HeldName, Join};
+pub use join::{Grant, HeldName, JoinSpec};
 pub use native::{Attached, Heard, Native, Reach, Wire, stream_error};
 pub use observe::{Candidate, Observation, Sight, Tenure};
 use tenure_api::LeaseId;
@@ -127,7 +127,7 @@ pub trait BackendSession: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// If this session is a candidate there already, or the engine has no such kind of lock.
-    fn candidate(&self, join: Join) -> Result<Arc<dyn BackendCandidate>, AcquireError>;
+    fn candidate(&self, join: JoinSpec) -> Result<Arc<dyn BackendCandidate>, AcquireError>;
 
     /// Reports whether this session is fit to lead an election that it is a candidate in: an unfit candidate is passed
     /// over, and an unfit leader steps down and becomes a candidate again, behind the others. For engines that can.

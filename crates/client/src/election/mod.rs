@@ -11,7 +11,7 @@ use std::time::Duration;
 pub use leadership::Leadership;
 pub use observer::Observer;
 
-use crate::backend::{Candidate, Join, Mode};
+use crate::backend::{Candidate, JoinSpec, Mode};
 use crate::session::{Session, acquire};
 use crate::{AcquireError, BadName, ElectionName, ObserveError};
 
@@ -60,8 +60,8 @@ impl Election {
 
     /// A candidacy with a `value` for others to read when it leads: its address, say.
     pub fn candidate(&self, value: impl Into<Vec<u8>>) -> Candidacy {
-        let mut join = Join::one(self.name.clone(), Mode::Exclusive);
-        join.value = value.into();
+        let mut join = JoinSpec::one(self.name.clone(), Mode::Exclusive);
+        join.value = value.into().into();
         Candidacy { session: self.session.clone(), join }
     }
 
@@ -98,7 +98,7 @@ impl Election {
 #[must_use = "a candidacy does nothing until it campaigns"]
 pub struct Candidacy {
     session: Session,
-    join: Join,
+    join: JoinSpec,
 }
 
 impl Candidacy {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Held, wait, wait_not};
-use crate::backend::{Join, Mode};
+use crate::backend::{JoinSpec, Mode};
 use crate::{AcquireError, BadName, ElectionName, Session};
 
 /// A lock with one holder at a time. etcd's own clients see it as one of theirs.
@@ -63,7 +63,7 @@ impl Lock {
         wait_not(&self.session, self.join()).await
     }
 
-    fn join(&self) -> Join {
-        Join::one(self.name.clone(), Mode::Exclusive)
+    fn join(&self) -> JoinSpec {
+        JoinSpec::one(self.name.clone(), Mode::Exclusive)
     }
 }

@@ -25,18 +25,18 @@ pub use rw::RwLock;
 pub use semaphore::Semaphore;
 
 use crate::AcquireError;
-use crate::backend::Join;
+use crate::backend::JoinSpec;
 use crate::session::{Session, acquire};
 
 pub(crate) async fn wait(
     session: &Session,
-    join: Join,
+    join: JoinSpec,
     limit: Option<Duration>,
 ) -> Result<Held, AcquireError> {
     acquire(session.owner(), join, limit).await.map(Held::new)
 }
 
-async fn wait_not(session: &Session, mut join: Join) -> Result<Held, AcquireError> {
+async fn wait_not(session: &Session, mut join: JoinSpec) -> Result<Held, AcquireError> {
     join.try_only = true;
     wait(session, join, None).await
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Held, wait, wait_not};
-use crate::backend::{Join, Mode};
+use crate::backend::{JoinSpec, Mode};
 use crate::{AcquireError, BadName, ElectionName, Session};
 
 /// Several locks that are held all at once or not at all. However the names of two of them overlap, and in whatever
@@ -80,8 +80,8 @@ impl MultiLock {
         wait_not(&self.session, self.join()).await
     }
 
-    fn join(&self) -> Join {
+    fn join(&self) -> JoinSpec {
         let names = self.names.clone();
-        Join { names, ..Join::one(self.names[0].clone(), Mode::Exclusive) }
+        JoinSpec { names, ..JoinSpec::one(self.names[0].clone(), Mode::Exclusive) }
     }
 }

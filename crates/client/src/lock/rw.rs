@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Held, wait, wait_not};
-use crate::backend::{Join, Mode};
+use crate::backend::{JoinSpec, Mode};
 use crate::{AcquireError, BadName, ElectionName, Session};
 
 /// A lock that one writer holds alone, or any number of readers together. A reader that comes after a
@@ -100,7 +100,7 @@ impl RwLock {
         wait_not(&self.session, self.join(Mode::Exclusive)).await
     }
 
-    fn join(&self, mode: Mode) -> Join {
-        Join::one(self.name.clone(), mode)
+    fn join(&self, mode: Mode) -> JoinSpec {
+        JoinSpec::one(self.name.clone(), mode)
     }
 }

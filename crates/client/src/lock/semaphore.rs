@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{Held, wait, wait_not};
-use crate::backend::{Join, Mode};
+use crate::backend::{JoinSpec, Mode};
 use crate::{AcquireError, BadName, ElectionName, Session};
 
 /// A lock with as many holders at a time as there are permits. All candidates must state the same number of permits;
@@ -81,7 +81,7 @@ impl Semaphore {
         wait_not(&self.session, self.join()).await
     }
 
-    fn join(&self) -> Join {
-        Join::one(self.name.clone(), Mode::Permit(self.permits.get()))
+    fn join(&self) -> JoinSpec {
+        JoinSpec::one(self.name.clone(), Mode::Permit(self.permits.get()))
     }
 }

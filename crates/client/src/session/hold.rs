@@ -7,7 +7,7 @@ use tenure_api::LeaseId;
 use tokio::sync::{oneshot, watch};
 
 use super::core::{Core, Owner, SessionState};
-use crate::backend::{BackendCandidate, Drain, Grant, Join};
+use crate::backend::{BackendCandidate, Drain, Grant, JoinSpec};
 use crate::chance::Backoff;
 use crate::fence::HolderKey;
 use crate::{AcquireError, Doubt, ElectionName, FencingToken, Loss, ProclaimError, ReleaseError};
@@ -33,7 +33,7 @@ pub(crate) struct Hold {
 /// Becomes a candidate and waits. If the returned future is dropped before it is done, the candidacy is left.
 pub(crate) async fn acquire(
     owner: &Arc<Owner>,
-    join: Join,
+    join: JoinSpec,
     limit: Option<Duration>,
 ) -> Result<Hold, AcquireError> {
     let core = owner.core();

@@ -21,7 +21,7 @@ pub use options::SessionOptions;
 pub(crate) use options::default_identity;
 use tenure_api::LeaseId;
 
-use crate::backend::Join;
+use crate::backend::JoinSpec;
 use crate::clock::Moment;
 use crate::{AcquireError, Doubt, ElectionName, Engine, EngineError, Held, Loss, SessionError};
 
@@ -86,12 +86,16 @@ impl Session {
         self.core().engine()
     }
 
-    /// Becomes a candidate for whatever a [`Join`] can say, for no longer than `limit` if there is one.
+    /// Becomes a candidate for whatever a [`JoinSpec`] can say, for no longer than `limit` if there is one.
     /// [`Election`](crate::Election) and the locks are shorter ways for the usual cases.
     ///
     /// # Errors
     /// See [`AcquireError`]. When the session ends, at once.
-    pub async fn join(&self, join: Join, limit: Option<Duration>) -> Result<Held, AcquireError> {
+    pub async fn join(
+        &self,
+        join: JoinSpec,
+        limit: Option<Duration>,
+    ) -> Result<Held, AcquireError> {
         crate::lock::wait(self, join, limit).await
     }
 

@@ -3,11 +3,10 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// Names that two public types share, and why.
-const SHARED: [(&str, &str); 7] = [
+const SHARED: [(&str, &str); 6] = [
     ("Candidate", "what the library shows of a candidate, and the replicated record of it"),
     ("Election", "the library's handle of an election, and the replicated record of it"),
     ("Elections", "the client's half of the service, and all elections of the replica"),
-    ("Join", "to become one type in tenure-api, as Mode is"),
     ("Lease", "the client's half of the service, and the replicated record of a lease"),
     ("Session", "the library's handle of a session, and the replicated record of it"),
     ("Tenure", "what the library shows of a tenure, and the replicated record of it"),

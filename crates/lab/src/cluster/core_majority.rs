@@ -13,7 +13,7 @@ use tenure_api::{Failure, LeaseId};
 use tenure_replica::{
     Consistency, ElectionOutcome, Operation, Outcome, Read, Reply,
     command::{
-        COMMAND_VERSION, Command, ELECTIONS_SINCE, ElectionCommand, Join, MemberChange,
+        COMMAND_VERSION, Command, ELECTIONS_SINCE, ElectionCommand, JoinSpec, MemberChange,
         SessionEnding, SessionRequest,
     },
     election::Mode,
@@ -159,17 +159,8 @@ impl World {
                 by: 1,
             }),
         );
-        let join = SessionRequest::Join(Join {
-            names: vec![Bytes::from_static(b"core-lock")],
-            value: Bytes::new(),
-            mode: Mode::Exclusive,
-            priority: 0,
-            preempts: false,
-            no_overlap: false,
-            try_only: false,
-            unhealthy: false,
-            metadata: vec![],
-        });
+        let join =
+            SessionRequest::Join(JoinSpec::one(Bytes::from_static(b"core-lock"), Mode::Exclusive));
         let joined = opened.is_ok()
             && matches!(
                 self.probe(

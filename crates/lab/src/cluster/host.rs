@@ -294,9 +294,12 @@ impl World {
                 let kept = &mut self.invariants.leases_kept;
                 kept.acknowledged(lease.id, open.sent, ttl, &self.truth);
             }
-            (Operation::Write(Command::LeaseRevoke(lease)), Ok(_)) => {
-                self.invariants.leases_kept.forget(*lease);
-            }
+            (
+                Operation::Write(
+                    Command::LeaseRevoke(lease) | Command::LeaseEndUnused { id: lease, .. },
+                ),
+                Ok(_),
+            ) => self.invariants.leases_kept.forget(*lease),
             _ => {}
         }
     }

@@ -19,7 +19,7 @@ use tenure_lab::{
 use tenure_replica::{
     Operation,
     canary::{Canary as Shipped, plant},
-    command::{AdminCommand, Command, ElectionCommand, Join, SessionRequest},
+    command::{AdminCommand, Command, ElectionCommand, JoinSpec, SessionRequest},
     election::Mode,
 };
 
@@ -343,17 +343,7 @@ fn canary_request_that_acts_twice_is_found() {
         let (id, name) = (LeaseId(7), Bytes::from_static(b"n"));
         let identity = "somebody".to_owned();
         say(ElectionCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 1 });
-        let join = SessionRequest::Join(Join {
-            names: vec![name.clone()],
-            value: Bytes::new(),
-            mode: Mode::Exclusive,
-            priority: 0,
-            preempts: false,
-            no_overlap: false,
-            try_only: false,
-            unhealthy: false,
-            metadata: vec![],
-        });
+        let join = SessionRequest::Join(JoinSpec::one(name.clone(), Mode::Exclusive));
         say(ElectionCommand::Request { session: id, number: 1, request: join.clone() });
         say(ElectionCommand::Admin(AdminCommand::Evict { name, token: None }));
         say(ElectionCommand::Request { session: id, number: 1, request: join });

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tenure_api::{Alarm, AlarmKind, Failure, LeaseId, Principal};
+use tenure_api::{Alarm, AlarmKind, Failure, LeaseId, Principal, Put, op::PutLease};
 use tenure_lab::{
     cluster::{
         World,
@@ -14,7 +14,7 @@ use tenure_lab::{
 };
 use tenure_replica::{
     Operation,
-    command::{Command, ElectionCommand},
+    command::{Command, ElectionCommand, UNUSED_LEASES_SINCE},
 };
 
 /// A cluster of three, of which one announces an older version than the others.
@@ -85,6 +85,32 @@ fn cluster_version_refuses_what_the_oldest_member_cannot_apply() {
         upgrade(&mut world, 2, version + 1);
         world.probe(3, Operation::Write(command)).expect("now all know it");
     }
+}
+
+#[test]
+fn cluster_version_gates_the_end_of_unused_leases() {
+    let _replay = Replay::of_test(1);
+    let mut world = with_an_older_member(2, UNUSED_LEASES_SINCE - 1, UNUSED_LEASES_SINCE);
+    let (unused, used, ttl_secs) = (LeaseId(7), LeaseId(8), 60);
+    for id in [unused, used] {
+        let grant = Command::LeaseGrant { id, ttl_secs };
+        world.probe(1, Request::Write(grant)).expect("the cluster serves");
+    }
+    let (key, value, lease) = ("key".into(), Some("value".into()), PutLease::Set(Some(used)));
+    let put = Command::Put(Put { key, value, lease, prev_kv: false });
+    world.probe(1, Request::Write(put)).expect("the cluster serves");
+    let end = |id, ttl_secs| Request::Write(Command::LeaseEndUnused { id, ttl_secs });
+    for member in world.numbers() {
+        let refused = world.probe(member, end(unused, ttl_secs));
+        assert_eq!(refused.err(), Some(Failure::NotCapable), "by member {member}");
+    }
+    upgrade(&mut world, 2, UNUSED_LEASES_SINCE);
+    for other in [end(used, ttl_secs), end(unused, ttl_secs + 1), end(LeaseId(9), ttl_secs)] {
+        assert_eq!(world.probe(2, other).err(), Some(Failure::LeaseNotFound));
+    }
+    world.probe(3, end(unused, ttl_secs)).expect("now all know it");
+    let left: Vec<_> = world.truth.state().leases.iter().map(|(id, _)| id).collect();
+    assert_eq!(left, [used]);
 }
 
 #[test]

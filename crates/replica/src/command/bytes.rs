@@ -60,6 +60,11 @@ impl Codec for Command {
                 out.push(10);
                 put_u64(out, u64::from(*version));
             }
+            Command::LeaseEndUnused { id, ttl_secs } => {
+                out.push(11);
+                put_i64(out, id.0);
+                put_i64(out, *ttl_secs);
+            }
             Command::Members(change) => change.encode(out),
             Command::MembersRefused(refusal) => {
                 out.push(24);
@@ -106,6 +111,7 @@ impl Codec for Command {
                 directory: input.u64()?,
             },
             10 => Command::ClusterVersion(version(input)?),
+            11 => Command::LeaseEndUnused { id: LeaseId(input.i64()?), ttl_secs: input.i64()? },
             tag @ (20..=23 | 26) => Command::Members(MemberChange::decode(tag, input)?),
             24 => Command::MembersRefused(ChangeRefusal::decode(input)?),
             25 => Command::LetGo(MemberId(input.u64()?)),

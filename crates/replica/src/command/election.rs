@@ -1,7 +1,7 @@
 //! Commands about sessions and elections.
 
 use bytes::Bytes;
-use tenure_api::{LeaseId, Revision, Term};
+use tenure_api::{JoinSpec, LeaseId, Revision, Term};
 
 use crate::{
     codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_i64, put_option, put_u64},
@@ -78,7 +78,7 @@ pub enum SessionEnding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionRequest {
     /// Join an election, or several at once.
-    Join(Join),
+    Join(JoinSpec),
     /// Give up a candidacy, held or not.
     Leave {
         /// Where.
@@ -113,29 +113,6 @@ pub enum SessionRequest {
         /// Join again behind the others.
         stay: bool,
     },
-}
-
-/// How to be a candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Join {
-    /// Where: in several elections at once, if there is more than one.
-    pub names: Vec<Bytes>,
-    /// What to show.
-    pub value: Bytes,
-    /// How many candidates may hold at once.
-    pub mode: Mode,
-    /// Higher priority is elected first.
-    pub priority: u32,
-    /// Takes over even from a leader of lower priority.
-    pub preempts: bool,
-    /// To be told only when the previous holder has surely stopped.
-    pub no_overlap: bool,
-    /// Hold at once or do not be a candidate.
-    pub try_only: bool,
-    /// It would rather not lead now.
-    pub unhealthy: bool,
-    /// For people and programs that list candidates.
-    pub metadata: Vec<(String, String)>,
 }
 
 /// An order of an operator.
@@ -179,6 +156,19 @@ pub enum Overdue {
     Delay(LeaseId, Revision),
     /// The time that a leader may take to make room for the successor with this token.
     Drain(Bytes, Revision),
+}
+
+impl SessionRequest {
+    /// The elections that it is about.
+    pub(crate) fn names(&self) -> &[Bytes] {
+        match self {
+            SessionRequest::Join(join) => &join.names,
+            SessionRequest::Leave { name, .. }
+            | SessionRequest::Proclaim { name, .. }
+            | SessionRequest::Health { name, .. }
+            | SessionRequest::Yield { name, .. } => std::slice::from_ref(name),
+        }
+    }
 }
 
 impl ElectionCommand {
@@ -333,7 +323,7 @@ impl Codec for SessionRequest {
 
     fn decode(input: &mut Reader<'_>) -> Result<SessionRequest, DecodeError> {
         Ok(match input.u8()? {
-            1 => SessionRequest::Join(Join::decode(input)?),
+            1 => SessionRequest::Join(JoinSpec::decode(input)?),
             2 => SessionRequest::Leave {
                 name: input.bytes()?,
                 token: input.option(Reader::i64)?.map(Revision),
@@ -355,7 +345,7 @@ impl Codec for SessionRequest {
     }
 }
 
-impl Codec for Join {
+impl Codec for JoinSpec {
     fn encode(&self, out: &mut Vec<u8>) {
         put_u64(out, self.names.len() as u64);
         for name in &self.names {
@@ -370,8 +360,8 @@ impl Codec for Join {
         put_pairs(out, &self.metadata);
     }
 
-    fn decode(input: &mut Reader<'_>) -> Result<Join, DecodeError> {
-        Ok(Join {
+    fn decode(input: &mut Reader<'_>) -> Result<JoinSpec, DecodeError> {
+        Ok(JoinSpec {
             names: (0..input.count()?).map(|_| input.bytes()).collect::<Result<_, _>>()?,
             value: input.bytes()?,
             mode: Mode::decode(input)?,

@@ -10,7 +10,7 @@ use tenure_damage::Golden;
 
 use super::{
     AdminCommand, Attributed, Batch, ChangeRefusal, Command, ElectionCommand, EntryClock, Expiry,
-    Join, MemberChange, Overdue, SessionEnding, SessionRequest, Successor, decode_entry,
+    JoinSpec, MemberChange, Overdue, SessionEnding, SessionRequest, Successor, decode_entry,
     encode_entry,
 };
 use crate::{
@@ -120,7 +120,7 @@ fn members() -> Vec<(String, Command)> {
 }
 
 fn join(mode: Mode) -> SessionRequest {
-    SessionRequest::Join(Join {
+    SessionRequest::Join(JoinSpec {
         names: vec![text("a"), text("b")],
         value: text("value"),
         mode,
@@ -216,6 +216,7 @@ fn commands() -> Vec<(String, Command)> {
         ("8 lease expire", Command::LeaseExpire(Term(3), vec![expiry])),
         ("9 publish", publish),
         ("10 cluster version", Command::ClusterVersion(3)),
+        ("11 lease end unused", Command::LeaseEndUnused { id, ttl_secs: 60 }),
         ("25 let go", Command::LetGo(member)),
         ("30 1 raise no space", Command::RaiseAlarm(no_space)),
         ("30 2 raise corrupt", Command::RaiseAlarm(corrupt)),

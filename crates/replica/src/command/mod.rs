@@ -15,13 +15,12 @@ mod ops;
 mod space;
 mod weight;
 
+pub use tenure_api::JoinSpec;
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 pub use self::{
     batch::{Attributed, Batch},
-    election::{
-        AdminCommand, ElectionCommand, Join, Overdue, SessionEnding, SessionRequest, Successor,
-    },
+    election::{AdminCommand, ElectionCommand, Overdue, SessionEnding, SessionRequest, Successor},
     members::{ChangeRefusal, MemberChange},
     space::Lane,
 };
@@ -47,6 +46,8 @@ pub(crate) const INVITES_SINCE: u32 = 5;
 pub(crate) const LOST_TIME_SINCE: u32 = 6;
 /// The version from which on commands tell who asks.
 pub(crate) const PRINCIPALS_SINCE: u32 = 7;
+/// The version from which on a lease can be ended on condition that it is unused.
+pub const UNUSED_LEASES_SINCE: u32 = 7;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,13 @@ pub enum Command {
     },
     /// End a lease because its owner says so. Unconditional.
     LeaseRevoke(LeaseId),
+    /// End a lease with this TTL if no key is on it; otherwise there is no such lease.
+    LeaseEndUnused {
+        /// Which.
+        id: LeaseId,
+        /// A lease that was granted with another TTL is not the one that is meant.
+        ttl_secs: i64,
+    },
     /// A sign of life from a lease's owner. Takes no revision.
     LeaseRenew(LeaseId),
     /// End leases that ran out on the clock of this term's raft leader. In another term the verdict is
@@ -134,6 +142,7 @@ impl Command {
             | Command::LeaseExpire(..)
             | Command::Publish { .. }
             | Command::ClusterVersion(_) => 1,
+            Command::LeaseEndUnused { .. } => UNUSED_LEASES_SINCE,
             Command::Members(MemberChange::Invite { .. }) => INVITES_SINCE,
             Command::Members(_)
             | Command::MembersRefused(_)

@@ -11,9 +11,8 @@ use std::{
 use bytes::Bytes;
 use tenure_api::{KeyValue, LeaseId, Revision};
 
-use super::{ElectionEvent, Elections, EndReason, SessionEndReason, Tenure};
-use crate::canary::Canary;
-use crate::state::{CandidacyView, State};
+use super::{CandidacyView, ElectionEvent, Elections, EndReason, SessionEndReason, Tenure};
+use crate::{canary::Canary, state::State};
 
 /// A listener, numbered by the host.
 pub type Listener = u64;
@@ -190,7 +189,8 @@ impl Listeners {
         for session in sessions {
             match state.elections.session(session) {
                 Some(_) => {
-                    let candidates = ListenerEvent::Candidacies(state.candidacies_of(session));
+                    let candidates =
+                        ListenerEvent::Candidacies(state.elections.candidacies_of(session));
                     for attached in self.attached.get(&session).into_iter().flatten() {
                         self.news.push((attached.listener, candidates.clone()));
                     }

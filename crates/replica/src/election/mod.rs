@@ -11,25 +11,37 @@
 //! taken out of the election and put in again behind them, with a new and larger token; a stock client's
 //! candidate is never moved, because its client decides by itself.
 //!
-//! This module is replicated state and pure: it is told what happened to keys, answers what follows
-//! from it, and asks for keys to be moved. It knows neither the store nor the leases nor any clock.
-//! [`State`](crate::state::State) carries out the moves. What one member must do for the clients that
-//! are connected to it is in [`listeners`].
+//! This module owns its keys. `apply.rs` is the one way in: it does what a command says, lets the elections follow the
+//! keys that changed, and settles each election that was touched, once. It reads no clock; what time decides comes as a
+//! command of the raft leader (`expiry.rs`). What one member must do for the clients that are connected to it is in
+//! [`listeners`].
 
-mod bytes;
+mod admin;
+mod apply;
 mod candidate;
 mod candidates;
 mod elections;
+mod event;
+mod expiry;
 mod history;
+mod keys;
 pub mod listeners;
 mod names;
 mod refusal;
 mod session;
+mod settle;
+mod snapshot;
 
+pub use tenure_api::election::NAME_BYTES_MAX;
+
+pub(crate) use self::apply::{ElectionOp, Transition};
 pub use self::{
-    candidate::{Candidate, JoinSpec, Mode},
+    apply::{CandidacyView, ElectionOutcome},
+    candidate::{Candidate, CandidateSpec, Mode},
     candidates::{Election, Transfer},
-    elections::{Delay, Departure, ElectionEvent, Elections, Step},
+    elections::Elections,
+    event::ElectionEvent,
+    expiry::Delay,
     history::{EndReason, Tenure},
     names::{FROZEN, check as check_name, frozen_key, key_of, name_of, names_above},
     refusal::Refusal,
@@ -45,8 +57,6 @@ pub const SESSION_TTL_MS_MAX: u64 = 24 * 3600 * 1000;
 pub const PRIORITY_MAX: u32 = 1000;
 /// Names that one request may join at once.
 pub const NAMES_MAX: usize = 64;
-/// Bytes of a name.
-pub const NAME_BYTES_MAX: usize = 1024;
 /// Bytes of a session's identity.
 pub const IDENTITY_BYTES_MAX: usize = 256;
 /// Bytes of the value that a candidate shows.

@@ -1,11 +1,21 @@
 //! A session: a lease with an identity, a finer clock and a memory, whose process is a candidate in elections.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use bytes::Bytes;
-use tenure_api::Revision;
+use tenure_api::{LeaseId, Revision};
 
-use super::Refusal;
+use super::{
+    ElectionEvent, ElectionOutcome, EndReason, IDENTITY_BYTES_MAX, Refusal, SESSION_TTL_MS_MAX,
+    SESSION_TTL_MS_MIN, apply::Transition, keys::Cause,
+};
+use crate::{
+    canary::Canary,
+    command::{SessionEnding, SessionRequest},
+};
 
 /// How many of its latest requests a session remembers the answers of.
 const ANSWERED_MAX: usize = 64;
@@ -83,6 +93,135 @@ impl Session {
                 self.forgotten = number;
             }
         }
+    }
+}
+
+impl Transition<'_> {
+    pub(super) fn open_session(
+        &mut self,
+        id: LeaseId,
+        session: (u64, &str, bool),
+        by: u64,
+    ) -> Result<ElectionOutcome, Refusal> {
+        let (ttl_ms, identity, fast_release) = session;
+        if identity.len() > IDENTITY_BYTES_MAX {
+            return Err(Refusal::TooLarge);
+        }
+        let ttl_ms = ttl_ms.clamp(SESSION_TTL_MS_MIN, SESSION_TTL_MS_MAX);
+        let ttl_secs = ttl_ms.div_ceil(1000) as i64;
+        // Its number was drawn at random; an existing lease may have it all the same.
+        self.leases.grant(id, ttl_secs, self.at.index).map_err(|_| Refusal::SessionGone)?;
+        let session = Session::new(identity.to_owned(), ttl_ms, fast_release);
+        self.elections.sessions.insert(id, Arc::new(session));
+        self.effects.restarted.push(id);
+        self.tell(ElectionEvent::Attached { session: id, attachment: 1, by });
+        Ok(ElectionOutcome::Session { id, attachment: 1, ttl_ms, candidacies: vec![] })
+    }
+
+    pub(super) fn attach_session(
+        &mut self,
+        id: LeaseId,
+        by: u64,
+    ) -> Result<ElectionOutcome, Refusal> {
+        let session = self.elections.session_mut(id).ok_or(Refusal::SessionGone)?;
+        session.attachment += 1;
+        let (attachment, ttl_ms) = (session.attachment, session.ttl_ms);
+        // A session lives as long as its lease does.
+        self.leases.renew(id, self.at.index).map_err(|_| Refusal::SessionGone)?;
+        self.effects.restarted.push(id);
+        self.tell(ElectionEvent::Attached { session: id, attachment, by });
+        Ok(ElectionOutcome::Session {
+            id,
+            attachment,
+            ttl_ms,
+            candidacies: self.elections.candidacies_of(id),
+        })
+    }
+
+    pub(super) fn end_session(
+        &mut self,
+        id: LeaseId,
+        how: SessionEnding,
+    ) -> Result<ElectionOutcome, Refusal> {
+        let session = self.elections.session(id).cloned();
+        let stopped = match how {
+            SessionEnding::Closed { stopped } | SessionEnding::Revoked { stopped } => stopped,
+            SessionEnding::ConnectionLost { attachment } => {
+                let session = session.as_ref().ok_or(Refusal::SessionGone)?;
+                if session.attachment != attachment || !session.fast_release {
+                    return Err(Refusal::NoSuchCandidacy);
+                }
+                false
+            }
+        };
+        if stopped {
+            // Whether it lives or ended before: there is no need to wait for it.
+            self.end_delay(id, None, true);
+        }
+        if session.is_none() {
+            return if stopped { Ok(ElectionOutcome::Done) } else { Err(Refusal::SessionGone) };
+        }
+        let (why, end) = match how {
+            SessionEnding::Closed { .. } => (EndReason::Closed, SessionEndReason::Closed),
+            SessionEnding::ConnectionLost { .. } => {
+                (EndReason::ConnectionLost, SessionEndReason::ConnectionLost)
+            }
+            SessionEnding::Revoked { .. } => (EndReason::Revoked, SessionEndReason::Revoked),
+        };
+        if let Ok(keys) = self.leases.revoke(id) {
+            self.end_lease(id, keys, (why, end), stopped);
+        }
+        Ok(ElectionOutcome::Done)
+    }
+
+    /// A lease is gone: so are its keys, and if it was a session's, its candidates and itself.
+    pub(super) fn end_lease(
+        &mut self,
+        id: LeaseId,
+        keys: Vec<Bytes>,
+        (why, end): (EndReason, SessionEndReason),
+        stopped: bool,
+    ) {
+        // One of its keys may have been put under another lease, or none.
+        let mut keys: BTreeSet<Bytes> = keys.into_iter().collect();
+        if let Some(session) = self.elections.session(id) {
+            keys.extend(session.candidates.iter().filter_map(|name| self.key_in(name, id)));
+        }
+        let keys: Vec<Bytes> = keys.into_iter().collect();
+        self.delete(&keys, &Cause::ends(why, stopped));
+        if self.elections.sessions.remove(&id).is_some() {
+            self.tell(ElectionEvent::SessionEnded { session: id, why: end });
+        }
+        self.effects.ended.push(id);
+    }
+
+    /// Does what a session asks, once.
+    pub(super) fn request(
+        &mut self,
+        id: LeaseId,
+        number: u64,
+        request: &SessionRequest,
+    ) -> Answered {
+        let session = self.elections.session(id).ok_or(Refusal::SessionGone)?;
+        let answered = session.answered(number).filter(|_| !Canary::RequestTwice.sings());
+        if let Some(answer) = answered {
+            return answer;
+        }
+        let answer = match request {
+            SessionRequest::Join(join) => self.join(id, join),
+            SessionRequest::Leave { name, token, stopped } => {
+                self.leave(id, name, *token, *stopped)
+            }
+            SessionRequest::Proclaim { name, token, value } => {
+                self.proclaim(id, name, *token, value)
+            }
+            SessionRequest::Health { name, unhealthy } => self.report_health(id, name, *unhealthy),
+            SessionRequest::Yield { name, token, stay } => self.make_room(id, name, *token, *stay),
+        };
+        if let Some(session) = self.elections.session_mut(id) {
+            session.remember(number, answer.clone());
+        }
+        answer
     }
 }
 

@@ -8,8 +8,8 @@ use tenure_api::{KeyValue, LeaseId, Span};
 use super::Replica;
 use crate::{
     Moment,
-    election::{Candidate, Election, Session, frozen_key},
-    state::{CandidacyView, State},
+    election::{CandidacyView, Candidate, Election, Session, frozen_key},
+    state::State,
 };
 
 /// A candidate of an election.
@@ -60,7 +60,7 @@ pub struct SessionsView {
 impl SessionsView {
     /// Each of them, in the order of their ids.
     pub fn sessions(&self) -> Vec<SessionView> {
-        let mut candidacies = self.state.all_candidacies();
+        let mut candidacies = self.state.elections.all_candidacies();
         let sessions = self.state.elections.sessions().zip(&self.remaining);
         sessions
             .map(|((id, session), remaining)| SessionView {

@@ -4,29 +4,24 @@
 //! does the same on every member. What a member must do beside it (watchers to tell, deadlines to
 //! restart) is handed out as [`ApplyEffects`].
 
-mod admin;
-mod elections;
 mod permit;
 mod replay;
-mod sessions;
 
 use std::time::Duration;
-use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use imbl::{OrdMap, OrdSet};
 use tenure_api::{
-    Alarm, AlarmKind, DeleteRangeResult, Event, Failure, GrantedLease, LeaseId, Member, MemberId,
+    Alarm, AlarmKind, DeleteRangeResult, Failure, GrantedLease, LeaseId, Member, MemberId,
     Principal, PutResult, Revision, Span, Term, TxnResult,
 };
 
-use self::elections::Cause;
 pub use self::replay::{Applied, EntryContent};
 use crate::{
     canary::Canary,
-    command::{Batch, Command, ELECTIONS_SINCE, ElectionCommand, Expiry, MemberChange},
-    election::{self, Candidate, Elections, EndReason, JoinSpec, Refusal, SessionEndReason},
-    lease::Leases,
+    command::{Batch, Command, ELECTIONS_SINCE, MemberChange},
+    election::{ElectionEvent, ElectionOp, ElectionOutcome, Elections, Refusal, Transition},
+    lease::{Lease, Leases},
     log::LogIndex,
     mvcc::{Change, Store},
 };
@@ -93,43 +88,6 @@ pub enum Outcome {
     Done,
 }
 
-/// What a command about elections did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ElectionOutcome {
-    /// A session was opened, or a stream attached to it again.
-    Session {
-        /// Which.
-        id: LeaseId,
-        /// The number of this attachment.
-        attachment: u64,
-        /// How long it lives without a sign of life.
-        ttl_ms: u64,
-        /// Everything it has.
-        candidacies: Vec<CandidacyView>,
-    },
-    /// The candidates that were taken or changed, as they are.
-    Candidacies(Vec<CandidacyView>),
-    /// The token that the chosen one leads with, or will.
-    Token(Revision),
-    /// The candidate that was evicted, and its identity.
-    Evicted(Option<(Arc<Candidate>, String)>),
-    /// Nothing to tell.
-    Done,
-}
-
-/// A session's candidacy and its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CandidacyView {
-    /// Where.
-    pub name: Bytes,
-    /// The candidate.
-    pub candidate: Arc<Candidate>,
-    /// How many come before it.
-    pub ahead: usize,
-    /// It leads, and is asked to make room: the successor, and within how many milliseconds.
-    pub makes_room: Option<(String, u64)>,
-}
-
 /// A command's position in the log.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryContext {
@@ -154,14 +112,7 @@ pub struct ApplyEffects {
     /// Expiries that were refused because the lease was renewed since.
     pub refused_expiries: Vec<LeaseId>,
     /// What happened in elections and to sessions, in order.
-    pub elections: Vec<election::ElectionEvent>,
-    /// Elections that must be settled. None between two commands.
-    touched: BTreeSet<Bytes>,
-    /// Those of them that a candidate left which could not be passed: priorities may count that did not before. None
-    /// between two commands.
-    loosened: BTreeSet<Bytes>,
-    /// Those of whose candidates one is gone that was taken together with others. None between two commands.
-    broken: Vec<Arc<JoinSpec>>,
+    pub elections: Vec<ElectionEvent>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,
     /// The store's revision when the last command had been done, before the elections were settled.
@@ -218,22 +169,8 @@ impl State {
         command: &Command,
         effects: &mut ApplyEffects,
     ) -> Result<Outcome, Failure> {
-        let outcome = match self.permit(by, command) {
-            Ok(()) => self.change(at, command, effects),
-            Err(failure) => Err(failure),
-        };
-        effects.done_at = self.store.revision();
-        self.settle(at, effects);
-        outcome
-    }
-
-    fn change(
-        &mut self,
-        at: EntryContext,
-        command: &Command,
-        effects: &mut ApplyEffects,
-    ) -> Result<Outcome, Failure> {
-        let EntryContext { index, term, .. } = at;
+        self.permit(by, command)?;
+        let index = at.index;
         if self.is_full() && command.needs_room() {
             return Err(Failure::NoSpace);
         }
@@ -241,18 +178,18 @@ impl State {
             Command::Put(put) => {
                 let leases = &self.leases;
                 let (result, change) = self.store.put(put, &|lease| leases.contains(lease))?;
-                self.record(change, &Cause::client(at), effects);
+                self.keys_changed(at, change, effects);
                 Ok(Outcome::Put(result))
             }
             Command::DeleteRange(delete) => {
                 let (result, change) = self.store.delete_range(delete);
-                self.record(change, &Cause::client(at), effects);
+                self.keys_changed(at, change, effects);
                 Ok(Outcome::DeleteRange(result))
             }
             Command::Txn(txn) => {
                 let leases = &self.leases;
                 let (result, change) = self.store.txn(txn, &|lease| leases.contains(lease))?;
-                self.record(change, &Cause::client(at), effects);
+                self.keys_changed(at, change, effects);
                 Ok(Outcome::Txn(result))
             }
             Command::Compact(revision) => {
@@ -269,18 +206,19 @@ impl State {
             }
             Command::LeaseRevoke(id) => {
                 let keys = self.leases.revoke(*id)?;
-                let end = (EndReason::Revoked, SessionEndReason::Revoked, false);
-                self.end_lease(*id, &keys, end, at, effects);
+                let _ = self.elect(at, ElectionOp::LeaseRevoked(*id, keys), effects);
+                Ok(Outcome::Done)
+            }
+            Command::LeaseEndUnused { id, ttl_secs } => {
+                let is_meant =
+                    |lease: &&Lease| lease.keys.is_empty() && lease.ttl_secs == *ttl_secs;
+                self.leases.get(*id).filter(is_meant).ok_or(Failure::LeaseNotFound)?;
+                let keys = self.leases.revoke(*id)?;
+                let _ = self.elect(at, ElectionOp::LeaseRevoked(*id, keys), effects);
                 Ok(Outcome::Done)
             }
             Command::LeaseExpire(judged_in, expiries) => {
-                for expiry in expiries {
-                    if *judged_in == term {
-                        self.expire(*expiry, at, effects);
-                    } else {
-                        effects.refused_expiries.push(expiry.id);
-                    }
-                }
+                let _ = self.elect(at, ElectionOp::LeasesExpired(*judged_in, expiries), effects);
                 Ok(Outcome::Done)
             }
             Command::Publish { member, name, client_urls, command_version, directory } => {
@@ -296,7 +234,7 @@ impl State {
                 let before = self.cluster_version;
                 self.cluster_version = before.max(*version);
                 if before < ELECTIONS_SINCE && self.cluster_version >= ELECTIONS_SINCE {
-                    self.begin_elections(at, effects);
+                    let _ = self.elect(at, ElectionOp::Begin, effects);
                 }
                 Ok(Outcome::Done)
             }
@@ -320,7 +258,7 @@ impl State {
                 Ok(Outcome::Members(self.members()))
             }
             Command::Election(command) => {
-                Ok(Outcome::Election(self.election_command(command, at, effects)))
+                Ok(Outcome::Election(self.elect(at, ElectionOp::Command(command), effects)))
             }
             // What concerns raft comes by `begin_change`; in an ordinary entry it was not taken up.
             Command::Members(_) => Err(Failure::ChangeUnderWay),
@@ -332,26 +270,36 @@ impl State {
         }
     }
 
-    fn election_command(
+    /// What a client changed, and what follows from it for leases and elections.
+    fn keys_changed(
         &mut self,
-        command: &ElectionCommand,
         at: EntryContext,
+        change: impl Into<Option<Change>>,
+        effects: &mut ApplyEffects,
+    ) {
+        effects.done_at = self.store.revision();
+        let _ = self.elect(at, ElectionOp::KeysChanged(change.into()), effects);
+    }
+
+    fn elect(
+        &mut self,
+        at: EntryContext,
+        op: ElectionOp<'_>,
         effects: &mut ApplyEffects,
     ) -> Result<ElectionOutcome, Refusal> {
-        match command {
-            ElectionCommand::Open { id, ttl_ms, identity, fast_release, by } => {
-                self.open_session(*id, (*ttl_ms, identity, *fast_release), *by, at, effects)
-            }
-            ElectionCommand::Attach { id, by } => self.attach_session(*id, *by, at, effects),
-            ElectionCommand::End { id, how } => self.end_session(*id, *how, at, effects),
-            ElectionCommand::Request { session, number: request, request: ask } => {
-                self.ask(*session, *request, ask, at, effects)
-            }
-            ElectionCommand::Admin(rule) => self.rule(rule, at, effects),
-            ElectionCommand::Overdue(judged_in, overdue) => {
-                self.end_overdue(*judged_in, overdue, at, effects);
-                Ok(ElectionOutcome::Done)
-            }
+        let keeps_elections = self.cluster_version >= ELECTIONS_SINCE;
+        let keys = (&mut self.store, &mut self.leases);
+        Transition::new(&mut self.elections, keys, keeps_elections, at, effects).apply(op)
+    }
+
+    /// Elections as they follow from the keys alone, for a state that was put together by other means
+    /// than commands.
+    pub fn elections_from_keys(&mut self) {
+        if self.cluster_version >= ELECTIONS_SINCE {
+            // Past leaders are not among the keys.
+            self.elections.forget_until(self.store.revision());
+            let at = EntryContext { index: 0, term: Term(0), ms: 0 };
+            let _ = self.elect(at, ElectionOp::Begin, &mut ApplyEffects::default());
         }
     }
 
@@ -372,54 +320,12 @@ impl State {
         versions?.into_iter().min()
     }
 
-    fn expire(&mut self, expiry: Expiry, at: EntryContext, effects: &mut ApplyEffects) {
-        if !self.leases.confirms(expiry) && !Canary::StaleExpiry.sings() {
-            effects.refused_expiries.push(expiry.id);
-            return;
-        }
-        if let Ok(keys) = self.leases.revoke(expiry.id) {
-            // Its time has passed, so there is no need to wait for it; but it has not said that it stopped.
-            let end = (EndReason::Expired, SessionEndReason::Expired, false);
-            self.end_lease(expiry.id, &keys, end, at, effects);
-        }
-    }
-
-    /// Keeps the leases' lists of keys and the elections in step with a change, and notes it for the
-    /// watchers.
-    fn record(
-        &mut self,
-        change: impl Into<Option<Change>>,
-        cause: &Cause,
-        effects: &mut ApplyEffects,
-    ) {
-        let Some(change) = change.into() else { return };
-        for event in change.events.iter() {
-            self.follow_lease(event);
-            self.follow_election(event, cause, effects);
-        }
-        effects.changes.push(change);
-    }
-
     /// Ties the keys of a store that was just read to their leases.
     pub(crate) fn keys_onto_leases(&mut self) {
         for kv in self.store.live_in(&Span::From(Bytes::new())) {
             if let Some(lease) = kv.lease {
                 self.leases.attach(lease, kv.key.clone());
             }
-        }
-    }
-
-    fn follow_lease(&mut self, event: &Event) {
-        let before = event.prev.as_ref().and_then(|prev| prev.lease);
-        let after = event.kv.lease;
-        if before == after {
-            return;
-        }
-        if let Some(lease) = before {
-            self.leases.detach(lease, &event.kv.key);
-        }
-        if let Some(lease) = after {
-            self.leases.attach(lease, event.kv.key.clone());
         }
     }
 }

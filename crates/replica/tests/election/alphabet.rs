@@ -10,7 +10,7 @@ use tenure_api::{
 use tenure_replica::{
     EntryContext, Outcome, State,
     command::{
-        AdminCommand, Command, ElectionCommand, Expiry, Join, Overdue, SessionEnding,
+        AdminCommand, Command, ElectionCommand, Expiry, JoinSpec, Overdue, SessionEnding,
         SessionRequest, Successor,
     },
     election::{Candidate, ElectionEvent, Mode, key_of},
@@ -351,7 +351,7 @@ impl World {
 
     fn join(&mut self, who: i64, names: &[&str], manner: Manner) {
         let Manner { mode, priority, preempts, no_overlap, try_only, unhealthy } = manner;
-        let join = Join {
+        let join = JoinSpec {
             names: names.iter().map(|name| text(name)).collect(),
             value: Bytes::new(),
             mode,

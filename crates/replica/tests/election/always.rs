@@ -214,11 +214,11 @@ fn candidates_belong_to_live_sessions(world: &World) {
     of_elections.sort();
     of_sessions.sort();
     assert_eq!(of_elections, of_sessions, "{:?}", world.path);
-    let mut all = world.state.all_candidacies();
+    let mut all = world.state.elections.all_candidacies();
     for (id, _) in elections.sessions() {
         assert!(world.state.leases.contains(id), "{:?}", world.path);
         let listed = all.remove(&id).unwrap_or_default();
-        assert_eq!(listed, world.state.candidacies_of(id), "{:?}", world.path);
+        assert_eq!(listed, world.state.elections.candidacies_of(id), "{:?}", world.path);
     }
 }
 

@@ -30,7 +30,7 @@ use tenure_api::{
 use tenure_replica::{
     ElectionOutcome, EntryContext, Outcome, State,
     command::{
-        AdminCommand, Command, ElectionCommand, Expiry, Join, Overdue, SessionEnding,
+        AdminCommand, Command, ElectionCommand, Expiry, JoinSpec, Overdue, SessionEnding,
         SessionRequest, Successor,
     },
     election::{ElectionEvent, Mode, Refusal, key_of},
@@ -281,7 +281,7 @@ impl Runner for Script {
                     (false, Some(permits)) => Mode::Permit(permits.parse()?),
                     (false, None) => Mode::Exclusive,
                 };
-                let join = Join {
+                let join = JoinSpec {
                     names: names.map(|name| text_bytes(name)).collect(),
                     value: Bytes::new(),
                     mode,

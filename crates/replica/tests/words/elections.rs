@@ -5,7 +5,7 @@ use proptest::{collection::vec, option, prelude::*};
 use tenure_api::{LeaseId, Revision, Term};
 use tenure_replica::{
     command::{
-        AdminCommand, ElectionCommand, Join, Overdue, SessionEnding, SessionRequest, Successor,
+        AdminCommand, ElectionCommand, JoinSpec, Overdue, SessionEnding, SessionRequest, Successor,
     },
     election::Mode,
 };
@@ -36,13 +36,13 @@ fn mode() -> impl Strategy<Value = Mode> {
     ]
 }
 
-fn join() -> impl Strategy<Value = Join> {
+fn join() -> impl Strategy<Value = JoinSpec> {
     let priority = prop_oneof![4 => 0..3u32, 1 => any::<u32>()];
     let metadata = vec((".{0,4}", ".{0,4}"), 0..2);
     (vec(name(), 0..3), ".{0,6}", mode(), priority, any::<[bool; 4]>(), metadata).prop_map(
         |(names, value, mode, priority, [preempts, no_overlap, try_only, unhealthy], metadata)| {
             let value = value.into();
-            Join {
+            JoinSpec {
                 names,
                 value,
                 mode,

@@ -127,6 +127,8 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
             .prop_map(|(id, ttl_secs)| Command::LeaseGrant { id: LeaseId(id), ttl_secs }),
         any::<i64>().prop_map(|id| Command::LeaseRevoke(LeaseId(id))),
         any::<i64>().prop_map(|id| Command::LeaseRenew(LeaseId(id))),
+        any::<(i64, i64)>()
+            .prop_map(|(id, ttl_secs)| Command::LeaseEndUnused { id: LeaseId(id), ttl_secs }),
         (any::<u64>(), vec(expiry, 0..4))
             .prop_map(|(term, leases)| Command::LeaseExpire(Term(term), leases)),
         (any::<u64>(), ".{0,8}", vec(".{0,8}", 0..3), any::<u32>(), any::<u64>()).prop_map(

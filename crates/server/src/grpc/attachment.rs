@@ -6,14 +6,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future::BoxFuture, stream::FuturesOrdered};
-use tenure_api::{Failure, LeaseId, Principal, wire::tenure::v1 as pb};
+use tenure_api::{Failure, LeaseId, Principal, election::REATTACH_WINDOW, wire::tenure::v1 as pb};
 use tenure_replica::{
     Answer, ElectionOutcome, Operation, Reply,
-    command::{Command, ElectionCommand, Join, SessionEnding, SessionRequest},
+    command::{Command, ElectionCommand, SessionEnding, SessionRequest},
     election::{
-        ElectionEvent, Mode, Refusal, SessionEndReason,
+        ElectionEvent, Refusal, SessionEndReason,
         listeners::{ListenerEvent, ListenerInput},
     },
 };
@@ -31,9 +30,6 @@ use crate::{
     node::{NodeHandle, Stamp, Subscription},
 };
 
-/// A process whose connection broke may come back within this time before fast release ends its
-/// session.
-const REATTACH_WINDOW: Duration = Duration::from_millis(50);
 /// How often ending a session whose client is gone is tried while it fails, in all some six seconds of pauses: many may
 /// be gone at once. Then its time runs out by itself.
 const RELEASE_TRIES: u32 = 10;
@@ -319,7 +315,7 @@ impl Attachment {
                 let command = Command::Election(ElectionCommand::End { id: session, how });
                 return Ok((For::Close, Operation::Write(command)));
             }
-            Some(SessionCall::Join(join)) => SessionRequest::Join(joined(join)?),
+            Some(SessionCall::Join(join)) => SessionRequest::Join(join.into()),
             Some(SessionCall::Leave(leave)) => SessionRequest::Leave {
                 name: leave.name.into(),
                 token: token(leave.token),
@@ -377,27 +373,6 @@ impl Attachment {
             }
         }
     }
-}
-
-fn joined(join: pb::Join) -> Result<Join, Status> {
-    let mode = match join.mode() {
-        pb::Mode::Exclusive => Mode::Exclusive,
-        pb::Mode::Shared => Mode::Shared,
-        pb::Mode::Permit => Mode::Permit(join.permits),
-    };
-    let mut metadata: Vec<(String, String)> = join.metadata.into_iter().collect();
-    metadata.sort_unstable();
-    Ok(Join {
-        names: join.names.into_iter().map(Bytes::from).collect(),
-        value: join.value,
-        mode,
-        priority: join.priority,
-        preempts: join.preempts,
-        no_overlap: join.no_overlap,
-        try_only: join.try_only,
-        unhealthy: join.unhealthy,
-        metadata,
-    })
 }
 
 fn answered(request: u64, reply: Reply) -> Option<pb::RequestResult> {

@@ -22,11 +22,7 @@ use tenure_api::{
     Principal, Put, Range, Revision, Span, Txn, TxnResult, op::PutLease,
     wire::etcdserverpb::ResponseHeader,
 };
-use tenure_replica::{
-    Answer, Consistency, Operation, Outcome, Read, Reply,
-    command::{Command, Expiry},
-    election::key_of,
-};
+use tenure_replica::{Answer, Operation, Outcome, Reply, command::Command, election::key_of};
 use tokio::sync::Semaphore;
 use tonic::Status;
 
@@ -164,31 +160,11 @@ impl Candidates {
             _ => None,
         };
         if let Some(lease) = lease.filter(|lease| unowned::is(*lease)) {
-            self.end_unowned(lease).await;
+            // If another candidate is on it, or a member cannot do this yet, it runs out by itself.
+            let unused = Command::LeaseEndUnused { id: lease, ttl_secs: unowned::TTL_SECS };
+            let _ = self.node.ask(&itself(), Operation::Write(unused)).await;
         }
         Ok(header)
-    }
-
-    /// Ends a lease that the server granted, if nothing else hangs on it. If that fails it runs out.
-    ///
-    /// To look and to end are two steps, and between them a call at any member may add another candidate on the same
-    /// lease, whose id its holder knows. So the lease is ended as if its time were over: only if it was not renewed
-    /// since the look, and only in the same term. A call that adds a candidate on such a lease renews it then, before
-    /// any client is told of the candidate (see `enter`). A plain write of a key on it at the same time is not guarded.
-    async fn end_unowned(&self, lease: LeaseId) {
-        let by = &itself();
-        let read = Operation::Read(Read::State, Consistency::Linearizable);
-        let Ok(Answer { result: Ok(Reply::State(frozen)), term, .. }) =
-            self.node.ask(by, read).await
-        else {
-            return;
-        };
-        let Some(found) = frozen.state.leases.get(lease) else { return };
-        if found.keys.is_empty() && found.ttl_secs == unowned::TTL_SECS {
-            let unused = vec![Expiry { id: lease, renewed_at: found.renewed_at }];
-            drop(frozen);
-            let _ = self.node.ask(by, Operation::Write(Command::LeaseExpire(term, unused))).await;
-        }
     }
 
     /// Changes the value of a candidate, which must have this token.
@@ -258,7 +234,8 @@ async fn enter(node: NodeHandle, by: Admitted, newcomer: Newcomer) -> Result<Can
     };
     let candidate = Candidate { key, created, lease, is_fresh, is_unowned, undo };
     if newcomer.lease.is_some_and(unowned::is) {
-        // A call that found the lease unused before that must not end it now.
+        // A member before command version 7 looks first whether the lease is unused, and then ends it unless it was
+        // renewed since.
         renew_once(&node, &by, lease).await.map_err(refuse)?;
     }
     Ok(candidate)

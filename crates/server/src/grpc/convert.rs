@@ -6,7 +6,7 @@ use tenure_api::{
 };
 use tenure_replica::{
     CandidacyView, CandidateView, ElectionOutcome, Outcome, Reply,
-    election::{Candidate, ElectionEvent, EndReason, Mode, Refusal, SessionEndReason, Tenure},
+    election::{Candidate, ElectionEvent, EndReason, Refusal, SessionEndReason, Tenure},
 };
 use tonic::{
     Code, Status,
@@ -78,14 +78,6 @@ fn bare_candidacy(name: &[u8], candidate: &Candidate) -> pb::Candidacy {
     }
 }
 
-pub(super) fn mode(mode: Mode) -> pb::Mode {
-    match mode {
-        Mode::Exclusive => pb::Mode::Exclusive,
-        Mode::Shared => pb::Mode::Shared,
-        Mode::Permit(_) => pb::Mode::Permit,
-    }
-}
-
 pub(super) fn candidate(bootstrap: &CandidateView) -> pb::Candidate {
     let candidate = &bootstrap.candidate;
     pb::Candidate {
@@ -95,7 +87,7 @@ pub(super) fn candidate(bootstrap: &CandidateView) -> pb::Candidate {
         key: candidate.key.clone(),
         value: bootstrap.kv.value.clone(),
         holds: candidate.holds(),
-        mode: mode(candidate.mode()) as i32,
+        mode: pb::Mode::from(candidate.mode()) as i32,
         slot: candidate.slot.unwrap_or_default(),
         priority: candidate.priority(),
         unhealthy: candidate.unhealthy,

@@ -9,6 +9,7 @@
 
 mod answer;
 mod compare;
+mod election;
 mod kv;
 mod lease;
 mod member;

@@ -8,7 +8,7 @@ use prost::Message;
 
 use super::{delete_range, put, range, range_request, txn};
 use crate::op::*;
-use crate::wire::{etcdserverpb as pb, mvccpb};
+use crate::wire::{etcdserverpb as pb, mvccpb, tenure::v1};
 use crate::*;
 
 fn bytes() -> impl Strategy<Value = Bytes> {
@@ -72,6 +72,25 @@ fn a_put() -> impl Strategy<Value = Put> {
     let lease = prop_oneof![lease().prop_map(PutLease::Set), Just(PutLease::Keep)];
     (key(), prop::option::of(bytes()), lease, any::<bool>())
         .prop_map(|(key, value, lease, prev_kv)| Put { key, value, lease, prev_kv })
+}
+
+/// Everything but the names.
+type JoinRest = (Bytes, Mode, u32, [bool; 4], Vec<(String, String)>);
+
+fn join_rest() -> impl Strategy<Value = JoinRest> {
+    let mode = prop_oneof![
+        Just(Mode::Exclusive),
+        Just(Mode::Shared),
+        any::<u32>().prop_map(Mode::Permit),
+    ];
+    let metadata = prop::collection::btree_map(".{0,3}", ".{0,3}", 0..3);
+    let metadata = metadata.prop_map(|pairs| pairs.into_iter().collect());
+    (bytes(), mode, any::<u32>(), any::<[bool; 4]>(), metadata)
+}
+
+fn join_spec<Name>(names: Vec<Name>, rest: JoinRest) -> JoinSpec<Name> {
+    let (value, mode, priority, [preempts, no_overlap, try_only, unhealthy], metadata) = rest;
+    JoinSpec { names, value, mode, priority, preempts, no_overlap, try_only, unhealthy, metadata }
 }
 
 fn a_delete() -> impl Strategy<Value = DeleteRange> {
@@ -147,6 +166,13 @@ fn over_the_wire<M: Message + Default>(message: M) -> M {
 }
 
 proptest! {
+    #[test]
+    fn joins(names in prop::collection::vec(".{0,4}", 0..3), rest in join_rest()) {
+        let said = join_spec(names.clone(), rest.clone());
+        let heard = JoinSpec::from(over_the_wire(v1::Join::from(&said)));
+        prop_assert_eq!(heard, join_spec(names.into_iter().map(Bytes::from).collect(), rest));
+    }
+
     #[test]
     fn ranges(said in a_range(), serializable: bool) {
         let heard = range(over_the_wire(range_request(said.clone(), serializable)));

@@ -1,6 +1,6 @@
 //! A lock without a command: the token is printed, and the lock held until interrupted.
 
-use tenure::backend::Join;
+use tenure::backend::JoinSpec;
 use tenure::{AcquireError, Session, SessionOptions};
 
 use super::args::How;
@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::talk::talk;
 
 /// Holds it until interrupted, or until it is lost.
-pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow::Result<Exit> {
+pub(super) async fn hold(mut join: JoinSpec, how: How, settings: Settings) -> anyhow::Result<Exit> {
     how.validate()?;
     how.without_command()?;
     let mut signals = Signals::listen()?;
@@ -18,7 +18,7 @@ pub(super) async fn hold(mut join: Join, how: How, settings: Settings) -> anyhow
     let mut options = SessionOptions { fast_release: true, ..SessionOptions::new(how.ttl) };
     options.identity = how.identity.clone().unwrap_or(options.identity);
     let session = Session::open_with(&settings.engine(), options).await?;
-    join.value = how.value.clone().into_bytes();
+    join.value = how.value.clone().into();
     join.priority = how.priority;
     join.try_only = how.nonblock;
     // An earlier holder may still be ending its command.

@@ -28,7 +28,7 @@ mod terminal;
 
 pub(super) use args::{Lock, Run};
 use tenure::ElectionName;
-use tenure::backend::{Join, Mode};
+use tenure::backend::{JoinSpec, Mode};
 
 use self::supervisor::Supervisor;
 use crate::args::Settings;
@@ -36,7 +36,7 @@ use crate::exit::{Exit, usage};
 
 /// Runs a command while leading.
 pub(super) async fn run(args: Run, settings: Settings) -> anyhow::Result<Exit> {
-    let join = Join::one(name(args.election)?, Mode::Exclusive);
+    let join = JoinSpec::one(name(args.election)?, Mode::Exclusive);
     Supervisor::new(join, args.how, args.command, settings)?.supervise().await
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn lock(args: Lock, settings: Settings) -> anyhow::Result<Exit>
         (false, Some(permits)) => Mode::Permit(permits.get()),
         (false, None) => Mode::Exclusive,
     };
-    let join = Join::one(name(args.name)?, mode);
+    let join = JoinSpec::one(name(args.name)?, mode);
     if mode != Mode::Exclusive && args.how.fence.fence_cmd.is_some() {
         return Err(usage(
             "--fence-cmd is for a lock that one holds: others hold this one beside us",

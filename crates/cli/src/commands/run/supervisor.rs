@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::backend::{Join, Mode};
+use tenure::backend::{JoinSpec, Mode};
 use tenure::clock::Moment;
 use tenure::leading::{self, Next, Parting, Policy, Turn};
 use tenure::{Held, Session, SessionError, SessionOptions};
@@ -31,7 +31,7 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs a command while leading.
 pub(super) struct Supervisor {
-    pub(super) join: Join,
+    pub(super) join: JoinSpec,
     pub(super) how: How,
     pub(super) command: Vec<OsString>,
     pub(super) settings: Settings,
@@ -80,7 +80,7 @@ pub(super) enum Stood {
 
 impl Supervisor {
     pub(super) fn new(
-        mut join: Join,
+        mut join: JoinSpec,
         how: How,
         command: Vec<OsString>,
         settings: Settings,
@@ -88,7 +88,7 @@ impl Supervisor {
         how.validate()?;
         let options = SessionOptions::new(how.ttl);
         let identity = how.identity.clone().unwrap_or(options.identity);
-        join.value = how.value.clone().into_bytes();
+        join.value = how.value.clone().into();
         join.priority = how.priority;
         join.try_only = how.nonblock;
         // Not before the last holder has surely stopped.

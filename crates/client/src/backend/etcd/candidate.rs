@@ -12,7 +12,7 @@ use super::names::KeyRight;
 use super::session::{Shared, lease_is_gone};
 use super::txn::{self, CandidateKey, found, revision};
 use super::watch;
-use crate::backend::{BackendCandidate, Boxed, Grant, HeldName, Join, Mode};
+use crate::backend::{BackendCandidate, Boxed, Grant, HeldName, JoinSpec, Mode};
 use crate::chance::Backoff;
 use crate::grpc::ClientError;
 use crate::{AcquireError, EngineError, FencingToken, Loss, ProclaimError};
@@ -30,7 +30,7 @@ const PROCLAIM_ATTEMPTS: usize = 4;
 #[derive(Debug)]
 pub(super) struct EtcdCandidate {
     shared: Arc<Shared>,
-    join: Join,
+    join: JoinSpec,
     keys: Vec<CandidateKey>,
     state: Mutex<State>,
     /// One proclamation at a time, each knowing the revision of the one before.
@@ -59,7 +59,7 @@ enum Look {
 }
 
 impl EtcdCandidate {
-    pub(super) fn new(shared: Arc<Shared>, join: Join) -> EtcdCandidate {
+    pub(super) fn new(shared: Arc<Shared>, join: JoinSpec) -> EtcdCandidate {
         let key = |name: &crate::ElectionName| CandidateKey {
             name: name.clone(),
             key: Key::of(name, shared.lease, join.mode),
@@ -84,7 +84,7 @@ impl EtcdCandidate {
 
     /// Creates the keys, however often that has to be tried. Answers whether they are the first.
     async fn create(&self) -> Result<bool, AcquireError> {
-        let value = Bytes::from(self.join.value.clone());
+        let value = self.join.value.clone();
         let only_if_empty = self.join.try_only && self.join.mode == Mode::Exclusive;
         let enter = if only_if_empty { txn::enter_empty } else { txn::enter };
         let request = enter(&self.keys, self.shared.lease, &value);
@@ -232,7 +232,7 @@ impl BackendCandidate for EtcdCandidate {
             }
             if self.state().stale_value {
                 // What is not told now is told by the next proclamation; losing the candidacy is found out below.
-                let _ = self.proclaim(self.join.value.clone()).await;
+                let _ = self.proclaim(self.join.value.to_vec()).await;
             }
             loop {
                 match self.look().await {

@@ -9,7 +9,7 @@ use tenure_api::{Failure, LeaseId};
 use super::candidate::EtcdCandidate;
 use super::names::NamesInUse;
 use crate::backend::{
-    BackendCandidate, BackendSession, Boxed, Join, Mode, Opened, Opening, RenewError,
+    BackendCandidate, BackendSession, Boxed, JoinSpec, Mode, Opened, Opening, RenewError,
 };
 use crate::grpc::{Client, ClientError, Code, Renewals};
 use crate::host::Host;
@@ -132,7 +132,7 @@ impl BackendSession for EtcdSession {
         Box::pin(std::future::pending())
     }
 
-    fn candidate(&self, join: Join) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
+    fn candidate(&self, join: JoinSpec) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
         let name = join.first_name();
         let bad = |rule| Err(AcquireError::BadRequest { name: name.clone(), rule });
         if join.names.len() > NAMES_MAX {

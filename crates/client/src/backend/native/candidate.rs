@@ -10,14 +10,14 @@ use tokio::sync::{oneshot, watch};
 use super::convert;
 use super::exchange::{CandidacyState, leave_election};
 use super::link::{Shared, unanswered};
-use crate::backend::{BackendCandidate, Boxed, Drain, Grant, HeldName, Join};
+use crate::backend::{BackendCandidate, Boxed, Drain, Grant, HeldName, JoinSpec};
 use crate::{AcquireError, EngineError, FencingToken, Loss, ProclaimError};
 
 /// A candidacy over `tenure.v1`.
 #[derive(Debug)]
 pub(super) struct NativeCandidate {
     shared: Arc<Shared>,
-    join: Join,
+    join: JoinSpec,
     state: Mutex<State>,
 }
 
@@ -39,7 +39,7 @@ struct Leaving {
 }
 
 impl NativeCandidate {
-    pub(super) fn new(shared: Arc<Shared>, join: Join) -> NativeCandidate {
+    pub(super) fn new(shared: Arc<Shared>, join: JoinSpec) -> NativeCandidate {
         NativeCandidate { shared, join, state: Mutex::default() }
     }
 
@@ -93,8 +93,7 @@ impl BackendCandidate for NativeCandidate {
                 let mut talk = self.shared.talk();
                 state.candidacies =
                     self.join.names.iter().map(|name| talk.exchange.begin(name)).collect();
-                let (_, answer) =
-                    talk.exchange.request(SessionCall::Join(convert::join(&self.join)));
+                let (_, answer) = talk.exchange.request(SessionCall::Join((&self.join).into()));
                 talk.flush();
                 answer
             };

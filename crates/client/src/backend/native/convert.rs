@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tenure_api::LeaseId;
 use tenure_api::wire::tenure::v1 as pb;
 
-use crate::backend::{Candidate, Join, Mode, Tenure};
+use crate::backend::{Candidate, Mode, Tenure};
 use crate::{AcquireError, ElectionName, EngineError, FencingToken, Loss, RefusalKind};
 
 /// Why a tenure ended.
@@ -73,27 +73,6 @@ pub(super) fn is_not_ours(refusal: &pb::Refusal) -> bool {
     use pb::RefusalKind as Kind;
     let kind = Kind::try_from(refusal.kind);
     matches!(kind, Ok(Kind::NoSuchCandidacy | Kind::SessionGone | Kind::RequestTooOld))
-}
-
-/// A join, as a message.
-pub(super) fn join(join: &Join) -> pb::Join {
-    let (mode, permits) = match join.mode {
-        Mode::Exclusive => (pb::Mode::Exclusive, 0),
-        Mode::Shared => (pb::Mode::Shared, 0),
-        Mode::Permit(of) => (pb::Mode::Permit, of),
-    };
-    pb::Join {
-        names: join.names.iter().map(ElectionName::to_string).collect(),
-        value: join.value.clone().into(),
-        mode: mode as i32,
-        permits,
-        priority: join.priority,
-        preempts: join.preempts,
-        no_overlap: join.no_overlap,
-        try_only: join.try_only,
-        unhealthy: join.unhealthy,
-        metadata: join.metadata.iter().cloned().collect(),
-    }
 }
 
 /// A candidate, from its message.

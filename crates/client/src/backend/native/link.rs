@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use pb::session_request::Request as SessionCall;
 use pb::session_response::Response as SessionReply;
+use tenure_api::election::REATTACH_WINDOW;
 use tenure_api::wire::tenure::v1 as pb;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -18,9 +19,6 @@ use crate::grpc::{ClientError, Code};
 use crate::host::Host;
 use crate::{EngineError, Loss};
 
-/// The server waits so long for a process to reattach before it ends a session that asked for fast release. A session
-/// that has not reattached within half of it counts as lost.
-const REATTACH_WINDOW: Duration = Duration::from_millis(50);
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// Sessions that lose their member come back within this time, or this part of their time to live.

@@ -12,7 +12,7 @@ use super::convert;
 use super::link::{self, NotAttached, Shared, Stream, unanswered};
 use super::wire::Wire;
 use crate::backend::{
-    BackendCandidate, BackendSession, Boxed, Join, Link, Mode, Opened, Opening, RenewError,
+    BackendCandidate, BackendSession, Boxed, JoinSpec, Link, Mode, Opened, Opening, RenewError,
 };
 use crate::host::Leash;
 use crate::{AcquireError, ElectionName, EngineError, Loss};
@@ -141,7 +141,7 @@ impl BackendSession for NativeSession {
         })
     }
 
-    fn candidate(&self, join: Join) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
+    fn candidate(&self, join: JoinSpec) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
         let name = join.first_name();
         if join.names.len() > 1 && join.mode != Mode::Exclusive {
             let rule = "several names can only be held exclusively";

@@ -6,7 +6,7 @@ use tenure_api::LeaseId;
 use tokio::sync::{Notify, watch};
 
 use super::{in_time, keep};
-use crate::backend::{BackendCandidate, BackendSession, Boxed, Join, Link, RenewError};
+use crate::backend::{BackendCandidate, BackendSession, Boxed, JoinSpec, Link, RenewError};
 use crate::clock::{Clock, Moment};
 use crate::host::Virtual;
 use crate::session::core::{Core, Owner, SessionState};
@@ -90,7 +90,7 @@ impl BackendSession for Scripted {
         })
     }
 
-    fn candidate(&self, join: Join) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
+    fn candidate(&self, join: JoinSpec) -> Result<Arc<dyn BackendCandidate>, AcquireError> {
         Err(AcquireError::Taken { name: join.first_name() })
     }
 

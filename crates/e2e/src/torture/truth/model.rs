@@ -240,7 +240,7 @@ impl Log {
         self.incarnation(key).len() as i64
     }
 
-    /// A lease ends by a revoke, or by an expiry of the same term that had seen its last renewal.
+    /// A lease ends by a revoke, because it is unused, or by an expiry of the same term that had seen its last renewal.
     fn lease(&mut self, applied: &Applied<'_>) {
         let index = applied.at.index;
         let worked = applied.outcome.is_ok();
@@ -270,7 +270,7 @@ impl Log {
                     story.last = index;
                 }
             }
-            Command::LeaseRevoke(id) if worked => end(*id),
+            Command::LeaseRevoke(id) | Command::LeaseEndUnused { id, .. } if worked => end(*id),
             Command::LeaseExpire(term, expiries) if *term == applied.at.term => {
                 for expiry in expiries {
                     let known = self.leases.get_mut(&expiry.id.0);

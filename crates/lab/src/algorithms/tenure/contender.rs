@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tenure_api::{Failure, LeaseId, Revision};
 use tenure_replica::{
     CandidacyView, ElectionOutcome, Moment, Outcome, Reply,
-    command::{Command, ElectionCommand, Join, SessionRequest},
+    command::{Command, ElectionCommand, JoinSpec, SessionRequest},
     election::{
         ElectionEvent, Mode, Refusal,
         listeners::{ListenerEvent, Observed},
@@ -114,16 +114,9 @@ impl TenureContender {
 
     fn join(&mut self, context: &mut Context<'_, TenureMessage>) {
         let Some(session) = self.session else { return };
-        let ask = SessionRequest::Join(Join {
-            names: vec![Bytes::from_static(ELECTION)],
-            value: Bytes::new(),
-            mode: Mode::Exclusive,
-            priority: 0,
-            preempts: false,
+        let ask = SessionRequest::Join(JoinSpec {
             no_overlap: true,
-            try_only: false,
-            unhealthy: false,
-            metadata: vec![],
+            ..JoinSpec::one(Bytes::from_static(ELECTION), Mode::Exclusive)
         });
         // Always the first request of its session, so that a repetition is recognized.
         self.ask(

@@ -12,7 +12,7 @@ use tenure_api::{
 };
 use tenure_replica::{
     Answer, CandidacyView, ElectionOutcome, Moment, Operation, Outcome, Reply,
-    command::{Command, ElectionCommand, Join, SessionEnding, SessionRequest},
+    command::{Command, ElectionCommand, JoinSpec, SessionEnding, SessionRequest},
     election::{
         ElectionEvent, Mode, Refusal, key_of,
         listeners::{Listener, ListenerEvent, ListenerInput},
@@ -147,16 +147,11 @@ impl CandidateClient {
             // A repeated leave of a candidacy that was left before.
             SessionRequest::Leave { name: self.name.clone(), token: Some(old), stopped: true }
         } else if self.request == 0 || world.dice.chance(50) {
-            SessionRequest::Join(Join {
-                names: vec![self.name.clone()],
-                value: Bytes::new(),
-                mode: Mode::Exclusive,
+            SessionRequest::Join(JoinSpec {
                 priority: world.dice.below(3) as u32,
                 preempts: world.dice.chance(300),
                 no_overlap: true,
-                try_only: false,
-                unhealthy: false,
-                metadata: vec![],
+                ..JoinSpec::one(self.name.clone(), Mode::Exclusive)
             })
         } else {
             return None;

@@ -132,6 +132,7 @@ fn kind_of_write(command: &Command) -> &'static str {
         Command::Compact(_) => "compact",
         Command::LeaseGrant { .. } => "grant",
         Command::LeaseRevoke(_) => "revoke",
+        Command::LeaseEndUnused { .. } => "end unused lease",
         Command::LeaseRenew(_) => "renew",
         Command::Members(_) => "change members",
         Command::Election(election) => match election {
@@ -172,6 +173,7 @@ fn lease(request: &Operation) -> Option<LeaseId> {
     match request {
         Operation::Write(
             Command::LeaseGrant { id, .. }
+            | Command::LeaseEndUnused { id, .. }
             | Command::LeaseRevoke(id)
             | Command::LeaseRenew(id)
             | Command::Election(

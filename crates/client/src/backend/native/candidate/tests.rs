@@ -24,7 +24,7 @@ fn shared() -> Arc<Shared> {
 /// A candidacy for `job`, held with token 5.
 async fn holder(shared: &Arc<Shared>) -> NativeCandidate {
     let name: ElectionName = "job".parse().unwrap();
-    let candidacy = NativeCandidate::new(Arc::clone(shared), Join::one(name, Mode::Exclusive));
+    let candidacy = NativeCandidate::new(Arc::clone(shared), JoinSpec::one(name, Mode::Exclusive));
     let mut entering = candidacy.enter();
     assert!((&mut entering).now_or_never().is_none());
     let held = pb::Candidacy { name: "job".to_owned(), token: 5, held: true, ..Default::default() };

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
 
 use super::{
-    Candidate, Delay, Election, Elections, EndReason, JoinSpec, Mode, Refusal, Session, Tenure,
-    Transfer, history::TenureEnd,
+    Candidate, CandidateSpec, Delay, Election, Elections, EndReason, Mode, Refusal, Session,
+    Tenure, Transfer, history::TenureEnd,
 };
 use crate::{
     codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_i64, put_option, put_u64},
@@ -253,7 +253,7 @@ impl Codec for Candidate {
             created: Revision(input.i64()?),
             lease: input.option(Reader::i64)?.map(LeaseId),
             since_ms: input.u64()?,
-            spec: input.option(JoinSpec::decode)?.map(Arc::new),
+            spec: input.option(CandidateSpec::decode)?.map(Arc::new),
             slot: input.option(number)?,
             told: input.bool()?,
             unhealthy: input.bool()?,
@@ -261,7 +261,7 @@ impl Codec for Candidate {
     }
 }
 
-impl Codec for JoinSpec {
+impl Codec for CandidateSpec {
     fn encode(&self, out: &mut Vec<u8>) {
         put_i64(out, self.session.0);
         self.mode.encode(out);
@@ -272,8 +272,8 @@ impl Codec for JoinSpec {
         put_names(out, self.together.iter());
     }
 
-    fn decode(input: &mut Reader<'_>) -> Result<JoinSpec, DecodeError> {
-        Ok(JoinSpec {
+    fn decode(input: &mut Reader<'_>) -> Result<CandidateSpec, DecodeError> {
+        Ok(CandidateSpec {
             session: LeaseId(input.i64()?),
             mode: Mode::decode(input)?,
             priority: number(input)?,

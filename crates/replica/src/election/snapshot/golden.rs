@@ -26,7 +26,7 @@ fn session() -> Session {
 
 /// A candidate as a session makes it.
 fn candidate(mode: Mode, created: i64) -> Arc<Candidate> {
-    let spec = JoinSpec {
+    let spec = CandidateSpec {
         session: SESSION_ID,
         mode,
         priority: 500,

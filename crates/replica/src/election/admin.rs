@@ -1,33 +1,25 @@
-//! What operators decide, and what ends because its time is over.
+//! What operators decide.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tenure_api::{LeaseId, Put, Revision, Term, op::PutLease};
+use tenure_api::{Put, Revision, op::PutLease};
 
-use super::{ApplyEffects, ElectionOutcome, EntryContext, State, elections::Cause};
-use crate::{
-    command::{AdminCommand, Overdue, Successor},
-    election::{
-        self, Candidate, DRAIN_MS_MAX, Election, EndReason, Mode, Refusal, SessionEndReason,
-        Transfer, frozen_key,
-    },
+use super::{
+    Candidate, DRAIN_MS_MAX, Election, ElectionOutcome, EndReason, Mode, Refusal, SessionEndReason,
+    Transfer, apply::Transition, check_name, frozen_key, keys::Cause,
 };
+use crate::command::{AdminCommand, Successor};
 
-impl State {
-    pub(super) fn rule(
-        &mut self,
-        rule: &AdminCommand,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<ElectionOutcome, Refusal> {
-        match rule {
+impl Transition<'_> {
+    pub(super) fn admin(&mut self, command: &AdminCommand) -> Result<ElectionOutcome, Refusal> {
+        match command {
             AdminCommand::Transfer { name, to, within_ms } => {
-                self.transfer(name, to, (*within_ms).min(DRAIN_MS_MAX), at, effects)
+                self.transfer(name, to, (*within_ms).min(DRAIN_MS_MAX))
             }
-            AdminCommand::Evict { name, token } => self.evict(name, *token, at, effects),
-            AdminCommand::Freeze(name) => self.freeze(name, at, effects),
-            AdminCommand::Resume(name) => self.resume(name, at, effects),
+            AdminCommand::Evict { name, token } => self.evict(name, *token),
+            AdminCommand::Freeze(name) => self.freeze(name),
+            AdminCommand::Resume(name) => self.resume(name),
         }
     }
 
@@ -36,8 +28,6 @@ impl State {
         name: &Bytes,
         to: &Successor,
         within_ms: u64,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
     ) -> Result<ElectionOutcome, Refusal> {
         let election = self.elections.election(name).ok_or(Refusal::NoSuchCandidate)?;
         let chosen = self.successor(election, to)?;
@@ -76,12 +66,12 @@ impl State {
             Some(leader)
                 if election.transfer().is_none_or(|transfer| !transfer.why.is_choice()) =>
             {
-                self.announce(name, &leader, transfer, effects);
+                self.announce(name, &leader, transfer);
             }
             Some(_) => {}
             None => {
                 let keys: Vec<_> = ahead.map(|candidate| candidate.key.clone()).collect();
-                self.put_behind(name, &keys, (why, true), at, effects);
+                self.put_behind(name, &keys, (why, true));
             }
         }
         Ok(ElectionOutcome::Token(chosen.created))
@@ -102,13 +92,7 @@ impl State {
         }
     }
 
-    fn evict(
-        &mut self,
-        name: &Bytes,
-        token: Option<Revision>,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<ElectionOutcome, Refusal> {
+    fn evict(&mut self, name: &Bytes, token: Option<Revision>) -> Result<ElectionOutcome, Refusal> {
         let Some(election) = self.elections.election(name) else {
             return Ok(ElectionOutcome::Evicted(None));
         };
@@ -122,51 +106,35 @@ impl State {
         }
         let identity =
             self.store.get(&candidate.key).map(|kv| self.elections.identity_of(&candidate, kv));
-        self.take_away(name, &candidate, EndReason::Evicted, at, effects);
+        self.take_away(name, &candidate, EndReason::Evicted);
         Ok(ElectionOutcome::Evicted(Some((candidate, identity.unwrap_or_default()))))
     }
 
     /// Takes a candidacy away. The key of a stock client is never deleted under it, or
     /// the client would take that for its turn: it loses its lease. It may believe that it holds for as long as its
     /// lease would have lived.
-    fn take_away(
-        &mut self,
-        name: &Bytes,
-        candidate: &Arc<Candidate>,
-        why: EndReason,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        let cause = Cause::ends(at, why, false);
+    fn take_away(&mut self, name: &Bytes, candidate: &Arc<Candidate>, why: EndReason) {
+        let cause = Cause::ends(why, false);
         let stock = candidate.lease.filter(|_| candidate.spec.is_none() && candidate.holds());
         if let Some((lease, known)) = stock.and_then(|id| Some((id, self.leases.get(id)?))) {
             let ttl_ms = known.ttl_secs.max(1) as u64 * 1000;
-            let (held, now) = ((lease, candidate.created), self.store.revision());
-            self.elections.begin_delay(name, held, ttl_ms, now, &mut effects.elections);
+            self.begin_delay(name, (lease, candidate.created), ttl_ms, self.store.revision());
         }
         match (&candidate.spec, candidate.lease) {
             (Some(spec), _) => {
                 let keys = self.keys_together(spec);
-                self.delete(&keys, &cause, effects);
+                self.delete(&keys, &cause);
             }
             (None, Some(lease)) => match self.leases.revoke(lease) {
-                Ok(keys) => {
-                    let end = (why, SessionEndReason::Revoked, false);
-                    self.end_lease(lease, &keys, end, at, effects);
-                }
-                Err(_) => self.delete(std::slice::from_ref(&candidate.key), &cause, effects),
+                Ok(keys) => self.end_lease(lease, keys, (why, SessionEndReason::Revoked), false),
+                Err(_) => self.delete(std::slice::from_ref(&candidate.key), &cause),
             },
-            (None, None) => self.delete(std::slice::from_ref(&candidate.key), &cause, effects),
+            (None, None) => self.delete(std::slice::from_ref(&candidate.key), &cause),
         }
     }
 
-    fn freeze(
-        &mut self,
-        name: &Bytes,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<ElectionOutcome, Refusal> {
-        election::check_name(name)?;
+    fn freeze(&mut self, name: &Bytes) -> Result<ElectionOutcome, Refusal> {
+        check_name(name)?;
         self.elections.check_nesting(name)?;
         let election = self.elections.election(name).cloned().unwrap_or_default();
         // Stock clients would lead as soon as they see themselves first. They lose their leases;
@@ -176,7 +144,7 @@ impl State {
             // A key without a lease is ordinary data, and no leader.
             let stock = candidate.spec.is_none() && candidate.lease.is_some();
             if stock || (candidate.holds() && candidate.spec.is_some()) {
-                self.take_away(name, candidate, EndReason::Frozen, at, effects);
+                self.take_away(name, candidate, EndReason::Frozen);
             }
         }
         if mark.is_some() {
@@ -189,7 +157,7 @@ impl State {
             prev_kv: false,
         };
         let done = self.store.put(&mark, &|_| true).expect("a put without a lease cannot fail");
-        self.record(done.1, &Cause::client(at), effects);
+        self.record(Some(done.1), &Cause::default());
         let waiting: Vec<_> = self.elections.election(name).map_or(vec![], |election| {
             election
                 .candidates()
@@ -198,80 +166,16 @@ impl State {
                 .map(|p| p.key.clone())
                 .collect()
         });
-        self.put_behind(name, &waiting, (EndReason::Frozen, true), at, effects);
+        self.put_behind(name, &waiting, (EndReason::Frozen, true));
         Ok(ElectionOutcome::Done)
     }
 
-    fn resume(
-        &mut self,
-        name: &Bytes,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) -> Result<ElectionOutcome, Refusal> {
+    fn resume(&mut self, name: &Bytes) -> Result<ElectionOutcome, Refusal> {
         let key = frozen_key(name);
         if self.store.get(&key).is_none() {
             return Err(Refusal::NameNotFrozen);
         }
-        self.delete(&[key], &Cause::client(at), effects);
+        self.delete(&[key], &Cause::default());
         Ok(ElectionOutcome::Done)
-    }
-
-    /// What this term's raft leader found to have lasted long enough.
-    pub(super) fn end_overdue(
-        &mut self,
-        judged_in: Term,
-        overdue: &[Overdue],
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        for overdue in overdue.iter().filter(|_| judged_in == at.term) {
-            match overdue {
-                // It may have lost something else since it was judged.
-                Overdue::Delay(session, since) => {
-                    if self.elections.is_delayed_since(*session, *since) {
-                        self.end_delay(*session, effects);
-                    }
-                }
-                Overdue::Drain(name, token) => self.end_drain(name, *token, at, effects),
-            }
-        }
-    }
-
-    fn end_delay(&mut self, session: LeaseId, effects: &mut ApplyEffects) {
-        let settled = self.elections.end_delay(session, None, false, &mut effects.elections);
-        effects.touched.extend(settled);
-    }
-
-    fn end_drain(
-        &mut self,
-        name: &Bytes,
-        token: Revision,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        let Some(election) = self.elections.election(name) else { return };
-        // Room may be made for another since it was judged: then the leader has its whole time again.
-        let is_meant = |transfer: &Transfer| {
-            election.candidate_of(transfer.to).is_some_and(|successor| successor.created == token)
-        };
-        let transfer = election.transfer().copied().filter(is_meant);
-        if let (Some(transfer), Some(leader)) = (transfer, election.leader().cloned()) {
-            self.hand_over(name, &leader, (transfer, false, false), at, effects);
-        }
-    }
-
-    /// Writes a holder's value.
-    pub(super) fn show(
-        &mut self,
-        key: &Bytes,
-        value: &Bytes,
-        at: EntryContext,
-        effects: &mut ApplyEffects,
-    ) {
-        let (key, value) = (key.clone(), Some(value.clone()));
-        let put = Put { key, value, lease: PutLease::Keep, prev_kv: false };
-        if let Ok((_, change)) = self.store.put(&put, &|_| true) {
-            self.record(change, &Cause::client(at), effects);
-        }
     }
 }

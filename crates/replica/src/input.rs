@@ -35,8 +35,15 @@ pub enum Input {
     Watch(WatchInput),
     /// A listener subscribes or unsubscribes.
     Election(ListenerInput),
-    /// A peer speaks.
-    Message(MemberId, Message),
+    /// A member sends a message.
+    Message {
+        /// The sender.
+        from: MemberId,
+        /// The message.
+        message: Message,
+        /// When it reached this process. A slow member handles it later, and what the sender knew is as old as this.
+        arrived: Moment,
+    },
     /// The disk has every write up to this number.
     Persisted(u64),
     /// The snapshot asked for by [`Effects::take_snapshot`] is durable.

@@ -34,7 +34,7 @@ fn turn_of(input: &Input) -> u8 {
         | Input::SnapshotFailed
         | Input::Audited(..)
         | Input::AuditFailed => 0,
-        Input::Message(..)
+        Input::Message { .. }
         | Input::SnapshotArrived(..)
         | Input::SnapshotSent(..)
         | Input::Connected(_)
@@ -71,7 +71,7 @@ impl World {
         inputs.sort_by_key(turn_of);
         let unasked = inputs.is_empty();
         for input in &inputs {
-            if let Input::Message(_, Message::Raft(message)) = input {
+            if let Input::Message { message: Message::Raft(message), .. } = input {
                 self.invariants.read_floor.received(number, message);
             }
         }
@@ -251,7 +251,9 @@ impl World {
     fn deliver(&mut self, at: Moment, from: MemberNumber, to: MemberNumber, message: &Message) {
         let travelled =
             Message::from_bytes(&message.to_bytes()).expect("what was sent can be read");
-        let input = Box::new(Input::Message(id(from), travelled));
+        // The moment is set when it arrives, by the receiver's clock.
+        let (message, arrived) = (travelled, Moment::ZERO);
+        let input = Box::new(Input::Message { from: id(from), message, arrived });
         let life = self.members[&to].life;
         self.agenda.at(at, WorldEvent::Arrive { to, life, input });
     }

@@ -313,11 +313,16 @@ impl World {
         self.arrive(to, self.members[&to].life, input);
     }
 
-    pub(super) fn arrive(&mut self, to: MemberNumber, life: u64, input: Input) {
-        let soon = self.now() + self.dice.duration(us(5), us(40));
+    pub(super) fn arrive(&mut self, to: MemberNumber, life: u64, mut input: Input) {
+        let now = self.now();
+        let soon = now + self.dice.duration(us(5), us(40));
         let member = self.members.get_mut(&to).expect("only members are told anything");
         if member.life != life {
             return;
+        }
+        let Some(started) = member.process.as_ref().map(|process| process.started) else { return };
+        if let Input::Message { arrived, .. } = &mut input {
+            *arrived = member.local(now, started);
         }
         let Some(process) = member.process.as_mut() else { return };
         process.inbox.push(input);

@@ -6,7 +6,7 @@ use tenure_lab::{
         catalogue::{
             BAD_DISKS, BAD_LINKS, BAD_NET, CALM, CRASHES, FAR_APART, FAR_APART_USUAL, MIXED,
             MOVING, PARTITIONS, ROTTEN_DISKS, ROUGH, ROUGH_ALONE, ROUGH_FIVE, ROUGH_FOUR,
-            ROUGH_SEVEN, ROUGH_TWO, SCENARIOS,
+            ROUGH_SEVEN, ROUGH_TWO, SCENARIOS, SOAK,
         },
         faults::FaultKind,
         scenario::Scenario,
@@ -124,6 +124,7 @@ fn regression_seeds_stay_fixed() {
         (&ROUGH, 1, "a member without a leader asked to be called again at once, for ever"),
         (&CRASHES, 1, "the same, with a batch waiting behind one that was sent"),
         (&BAD_DISKS, 1, "the same, with leases due before the leader's first entry was applied"),
+        (&SOAK, 90_001_084, "a slow member took old heartbeats for new ones and ended a lease"),
     ] {
         scenario.run(seed, None);
     }

@@ -189,7 +189,8 @@ fn timeout_now(from: u64, to: u64) -> Input {
         term: Term(1),
         ..snapshot_message(0)
     };
-    Input::Message(id(from), tenure_replica::Message::Raft(message))
+    let message = tenure_replica::Message::Raft(message);
+    Input::Message { from: id(from), message, arrived: Moment::ZERO }
 }
 
 /// Two snapshots wait when a member is called again; the later one to be handed in is overdue.

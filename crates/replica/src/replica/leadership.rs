@@ -35,6 +35,8 @@ pub(super) struct Leadership {
     ever_known: bool,
     /// When the raft leader was last heard, and was not alone.
     heard: Moment,
+    /// When the raft leader's last message arrived, whether it was alone or not.
+    message_arrived: Moment,
     /// Since when there has been no raft leader.
     vacant_since: Option<Moment>,
     /// Since when no lease could be renewed, as far as this member knows: until there is a raft leader
@@ -72,6 +74,7 @@ impl Leadership {
             known: (None, tenure_api::Term(0)),
             ever_known: false,
             heard: now,
+            message_arrived: now,
             vacant_since: Some(now),
             unrenewable_since: Some(now),
             ages_unknown: false,
@@ -102,6 +105,7 @@ impl Leadership {
     /// Time that already counts as a pause must not count as leaderless time too.
     pub(super) fn paused(&mut self, pause: Duration) {
         self.heard = self.heard + pause;
+        self.message_arrived = self.message_arrived + pause;
         self.unrenewable_since = self.unrenewable_since.map(|since| since + pause);
         self.vacant_since = self.vacant_since.map(|since| since + pause);
     }
@@ -141,17 +145,19 @@ impl Replica {
         }
     }
 
-    /// The raft leader shows itself, and tells for how long no quorum has answered it. If it was silent, or alone, for
-    /// longer than is usual, nothing could be renewed meanwhile.
-    pub(super) fn heard_leader(&mut self, now: Moment, alone: Duration) {
-        let at = now - alone;
+    /// A message of the raft leader arrived; a heartbeat tells for how long no quorum has answered it. If it was silent, or
+    /// alone, for longer than is usual, nothing could be renewed meanwhile.
+    pub(super) fn heard_leader(&mut self, arrived: Moment, alone: Option<Duration>) {
+        self.leadership.message_arrived = arrived;
+        let Some(alone) = alone else { return };
+        let at = arrived - alone;
         let silence = at.since(self.leadership.heard);
         self.leadership.heard = at;
         if silence > self.silence_max()
             && self.leadership.is_renewable()
             && !Canary::CutOffTimeCounts.sings()
         {
-            self.hold_back(now, silence);
+            self.hold_back(self.last_call, silence);
         }
     }
 
@@ -247,10 +253,11 @@ impl Replica {
                 self.leadership.vacant_since = None;
                 self.leadership.ever_known = true;
                 self.leadership.campaign = None;
-                self.leadership.heard = now;
+                let is_me = current.0 == Some(self.config.me);
+                self.leadership.heard = if is_me { now } else { self.leadership.message_arrived };
                 self.reads.abandon_all();
                 self.resend_batches(now);
-                if current.0 == Some(self.config.me) {
+                if is_me {
                     self.contact_begins(now);
                 }
                 if self.applied.1 == current.1 {

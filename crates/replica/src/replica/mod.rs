@@ -93,6 +93,8 @@ pub struct Replica {
     joining: joining::Joining,
     connected: BTreeSet<MemberId>,
     last_call: Moment,
+    /// The last pause of this process.
+    last_pause: renewable::Pause,
     /// When the next call was asked for.
     wake_at: Moment,
     next_tick: Moment,
@@ -140,6 +142,7 @@ impl Replica {
             joining: joining::Joining::new(now, state.members.is_empty()),
             connected: BTreeSet::new(),
             last_call: now,
+            last_pause: renewable::Pause::default(),
             wake_at: now,
             next_tick: now + config.tick,
             counts: Counts::default(),
@@ -184,7 +187,10 @@ impl Replica {
             Input::Request(id, request) => self.request(now, id, request),
             Input::Watch(input) => self.watchers.handle(now, input, &self.state.store),
             Input::Election(input) => self.elections.listeners.handle(input, &self.state),
-            Input::Message(from, message) => self.message(now, from, message),
+            Input::Message { from, message, arrived } => {
+                let arrived = self.last_pause.leave_out(arrived.min(now));
+                self.message(arrived, from, message);
+            }
             Input::Persisted(number) => {
                 let messages = self.raft.persisted(number);
                 self.send(messages);
@@ -200,7 +206,11 @@ impl Replica {
                 if let Some(mark) = message.snapshot.clone() {
                     self.joining.hear_of(mark.index);
                     self.arrived.push((mark, state));
+                    let from = message.from;
                     self.raft.step(message);
+                    if self.raft.leader() == Some(from) {
+                        self.heard_leader(now, None);
+                    }
                 }
             }
             Input::SnapshotSent(to, arrived) => {
@@ -228,7 +238,7 @@ impl Replica {
         }
     }
 
-    fn message(&mut self, now: Moment, from: MemberId, message: Message) {
+    fn message(&mut self, arrived: Moment, from: MemberId, message: Message) {
         match message {
             Message::Raft(message)
                 if message.from == from && message.kind == RaftKind::TimeoutNow =>
@@ -239,11 +249,9 @@ impl Replica {
                 let (kind, term, committed) = (message.kind, message.term, message.commit);
                 let alone = message.leader_alone();
                 self.raft.step(message);
-                self.answered_by(now, from, kind, term);
+                self.answered_by(arrived, from, kind, term);
                 if self.raft.leader() == Some(from) {
-                    if let Some(alone) = alone {
-                        self.heard_leader(now, alone);
-                    }
+                    self.heard_leader(arrived, alone);
                     if matches!(kind, RaftKind::Append | RaftKind::Heartbeat) {
                         self.joining.hear_of(committed);
                     }
@@ -335,6 +343,7 @@ impl Replica {
         // All of it, though some was sleep: it is not known when the pause began.
         if late > PAUSE_MIN && !Canary::PauseCounts.sings() {
             self.hold_back(now, pause);
+            self.last_pause = renewable::Pause { lasted: pause, until: now };
             self.leadership.paused(pause);
             self.contact.paused(pause);
             self.upkeep.paused(pause);

@@ -2,7 +2,7 @@
 //!
 //! A lease must not run out for want of a way to renew it. A raft leader that is cut off does not notice at once: with
 //! check-quorum it believes in itself for up to two election timeouts, and if its links come back in time, it never steps
-//! down. Three rules follow.
+//! down. Four rules follow.
 //!
 //! - Time without contact to a quorum, or without a commit though something waits for one, counts as time in which nothing
 //!   could be renewed. It is given back to every lease as soon as the contact is back.
@@ -11,6 +11,8 @@
 //! - A lease is judged only by a raft leader that was one *after* the lease's deadline: a quorum has confirmed a round
 //!   that began later, and nothing older than the deadline waits to be committed. So an expiry in the log is right in every
 //!   later term, too.
+//! - A message tells how things stood when it arrived, not when it is handled. A slow member works through heartbeats of a
+//!   raft leader that was cut off long ago.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,6 +23,21 @@ use crate::{Moment, canary::Canary, log::LogIndex, message::RaftKind};
 
 /// Heartbeats that may go without an answer before the time counts as lost.
 const HEARTBEATS_MISSED: u32 = 2;
+
+/// A time in which this process did not run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pause {
+    pub(super) lasted: Duration,
+    pub(super) until: Moment,
+}
+
+impl Pause {
+    /// When a message would have arrived without the pause. What came before or during it was not seen until its end, and
+    /// every lease was given the time already.
+    pub(super) fn leave_out(self, arrived: Moment) -> Moment {
+        if arrived < self.until { self.until.min(arrived + self.lasted) } else { arrived }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Contact {
@@ -85,10 +102,17 @@ struct Seen {
 
 impl Replica {
     /// A follower answers the raft leader.
-    pub(super) fn answered_by(&mut self, now: Moment, from: MemberId, kind: RaftKind, term: Term) {
+    pub(super) fn answered_by(
+        &mut self,
+        arrived: Moment,
+        from: MemberId,
+        kind: RaftKind,
+        term: Term,
+    ) {
         let answers = matches!(kind, RaftKind::AppendResponse | RaftKind::HeartbeatResponse);
         if answers && self.is_leader() && term == self.raft.term() {
-            self.contact.answered.insert(from, now);
+            let last = self.contact.answered.entry(from).or_insert(arrived);
+            *last = arrived.max(*last);
         }
     }
 

@@ -237,9 +237,10 @@ impl Core {
 
     fn take_peer(&mut self, event: PeerEvent) -> Option<Input> {
         match event {
-            PeerEvent::Message { from, message } => {
+            PeerEvent::Message { from, message, arrived } => {
                 self.meter.received(self.now(), from, &message);
-                Some(Input::Message(from, message))
+                let arrived = Moment::after_start(arrived.saturating_duration_since(self.clock));
+                Some(Input::Message { from, message, arrived })
             }
             PeerEvent::Connected { member, .. } => {
                 info!(peer = %member, "connected");

@@ -8,7 +8,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
@@ -198,13 +198,16 @@ async fn read(
     mut buffer: BytesMut,
 ) -> FrameError {
     loop {
+        let arrived = Instant::now();
         let message = |kind, payload: &[u8]| match kind {
             FrameKind::Message => Ok(Message::from_bytes(payload)?),
             other => Err(FrameError::OutOfPlace(other)),
         };
         loop {
             match take_frame(&mut buffer, FRAME_BYTES_MAX, message) {
-                Ok(Some(message)) => shared.tell(PeerEvent::Message { from: link.id, message }),
+                Ok(Some(message)) => {
+                    shared.tell(PeerEvent::Message { from: link.id, message, arrived });
+                }
                 Ok(None) => break,
                 Err(error) => return error,
             }

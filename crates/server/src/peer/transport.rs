@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex, atomic::Ordering},
+    time::Instant,
 };
 
 use tenure_api::{ClusterId, Member, MemberId};
@@ -53,6 +54,8 @@ pub enum PeerEvent {
         from: MemberId,
         /// What.
         message: Message,
+        /// When it was read.
+        arrived: Instant,
     },
     /// Messages to this member are sent: a connection to it was made, or it called again after a loss that
     /// left ours standing.

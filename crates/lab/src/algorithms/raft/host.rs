@@ -3,7 +3,7 @@
 //! The log stays so short here that no snapshot is needed.
 
 use tenure_api::{Member as Listed, MemberId};
-use tenure_replica::{Effects, Input, Message, Replica, ReplicaConfig};
+use tenure_replica::{Effects, Input, Message, Moment, Replica, ReplicaConfig};
 
 use crate::{
     cluster::disk::SimDisk,
@@ -47,6 +47,16 @@ impl RaftHost {
 
     pub(in crate::algorithms) fn id(&self, of: ProcessId) -> MemberId {
         id(of, self.first)
+    }
+
+    /// The input that a message means for the replica.
+    pub(in crate::algorithms) fn arrived(
+        &self,
+        from: ProcessId,
+        message: Message,
+        arrived: Moment,
+    ) -> Input {
+        Input::Message { from: self.id(from), message, arrived }
     }
 
     pub(in crate::algorithms) fn node(&self, of: MemberId) -> ProcessId {

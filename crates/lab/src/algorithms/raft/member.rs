@@ -158,7 +158,7 @@ impl Actor<RaftStageMessage> for RaftProcess {
         context: &mut Context<'_, RaftStageMessage>,
     ) {
         let answers = message.answers(self.term);
-        self.call(vec![Input::Message(self.host.id(from), message.0)], context);
+        self.call(vec![self.host.arrived(from, message.0, context.now())], context);
         // Messages that piled up during a pause do not show which followers are in touch now.
         if answers && self.resumed != Some(context.now()) {
             self.answered.insert(from, context.now());

@@ -128,7 +128,7 @@ impl Actor<TenureMessage> for TenureServer {
         context: &mut Context<'_, TenureMessage>,
     ) {
         let inputs = match message {
-            TenureMessage::Peer(message) => vec![Input::Message(self.host.id(from), message.0)],
+            TenureMessage::Peer(message) => vec![self.host.arrived(from, message.0, context.now())],
             TenureMessage::SessionRequest { stream, number, command } => {
                 self.ask(from, (stream, number), command)
             }

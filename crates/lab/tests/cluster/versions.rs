@@ -94,12 +94,12 @@ fn cluster_version_gates_the_end_of_unused_leases() {
     let (unused, used, ttl_secs) = (LeaseId(7), LeaseId(8), 60);
     for id in [unused, used] {
         let grant = Command::LeaseGrant { id, ttl_secs };
-        world.probe(1, Request::Write(grant)).expect("the cluster serves");
+        world.probe(1, Operation::Write(grant)).expect("the cluster serves");
     }
     let (key, value, lease) = ("key".into(), Some("value".into()), PutLease::Set(Some(used)));
     let put = Command::Put(Put { key, value, lease, prev_kv: false });
-    world.probe(1, Request::Write(put)).expect("the cluster serves");
-    let end = |id, ttl_secs| Request::Write(Command::LeaseEndUnused { id, ttl_secs });
+    world.probe(1, Operation::Write(put)).expect("the cluster serves");
+    let end = |id, ttl_secs| Operation::Write(Command::LeaseEndUnused { id, ttl_secs });
     for member in world.numbers() {
         let refused = world.probe(member, end(unused, ttl_secs));
         assert_eq!(refused.err(), Some(Failure::NotCapable), "by member {member}");

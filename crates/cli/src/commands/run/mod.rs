@@ -10,6 +10,7 @@
 //!   between them.
 //! - `health`, `stonith`: when not to lead, and what to do about earlier leaders; `shell` runs their commands.
 //! - `marker`, `terminal`: what others see of it.
+//! - `slot`: a command that runs once for all hosts (`tenure once`).
 //! - `hold`: a lock without a command.
 
 mod args;
@@ -20,17 +21,19 @@ mod marker;
 mod shell;
 mod signals;
 mod size;
+mod slot;
 mod standby;
 mod stonith;
 mod supervisor;
 mod takeover;
 mod terminal;
 
-pub(super) use args::{Lock, Run};
+pub(super) use args::{FenceArgs, HealthArgs, How, Lock, OnDoubt, Restart, Run};
+pub(super) use slot::SlotRun;
+pub(super) use supervisor::Supervisor;
 use tenure::ElectionName;
 use tenure::backend::{JoinSpec, Mode};
 
-use self::supervisor::Supervisor;
 use crate::args::Settings;
 use crate::exit::{Exit, usage};
 
@@ -59,6 +62,6 @@ pub(super) async fn lock(args: Lock, settings: Settings) -> anyhow::Result<Exit>
     Supervisor::new(join, args.how, args.command, settings)?.supervise().await
 }
 
-fn name(text: String) -> anyhow::Result<ElectionName> {
+pub(super) fn name(text: String) -> anyhow::Result<ElectionName> {
     ElectionName::try_from(text).map_err(|error| usage(error.to_string()))
 }

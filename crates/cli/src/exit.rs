@@ -7,6 +7,8 @@ use tenure::grpc::ClientError;
 use tenure::{EngineError, SessionError};
 use tenure_server::{StartError, Stopped, import::ImportError};
 
+use crate::guardian::Ending;
+
 /// How the command ended, for scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -66,6 +68,14 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
+    /// The exit code of a command is ours.
+    pub(crate) fn of_ending(ending: Ending) -> Exit {
+        match ending {
+            Ending::Code(code) => Exit::Code(code),
+            Ending::Signal(signal) => Exit::Signal(signal),
+        }
+    }
+
     /// The code for an error that ended a command.
     pub(crate) fn of(error: &anyhow::Error) -> Exit {
         if is_closed_pipe(error) {

@@ -10,7 +10,7 @@ use super::{Cli, examples};
 /// What one wants to do, and the verbs for it.
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Start a server", &["serve", "up"]),
-    ("Lead", &["run", "once", "lock", "elect", "sidecar"]),
+    ("Lead", &["run", "once", "schedule", "lock", "elect", "sidecar"]),
     ("Refuse who was replaced", &["fence"]),
     (
         "See who leads",

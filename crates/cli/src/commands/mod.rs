@@ -22,6 +22,7 @@ mod once;
 mod progress;
 mod put;
 mod run;
+mod schedule;
 mod serve;
 mod sidecar;
 mod snapshot;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Lock(Box<run::Lock>),
     /// Run a command once for all hosts that ask for it: a nightly job
     Once(Box<once::Once>),
+    /// Run the jobs of a file, on one of many machines at a time: a crontab for all of them
+    Schedule(schedule::Schedule),
     /// Run several members here, to try and to break
     Up(up::Args),
     /// Stand for an election and lead until interrupted
@@ -144,6 +147,7 @@ impl Command {
             Command::Run(args) => block_on(run::run(*args, client.settings()?)),
             Command::Lock(args) => block_on(run::lock(*args, client.settings()?)),
             Command::Once(args) => block_on(once::run(*args, client.settings()?)),
+            Command::Schedule(args) => block_on(schedule::run(args, client.settings()?)),
             Command::Up(args) => up::run(args, client),
             Command::Elect(args) => block_on(election::elect::run(args, client.settings()?)),
             Command::Observe(args) => block_on(election::observe::run(args, client.settings()?)),

@@ -1,11 +1,13 @@
 //! The supervisor's end of a guardian.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::process::Stdio;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -28,15 +30,24 @@ pub(crate) struct Job<'a> {
     /// The program and its arguments.
     pub(crate) command: &'a [OsString],
     /// What is added to the environment.
-    pub(crate) environment: Vec<(&'static str, OsString)>,
+    pub(crate) environment: Vec<(String, OsString)>,
     /// Whether it reads what is said to us. Only one at a time can.
     pub(crate) reads: bool,
+}
+
+/// The outer guardians of this process that are alive. What the end of one leaves behind is not among them.
+static ALIVE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn alive() -> MutexGuard<'static, BTreeSet<u32>> {
+    ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A guardian and everything below it.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     child: Child,
+    /// Its process number, also when it has ended.
+    number: u32,
     /// Children of ours from before: not this guardian's, whatever happens to it.
     siblings: Vec<Pid>,
     kill_time: Duration,
@@ -57,6 +68,8 @@ impl Guardian {
             true => send_charge(&ours, &job.charge, io::stdin().as_fd())?,
             false => send_charge(&ours, &job.charge, File::open("/dev/null")?.as_fd())?,
         }
+        // Before the burial of another one can see it.
+        let mut alive = alive();
         let child = Command::new("/proc/self/exe")
             .arg0("tenure")
             .args([VERB, "outer"])
@@ -66,11 +79,14 @@ impl Guardian {
             .process_group(0)
             .spawn()
             .context("start the guardian")?;
+        alive.extend(child.id());
+        drop(alive);
         ours.set_nonblocking(true)?;
         let (news, out) = UnixStream::from_std(ours)?.into_split();
         let kill_time = job.charge.kill_time();
         let (started, ending) = (false, None);
         Ok(Guardian {
+            number: child.id().unwrap_or_default(),
             child,
             siblings,
             kill_time,
@@ -153,10 +169,21 @@ impl Guardian {
     pub(crate) async fn bury(&mut self, until: Option<Moment>) {
         let _ = self.child.start_kill();
         let _ = self.child.wait().await;
+        alive().remove(&self.number);
         let kill_at = until.map_or(Moment::default(), |until| {
             Moment::after_start(until.since_start().saturating_sub(self.kill_time))
         });
         let siblings = std::mem::take(&mut self.siblings);
-        let _ = tokio::task::spawn_blocking(move || end_strays(&siblings, kill_at)).await;
+        let is_other = move |child: Pid| {
+            let number = child.as_raw_nonzero().get().unsigned_abs();
+            siblings.contains(&child) || alive().contains(&number)
+        };
+        let _ = tokio::task::spawn_blocking(move || end_strays(is_other, kill_at)).await;
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        alive().remove(&self.number);
     }
 }

@@ -186,10 +186,9 @@ pub(crate) fn rss_bytes(root: u32) -> u64 {
 /// Waits until the inner guardian that became a child of this process has ended everything below it; kills
 /// what has no guardian any more, and the guardian too when it is time. For a supervisor whose outer guardian
 /// was killed. Children that were there before the guardian are none of its business.
-pub(super) fn end_strays(siblings: &[Pid], kill_at: Moment) {
+pub(super) fn end_strays(is_other: impl Fn(Pid) -> bool, kill_at: Moment) {
     loop {
-        let strays: Vec<Pid> =
-            children().into_iter().filter(|child| !siblings.contains(child)).collect();
+        let strays: Vec<Pid> = children().into_iter().filter(|child| !is_other(*child)).collect();
         if strays.is_empty() {
             return;
         }

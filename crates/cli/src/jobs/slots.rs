@@ -46,6 +46,17 @@ pub(crate) enum Outcome {
     Skipped,
 }
 
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Outcome::Running => "running",
+            Outcome::Done => "done",
+            Outcome::Failed => "failed",
+            Outcome::Skipped => "skipped",
+        })
+    }
+}
+
 /// A slot, as its key's value says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {

@@ -81,14 +81,19 @@ impl Timetable {
         }
     }
 
-    /// How far this host's clock may be behind, if nothing else is said: a tenth of the time between two slots, and no more
-    /// than half a minute.
-    pub(crate) fn usual_skew(&self, now: Timestamp) -> Duration {
+    /// The time between the next two slots.
+    pub(crate) fn period(&self, now: Timestamp) -> Duration {
         let between = || {
             let next = self.next(now)?;
             Duration::try_from(self.next(next)?.duration_since(next)).ok()
         };
-        between().map_or(SKEW_MAX, |between| SKEW_MAX.min(between / 10))
+        between().unwrap_or_default()
+    }
+
+    /// How far this host's clock may be behind, if nothing else is said: a tenth of the time between two slots, and no more
+    /// than half a minute.
+    pub(crate) fn usual_skew(&self, now: Timestamp) -> Duration {
+        SKEW_MAX.min(self.period(now) / 10)
     }
 }
 

@@ -15,6 +15,7 @@ mod public_names;
 mod run;
 mod run_bad_days;
 mod run_terminal;
+mod schedule;
 mod sidecar;
 mod sidecar_faults;
 mod stonith;

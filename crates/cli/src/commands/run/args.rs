@@ -204,8 +204,7 @@ impl HealthArgs {
 impl How {
     /// How long the command may take to end.
     pub(super) fn grace(&self) -> Duration {
-        let usual = GRACE_MAX.min(self.ttl / 4).min(grace_max(self.ttl));
-        self.grace.unwrap_or(usual)
+        self.grace.unwrap_or_else(|| usual_grace(self.ttl))
     }
 
     /// The timeout of the watchdog.
@@ -250,16 +249,8 @@ impl How {
     /// Names all that are broken.
     pub(super) fn validate(&self) -> anyhow::Result<()> {
         let mut broken = Vec::new();
-        if self.ttl < TTL_MIN {
-            broken.push(format!("--ttl {:?} must be at least {TTL_MIN:?}", self.ttl));
-        } else if self.grace() > grace_max(self.ttl) {
-            // What is left of the lease must be enough for a renewal and one more attempt.
-            let needed = 2 * (self.grace() + 2 * kill_time(self.ttl) + margin(self.ttl));
-            broken.push(format!(
-                "--grace {:?} with --ttl {:?} leaves no time to renew: make --ttl {needed:?} or more",
-                self.grace(),
-                self.ttl
-            ));
+        if let Err(error) = check_grace(self.ttl, self.grace()) {
+            broken.push(error.to_string());
         }
         if let (Some(least), Some(most)) = (self.hold_at_least, self.hold_at_most)
             && least > most
@@ -286,6 +277,29 @@ impl How {
             false => Err(usage(broken.join("; "))),
         }
     }
+}
+
+/// How long a command may take to end, if nothing else is said.
+pub(in crate::commands) fn usual_grace(ttl: Duration) -> Duration {
+    GRACE_MAX.min(ttl / 4).min(grace_max(ttl))
+}
+
+/// Whether a command can be ended in time for its lease.
+///
+/// # Errors
+/// Says what to change.
+pub(in crate::commands) fn check_grace(ttl: Duration, grace: Duration) -> anyhow::Result<()> {
+    if ttl < TTL_MIN {
+        return Err(usage(format!("--ttl {ttl:?} must be at least {TTL_MIN:?}")));
+    }
+    if grace > grace_max(ttl) {
+        // What is left of the lease must be enough for a renewal and one more attempt.
+        let needed = 2 * (grace + 2 * kill_time(ttl) + margin(ttl));
+        return Err(usage(format!(
+            "--grace {grace:?} with --ttl {ttl:?} leaves no time to renew: make --ttl {needed:?} or more"
+        )));
+    }
+    Ok(())
 }
 
 /// Of the lease, a third passes before a renewal, and a sixth before another attempt.

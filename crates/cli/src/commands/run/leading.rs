@@ -13,7 +13,7 @@ use super::args::{OnDoubt, Restart};
 use super::health::Role;
 use super::marker::Marker;
 use super::signals::Wish;
-use super::supervisor::{After, FAREWELL, Supervisor, exit_of, overdue};
+use super::supervisor::{After, FAREWELL, Supervisor, overdue};
 use crate::exit::Exit;
 use crate::guardian::{Ending, Guardian, News};
 use crate::talk::talk;
@@ -88,7 +88,7 @@ impl Supervisor {
             }
             pause = RESTART_MAX.min(pause * 2);
         };
-        self.finish_slot(session, end.ending.map(exit_of), attempts).await;
+        self.finish_slot(session, end.ending.map(Exit::of_ending), attempts).await;
         self.leave(session, held, end, since).await
     }
 
@@ -336,7 +336,7 @@ impl Supervisor {
             }
             end.cause = self.pause(&held, left).await;
         }
-        let code = end.ending.map_or(Exit::Error, exit_of);
+        let code = end.ending.map_or(Exit::Error, Exit::of_ending);
         let next = match end.cause {
             None | Some(Cause::Asked) => After::Exit(code),
             Some(Cause::TooLong) => After::Exit(Exit::TimedOut),

@@ -28,9 +28,12 @@ mod supervisor;
 mod takeover;
 mod terminal;
 
-pub(super) use args::{FenceArgs, HealthArgs, How, Lock, OnDoubt, Restart, Run};
+pub(super) use args::{
+    FenceArgs, HealthArgs, How, Lock, OnDoubt, Restart, Run, check_grace, usual_grace,
+};
+pub(super) use signals::{Signals, Wish};
 pub(super) use slot::SlotRun;
-pub(super) use supervisor::Supervisor;
+pub(super) use supervisor::{Supervisor, overdue};
 use tenure::ElectionName;
 use tenure::backend::{JoinSpec, Mode};
 

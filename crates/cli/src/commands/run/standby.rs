@@ -39,7 +39,7 @@ impl Supervisor {
         let Some(command) = &self.how.standby_cmd else { return Ok(None) };
         let command = ["sh".into(), "-c".into(), command.into()];
         let charge = Charge::new(self.how.grace(), self.how.ttl, None);
-        let environment = vec![("TENURE_ELECTION", self.name().into())];
+        let environment = vec![("TENURE_ELECTION".to_owned(), self.name().into())];
         Guardian::start(Job { charge, command: &command, environment, reads: false }).map(Some)
     }
 

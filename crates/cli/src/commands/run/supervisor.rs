@@ -21,7 +21,7 @@ use super::stonith::Stonith;
 use super::terminal::Terminal;
 use crate::args::Settings;
 use crate::exit::Exit;
-use crate::guardian::{Charge, Ending, Guardian, Job, News, SessionCharge, WatchdogCharge};
+use crate::guardian::{Charge, Guardian, Job, News, SessionCharge, WatchdogCharge};
 use crate::talk::talk;
 
 /// Between attempts to open a session, after the first one was once opened.
@@ -217,7 +217,7 @@ impl Supervisor {
         &self,
         session: Option<&Session>,
         held: Option<&Held>,
-    ) -> Vec<(&'static str, OsString)> {
+    ) -> Vec<(String, OsString)> {
         let name = self.name();
         let mut environment: Vec<(&'static str, OsString)> = vec![
             ("TENURE_ELECTION", name.clone().into()),
@@ -240,7 +240,7 @@ impl Supervisor {
         if let Some(marker) = &self.how.marker {
             environment.push(("TENURE_MARKER", marker.into()));
         }
-        environment
+        environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// Whether the command goes on, by choice, though the lead is not confirmed.
@@ -353,22 +353,14 @@ pub(super) async fn follow(guardian: &mut Guardian, until: Option<Moment>) -> Ex
             }
         }
     }
-    guardian.ending().map_or(Exit::Error, exit_of)
+    guardian.ending().map_or(Exit::Error, Exit::of_ending)
 }
 
 /// Waits for a moment; for ever, if there is none.
-pub(super) async fn overdue(at: Option<Instant>) {
+pub(in crate::commands) async fn overdue(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
-    }
-}
-
-/// The exit code of a command is ours.
-pub(super) fn exit_of(ending: Ending) -> Exit {
-    match ending {
-        Ending::Code(code) => Exit::Code(code),
-        Ending::Signal(signal) => Exit::Signal(signal),
     }
 }
 

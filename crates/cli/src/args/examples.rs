@@ -22,13 +22,44 @@ Exit codes: the command's own; 3 not elected, 4 lost with --once, 69 no server, 
 126 and 127 it cannot be run, 128 + n ended by signal n.
 
 Examples:
-  tenure run --election nightly -- ./backup.sh   one of many machines does it
+  tenure run --election mail -- ./mail-queue     one of many machines does it, all the time
   tenure run -e db --grace 4s -- postgres        time to end before it is killed
   tenure run -e web --won USR1 -- ./server       runs at once, is told when it leads
-  tenure run -n -e nightly -- ./backup.sh        now, or not at all
+  tenure run -n -e mail -- ./mail-queue          now, or not at all
   tenure run -e db --fence-cmd ./cut-off -- ./db cut off who may still be alive
 
+A job that ends, such as a nightly backup, would be run by every machine in turn: tenure once.
 docs/how-to/run.md says more.
+",
+    ),
+    (
+        "once",
+        "\
+Of all hosts that ask for the same slot, one runs the command and exits with its code; the others exit with 0 (-E) and
+say which process has it. Exit codes: 4 lost in the middle, 69 no server, 124 took too long.
+
+Examples:
+  tenure once backup --cron @daily -- ./backup.sh        in the crontab of every host
+  tenure once tidy --every 1h -- ./tidy.sh                once an hour
+  tenure once migrate --slot v7 -- ./migrate.sh           once for a version
+  tenure once mail --every 1d --at-least-once -- ./mail   again elsewhere if its host dies
+  tenure once backup --history                            what came of earlier runs
+
+docs/how-to/cron.md says more.
+",
+    ),
+    (
+        "schedule",
+        "\
+Run it on every machine with the same file. A job has a name, a time (cron or every) and a command; missed, overlap,
+guarantee, retries, timeout and jitter say what happens on bad days.
+
+Examples:
+  tenure schedule -f jobs.yaml           start the jobs whenever this machine leads
+  tenure schedule -f jobs.yaml --check   what is wrong with the file
+  tenure schedule -f jobs.yaml --list    the next runs of each job, and the last one
+
+A file to start from is in docs/how-to/cron.md.
 ",
     ),
     (

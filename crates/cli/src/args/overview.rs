@@ -8,9 +8,10 @@ use clap::{Command, CommandFactory};
 use super::{Cli, examples};
 
 /// What one wants to do, and the verbs for it.
-const GROUPS: [(&str, &[&str]); 9] = [
+const GROUPS: [(&str, &[&str]); 10] = [
     ("Start a server", &["serve", "up"]),
-    ("Lead", &["run", "once", "schedule", "lock", "elect", "sidecar"]),
+    ("Lead", &["run", "lock", "elect", "sidecar"]),
+    ("Once for all hosts", &["once", "schedule"]),
     ("Refuse who was replaced", &["fence"]),
     (
         "See who leads",

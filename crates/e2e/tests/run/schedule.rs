@@ -168,3 +168,17 @@ async fn schedule_waits_for_its_server_and_ends_when_asked() {
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.contains("evry"), "{said:?}");
 }
+
+/// What readers copy.
+#[test]
+fn schedule_takes_the_file_of_its_page() {
+    let page = include_str!("../../../../docs/how-to/cron.md");
+    let (_, from) = page.split_once("```yaml\n").unwrap();
+    let (yaml, _) = from.split_once("```").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("jobs.yaml");
+    fs::write(&file, yaml).unwrap();
+    let ctl = Ctl::to("127.0.0.1:1").with_program(tools::tenure());
+    let said = ctl.run(&["schedule", "-f", &file.display().to_string(), "--check"]);
+    assert!(said.code == Some(0) && said.out.contains("3 jobs"), "{said:?}");
+}

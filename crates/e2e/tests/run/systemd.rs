@@ -43,13 +43,16 @@ fn verdict(unit: &Path, text: &str) -> (bool, String) {
 #[test]
 fn systemd_understands_every_line_of_the_units() {
     let units = units();
-    assert_eq!(units.len(), 2, "{units:?}");
+    assert_eq!(units.len(), 5, "{units:?}");
     for unit in units {
         let text = fs::read_to_string(&unit).unwrap();
         let (good, said) = verdict(&unit, &text);
         assert!(good && said.is_empty(), "{}: {said}", unit.display());
         // What it says about a slip proves that it looks.
-        let (_, said) = verdict(&unit, &text.replace("NoNewPrivileges=yes", "NoNewPrivilege=yes"));
+        let slip = text
+            .replace("NoNewPrivileges=yes", "NoNewPrivilege=yes")
+            .replace("Persistent=true", "NoNewPrivilege=yes");
+        let (_, said) = verdict(&unit, &slip);
         assert!(said.contains("NoNewPrivilege"), "{}: {said}", unit.display());
     }
 }
@@ -57,7 +60,11 @@ fn systemd_understands_every_line_of_the_units() {
 /// A unit that is given up stays down until an operator looks.
 #[test]
 fn no_unit_is_given_up_for_what_may_pass() {
-    let refuses = [("tenure.service", Some("2 5")), ("tenure-run.service", None)];
+    let refuses = [
+        ("tenure.service", Some("2 5")),
+        ("tenure-run.service", None),
+        ("tenure-schedule.service", None),
+    ];
     for (name, codes) in refuses {
         let unit = units().into_iter().find(|unit| unit.ends_with(name)).unwrap();
         let text = fs::read_to_string(unit).unwrap();
@@ -67,6 +74,16 @@ fn no_unit_is_given_up_for_what_may_pass() {
         // Codes of the server are its own; those of `tenure run` are the program's.
         assert_eq!(value("RestartPreventExitStatus"), codes, "{name}");
     }
+}
+
+/// A job that ends must not be started again by its unit: it would be run in turn by every machine, for ever.
+#[test]
+fn unit_of_a_job_does_not_restart_it() {
+    let unit = units().into_iter().find(|unit| unit.ends_with("tenure-once.service")).unwrap();
+    let text = fs::read_to_string(unit).unwrap();
+    assert!(text.lines().any(|line| line == "Type=oneshot"), "{text}");
+    assert!(!text.lines().any(|line| line.starts_with("Restart=")), "{text}");
+    assert!(text.contains("ExecStart=/usr/local/bin/tenure once "), "{text}");
 }
 
 /// The command line of the unit, as systemd would run it.

@@ -9,9 +9,9 @@ TENURE = target/release/tenure
 run: build
 	$(TENURE) serve
 
-## The release binary.
+## The release binary, and its line tables in a file beside it.
 build:
-	$(CARGO) build --release -p tenure-cli
+	scripts/build-release
 
 ## The everyday loop, under 3 minutes with a warm cache: formatting, clippy, and the tests of what needs no server.
 check:

@@ -303,6 +303,14 @@ fn the_image_has_what_the_manifests_name() {
     let last = |word: &str| lines.iter().rfind(|line| line.starts_with(word)).unwrap().to_string();
     assert_eq!(last("ENTRYPOINT"), format!("ENTRYPOINT [\"{BINARY}\"]"));
     assert!(last("COPY --from=build").ends_with(BINARY));
+    // What it does without arguments: a member that can write its data, and that takes calls from outside.
+    let data = last("WORKDIR").replace("WORKDIR ", "");
+    assert!(text.contains(&format!("chown 65532:65532 {data}")), "{text}");
+    let given: Vec<String> =
+        serde_json::from_str(last("CMD").strip_prefix("CMD ").unwrap()).unwrap();
+    assert!(given.contains(&data), "{given:?}");
+    let said = Command::new(tools::tenure()).args(&given).arg("--print-config").output().unwrap();
+    assert!(said.status.success(), "{said:?}");
     let all = manifests();
     for workload in workloads(&all) {
         let context = &workload["spec"]["template"]["spec"]["securityContext"];

@@ -19,6 +19,8 @@ mod elections;
 mod leases;
 #[path = "cluster/members.rs"]
 mod members;
+#[path = "cluster/recipes.rs"]
+mod recipes;
 #[path = "cluster/service.rs"]
 mod service;
 #[path = "cluster/snapshots.rs"]

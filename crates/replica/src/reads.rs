@@ -12,7 +12,6 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::{
     Moment,
-    canary::Canary,
     codec::put_u64,
     input::{Read, RequestId},
     log::LogIndex,
@@ -148,7 +147,7 @@ impl Reads {
         let Some(at) = self.rounds.iter().position(|round| round.context == context) else {
             return;
         };
-        if Canary::LateRoundLost.sings() && at + 1 < self.rounds.len() {
+        if canary!(LateRoundLost) && at + 1 < self.rounds.len() {
             return;
         }
         self.confirmed_at = self.confirmed_at.max(Some(self.rounds[at].started));

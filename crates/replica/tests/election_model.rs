@@ -19,7 +19,7 @@ use proptest::test_runner::{TestError, TestRunner};
 use tenure_api::{LeaseId, Revision};
 use tenure_replica::{
     State,
-    canary::{Canary, plant},
+    canary::Canary,
     election::{
         Candidate, Election, EndReason, FROZEN, Mode,
         listeners::{ListenerEvent, ListenerInput, Listeners, Observed},
@@ -147,7 +147,7 @@ fn play(deeds: &[Deed]) -> Result<(), TestCaseError> {
 fn planted_bugs_are_found() {
     for canary in [Canary::OvertakesEqual, Canary::DelayForgotten, Canary::ElectionStuck] {
         let config = ProptestConfig { cases: 400, failure_persistence: None, ..config() };
-        let planted = plant(canary);
+        let planted = canary.plant();
         let found = TestRunner::new(config).run(&story(), |deeds| play(&deeds));
         drop(planted);
         assert!(matches!(found, Err(TestError::Fail(..))), "{canary:?} was not found: {found:?}");

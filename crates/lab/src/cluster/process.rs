@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use tenure_disk::DiskError;
-use tenure_replica::{Input, Moment, Replica, command::COMMAND_VERSION};
+use tenure_replica::{Input, Moment, Replica, canary, command::COMMAND_VERSION};
 
 use crate::{
     cluster::{
         World,
-        canary::LabCanary,
         disk::is_full,
         event::WorldEvent,
         member::{MemberNumber, MemberProcess, MembershipState, SimMember, id},
@@ -51,7 +50,7 @@ impl World {
             Ok(recovered) => recovered,
             Err(error) => return self.cannot_start(number, &error),
         };
-        if self.canary == Some(LabCanary::VoteForgotten) {
+        if canary!(VoteForgotten) {
             recovered.hard_state.vote = None;
         }
         let boot = recovered.boot;

@@ -14,7 +14,6 @@ use tenure_replica::{
 
 use crate::{
     cluster::{
-        canary::LabCanary,
         clients::SimClient,
         disk::SimDisk,
         event::WorldEvent,
@@ -68,7 +67,6 @@ pub struct World {
     pub invariants: Invariants,
     pub counts: RunCounts,
     pub trace: Trace,
-    pub canary: Option<LabCanary>,
     /// The notices of members, for scenarios that wait for them.
     pub notices: Vec<(Moment, MemberNumber, Notice)>,
     pub snapshot_failures: u64,
@@ -129,7 +127,6 @@ impl World {
             invariants: Invariants::default(),
             counts: RunCounts::default(),
             trace: Trace::from_environment(),
-            canary: None,
             notices: vec![],
             snapshot_failures: 0,
             farthest: Duration::ZERO,

@@ -20,7 +20,7 @@ use tenure_lab::{
 fn run(scenario: &Scenario, usual: u64) {
     let mut total = RunCounts::default();
     for seed in seeds(usual) {
-        total.add(&scenario.run(seed, None).counts);
+        total.add(&scenario.run(seed).counts);
     }
     if *seeds(usual).end() >= usual {
         // Disks are damaged only where a minority can be.
@@ -126,7 +126,7 @@ fn regression_seeds_stay_fixed() {
         (&BAD_DISKS, 1, "the same, with leases due before the leader's first entry was applied"),
         (&SOAK, 90_001_084, "a slow member took old heartbeats for new ones and ended a lease"),
     ] {
-        scenario.run(seed, None);
+        scenario.run(seed);
     }
 }
 
@@ -154,6 +154,6 @@ fn replay() {
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name);
     let scenario = scenario.unwrap_or_else(|| panic!("there is no scenario {name}"));
     for seed in seeds(1) {
-        scenario.run(seed, None);
+        scenario.run(seed);
     }
 }

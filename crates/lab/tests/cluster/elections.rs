@@ -13,7 +13,7 @@ use tenure_lab::{
 fn run(scenario: &Scenario, usual: u64) {
     let mut total = RunCounts::default();
     for seed in seeds(usual) {
-        total.add(&scenario.run(seed, None).counts);
+        total.add(&scenario.run(seed).counts);
     }
     if *seeds(usual).end() >= usual {
         total.assert_all(scenario.faults.iter().map(|fault| fault.name()));

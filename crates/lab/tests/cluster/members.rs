@@ -33,7 +33,7 @@ const KINDS: [&str; 7] = [
 fn run(scenario: &Scenario, usual: u64) {
     let mut total = RunCounts::default();
     for seed in seeds(usual) {
-        total.add(&scenario.run(seed, None).counts);
+        total.add(&scenario.run(seed).counts);
     }
     if *seeds(usual).end() >= usual {
         total.assert_all(scenario.faults.iter().map(|fault| fault.name()));

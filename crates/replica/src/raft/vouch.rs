@@ -21,7 +21,7 @@ use raft::{ProgressState, RawNode, StateRole};
 use tenure_api::{MemberId, Term};
 
 use super::tail::LogTail;
-use crate::{canary::Canary, log::LogIndex, message::RaftMessage};
+use crate::{log::LogIndex, message::RaftMessage};
 
 /// With so many voters, the raft leader and one other are a majority.
 const VOTERS_MAX: usize = 3;
@@ -47,11 +47,11 @@ impl Vouches {
         self.enter(term);
         let conf = node.store().conf_state();
         let is_plain = conf.voters_outgoing.is_empty() && !raft.has_pending_conf();
-        let are_few = conf.voters.len() <= VOTERS_MAX || Canary::VouchesInCrowds.sings();
+        let are_few = conf.voters.len() <= VOTERS_MAX || canary!(VouchesInCrowds);
         if raft.state != StateRole::Leader || !are_few || !is_plain {
             return words;
         }
-        let own = if Canary::VouchesUnwritten.sings() {
+        let own = if canary!(VouchesUnwritten) {
             raft.raft_log.last_index()
         } else {
             raft.prs().get(raft.id).map_or(0, |progress| progress.matched)

@@ -22,8 +22,7 @@ use tenure_replica::{
 use crate::{
     cluster::{
         World,
-        member::{MemberNumber, id},
-        world::peer_url,
+        member::{MemberNumber, id, peer_url},
     },
     engine::{TraceEvent, ms},
     invariants::heals,

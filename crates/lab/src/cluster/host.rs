@@ -365,8 +365,7 @@ impl World {
     /// Begins the next flush if the disk is free.
     pub(super) fn write_on(&mut self, number: MemberNumber) {
         let member = self.members.get_mut(&number).expect("only members write");
-        if member.disk.begin() {
-            let delay = self.dice.duration(member.disk.flush.0, member.disk.flush.1);
+        if let Some(delay) = member.flush(&mut self.dice) {
             let life = member.life;
             self.agenda.after(delay, WorldEvent::Flushed { member: number, life });
         }

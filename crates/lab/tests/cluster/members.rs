@@ -12,9 +12,8 @@ use tenure_lab::{
         World,
         catalogue::{CHANGING, CHANGING_CALM, GROWING},
         clients::RegisterClient,
-        member::{MemberNumber, MembershipState, id},
+        member::{MemberNumber, MembershipState, id, peer_url},
         scenario::Scenario,
-        world::peer_url,
     },
     engine::{RunCounts, ms},
     invariants,
@@ -36,7 +35,7 @@ fn run(scenario: &Scenario, usual: u64) {
         total.add(&scenario.run(seed).counts);
     }
     if *seeds(usual).end() >= usual {
-        total.assert_all(scenario.faults.iter().map(|fault| fault.name()));
+        total.assert_all(scenario.faults.iter().map(|fault| fault.name));
         total.assert_all(invariants::expected(scenario));
         total.assert_all(KINDS);
     }

@@ -31,8 +31,7 @@ use tenure_lab::{
     cluster::{
         World,
         clients::SimClient,
-        member::{MemberNumber, MembershipState},
-        world::peer_url,
+        member::{MemberNumber, MembershipState, peer_url},
     },
     engine::{ms, us},
 };

@@ -11,8 +11,7 @@ use crate::{
     cluster::{
         World,
         event::WorldEvent,
-        member::{MemberNumber, id},
-        world::peer_url,
+        member::{MemberNumber, id, peer_url},
     },
     engine::ms,
     invariants::one_answer::OpenRequest,

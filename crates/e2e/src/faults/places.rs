@@ -20,4 +20,4 @@ pub(super) const RETRY: &str = "client/src/grpc/retry.rs";
 pub(super) const LAB_CANARIES: &str = "lab/tests/cluster/canaries.rs";
 pub(super) const LAB_LEASES: &str = "lab/tests/cluster/leases.rs";
 pub(super) const LAB_RECIPES: &str = "lab/tests/cluster/recipes.rs";
-pub(super) const QUEUE_SCRIPTS: &str = "replica/tests/election_scripts.rs";
+pub(super) const ELECTION_SCRIPTS: &str = "replica/tests/scripts.rs";

@@ -13,7 +13,6 @@ mod golden;
 mod members;
 mod ops;
 mod space;
-mod weight;
 
 pub use tenure_api::JoinSpec;
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};

@@ -287,6 +287,14 @@ impl World {
         SETTLES_AFTER + 6 * self.farthest
     }
 
+    /// Starts all members and waits for a raft leader, and then for this long. Returns the one that leads then.
+    pub fn started(&mut self, settles: Duration) -> MemberNumber {
+        self.start_all();
+        self.must_lead_within(ms(1500));
+        self.run(settles);
+        self.leader().expect("its leadership is not disturbed")
+    }
+
     pub fn must_lead_within(&mut self, limit: Duration) -> Duration {
         let took = self.run_until(limit, |world| world.leader().is_some());
         heals::check(took.is_some(), "there is no raft leader", limit, &mut self.counts);

@@ -24,7 +24,7 @@ use crate::{
         truth::Truth,
     },
     engine::{Agenda, Dice, RunCounts, SimClock, Trace, TraceEvent, ms, us},
-    faults::FaultScript,
+    faults::{FaultHost, FaultScript},
     invariants::{Invariants, leases_end, one_answer::OpenRequest, written_once},
 };
 

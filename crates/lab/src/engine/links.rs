@@ -1,4 +1,4 @@
-//! The links between processes: one in each direction between any two.
+//! The links between processes, one in each direction between any two, and the conditions on them.
 //!
 //! A link is a TCP connection: messages arrive in order and once. Loss, duplication and reordering are
 //! faults, which can be switched on. Neither side is told that a link is cut.
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tenure_replica::Moment;
 
-use super::{Dice, LinkConditions, NetworkConditions, RunCounts};
+use super::{Dice, RunCounts, us};
 
 /// The number of a process.
 pub type ProcessId = u64;
@@ -133,4 +133,53 @@ impl Links {
         self.conditions = NetworkConditions::default();
         self.own.clear();
     }
+}
+
+/// Delays, loss, duplication and reordering in the whole network. Probabilities are per mille.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkConditions {
+    pub delay_min: Duration,
+    pub delay_max: Duration,
+    pub loss: u64,
+    pub duplicates: u64,
+    pub reordered: u64,
+}
+
+impl Default for NetworkConditions {
+    fn default() -> NetworkConditions {
+        NetworkConditions {
+            delay_min: us(50),
+            delay_max: us(400),
+            loss: 0,
+            duplicates: 0,
+            reordered: 0,
+        }
+    }
+}
+
+impl NetworkConditions {
+    pub fn delay(&self, dice: &mut Dice) -> Duration {
+        dice.duration(self.delay_min, self.delay_max)
+    }
+
+    /// These conditions on a link with its own: delays add up, and the larger of two probabilities counts.
+    pub fn on(&self, link: &LinkConditions) -> NetworkConditions {
+        NetworkConditions {
+            delay_min: self.delay_min + link.delay.0,
+            delay_max: self.delay_max + link.delay.1,
+            loss: self.loss.max(link.loss),
+            duplicates: self.duplicates.max(link.duplicates),
+            reordered: self.reordered.max(link.reordered),
+        }
+    }
+}
+
+/// What one direction between two processes adds to the conditions of the whole network. Probabilities are per mille.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkConditions {
+    /// The least and the most added delay.
+    pub delay: (Duration, Duration),
+    pub loss: u64,
+    pub duplicates: u64,
+    pub reordered: u64,
 }

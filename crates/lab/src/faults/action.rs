@@ -223,6 +223,64 @@ impl Action {
     }
 }
 
+impl Action {
+    /// The name under which its effect is counted; none if it ends faults.
+    pub fn counted_as(&self) -> Option<&'static str> {
+        Some(match self {
+            Action::Crash(_) => "crash",
+            Action::Pause(_) => "pause",
+            Action::Slow(..) => "slow",
+            Action::Cut(..) => "cut",
+            Action::CutOneWay(..) => "cut_one_way",
+            Action::Isolate(_) => "isolate",
+            Action::Split(_) => "split",
+            Action::Flap(..) => "flap",
+            Action::Reset(..) => "reset",
+            Action::ResetOneWay(..) => "reset_one_way",
+            Action::Lose(_) => "loss",
+            Action::Duplicate(_) => "duplicate",
+            Action::Reorder(_) => "reorder",
+            Action::Delay(..) => "delay",
+            Action::LoseOn(..) => "link_loss",
+            Action::DuplicateOn(..) => "link_duplicate",
+            Action::ReorderOn(..) => "link_reorder",
+            Action::DelayOn(..) => "link_delay",
+            Action::ClockJumps(..) => "clock_jump",
+            Action::ClockDrifts(..) => "clock_drift",
+            Action::DiskSlows(_) => "disk_slows",
+            Action::DiskSlowsBy(..) => "disk_slows_by",
+            Action::DiskStalls(_) => "disk_stalls",
+            Action::DiskFills(_) => "disk_full",
+            Action::DiskFails(_) => "disk_failed",
+            Action::DiskRots(_) => "disk_rots",
+            Action::DiskMisplaces(_) => "disk_misplaces",
+            Action::PowerFails(_) => "power_fails",
+            Action::SnapshotsFail => "snapshot_failure",
+            Action::HandOver => "hand_over",
+            Action::Restart(_) | Action::Heal => return None,
+        })
+    }
+
+    /// Whether only members of a cluster can have it: they have disks, and connections of their own.
+    pub fn needs_cluster(&self) -> bool {
+        matches!(
+            self,
+            Action::DiskSlows(_)
+                | Action::DiskSlowsBy(..)
+                | Action::DiskStalls(_)
+                | Action::DiskFills(_)
+                | Action::DiskFails(_)
+                | Action::DiskRots(_)
+                | Action::DiskMisplaces(_)
+                | Action::PowerFails(_)
+                | Action::SnapshotsFail
+                | Action::Reset(..)
+                | Action::ResetOneWay(..)
+                | Action::HandOver
+        )
+    }
+}
+
 /// Per mille, as a percentage.
 fn share_of(per_mille: u64) -> String {
     percent(per_mille as i64, 10)

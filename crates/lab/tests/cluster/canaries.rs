@@ -72,10 +72,7 @@ fn canary_disk_that_acknowledges_out_of_order_is_found() {
 /// be refused.
 fn two_ask_for_one_vote(seed: u64) {
     let mut world = World::new(seed, 3);
-    world.start_all();
-    world.must_lead_within(ms(1500));
-    world.run(ms(300));
-    let old = world.leader().unwrap();
+    let old = world.started(ms(300));
     world.isolate(old);
     // One entry that no other member has: the voter cannot win against it.
     let put = world.plain_put("alone");
@@ -240,10 +237,7 @@ fn canary_stale_expiry_is_found() {
 fn canary_lease_reset_by_every_leader_is_found() {
     finds_by(Canary::TtlReset, &["leases_end"], |seed| {
         let mut world = World::new(seed, 3);
-        world.start_all();
-        world.must_lead_within(ms(1500));
-        world.run(ms(2500));
-        let leader = world.leader().unwrap();
+        let leader = world.started(ms(2500));
         let grant = Command::LeaseGrant { id: LeaseId(7), ttl_secs: 2 };
         world.probe(leader, Operation::Write(grant)).unwrap();
         world.run(ms(500));
@@ -310,10 +304,7 @@ fn canary_request_that_acts_twice_is_found() {
     // The candidacy was taken away between the two requests: the second must not take it again.
     finds_by(Canary::RequestTwice, &["acts_once"], |seed| {
         let mut world = World::new(seed, 3);
-        world.start_all();
-        world.must_lead_within(ms(1500));
-        world.run(ms(300));
-        let leader = world.leader().unwrap();
+        let leader = world.started(ms(300));
         let mut say = |command| {
             let said = Operation::Write(Command::Election(command));
             world.probe(leader, said).unwrap();
@@ -347,10 +338,7 @@ fn canary_follower_that_never_campaigns_is_found() {
 /// that, behind entries that it does not have.
 fn gone_astray(seed: u64) {
     let mut world = World::new(seed, 3);
-    world.start_all();
-    world.must_lead_within(ms(1500));
-    world.run(ms(300));
-    let old = world.leader().unwrap();
+    let old = world.started(ms(300));
     world.isolate(old);
     for _ in 0..20 {
         let put = world.plain_put("astray");

@@ -6,7 +6,7 @@ use tenure_replica::{
     command::{Command, MemberChange},
 };
 
-use crate::{seeds, service::started};
+use crate::{holds, seeds, service::started};
 use tenure_lab::{
     cluster::{
         World,
@@ -15,8 +15,7 @@ use tenure_lab::{
         member::{MemberNumber, MembershipState, id, peer_url},
         scenario::Scenario,
     },
-    engine::{RunCounts, ms},
-    invariants,
+    engine::ms,
 };
 
 const KINDS: [&str; 7] = [
@@ -30,16 +29,7 @@ const KINDS: [&str; 7] = [
 ];
 
 fn run(scenario: &Scenario, usual: u64) {
-    let mut total = RunCounts::default();
-    for seed in seeds(usual) {
-        total.add(&scenario.run(seed).counts);
-    }
-    if *seeds(usual).end() >= usual {
-        total.assert_all(scenario.faults.iter().map(|fault| fault.name));
-        total.assert_all(invariants::expected(scenario));
-        total.assert_all(KINDS);
-    }
-    println!("{}: {total:?}", scenario.name);
+    holds(scenario, usual, &KINDS);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
     stage::{Context, ProcessId, ProtocolMessage},
 };
 
-pub(in crate::algorithms) struct StageMember {
+pub(crate) struct StageMember {
     member: SimMember,
     /// The stage's process of member 1. Consecutive processes run the others.
     first: ProcessId,
@@ -20,7 +20,7 @@ pub(in crate::algorithms) struct StageMember {
 
 impl StageMember {
     /// A member of a cluster of `members`.
-    pub(in crate::algorithms) fn new(
+    pub(crate) fn new(
         process: ProcessId,
         first: ProcessId,
         members: usize,
@@ -36,31 +36,26 @@ impl StageMember {
         StageMember { member, first }
     }
 
-    pub(in crate::algorithms) fn config(&mut self) -> &mut ReplicaConfig {
+    pub(crate) fn config(&mut self) -> &mut ReplicaConfig {
         &mut self.member.config
     }
 
-    pub(in crate::algorithms) fn replica(&self) -> Option<&Replica> {
+    pub(crate) fn replica(&self) -> Option<&Replica> {
         self.member.process.as_ref().map(|process| &process.replica)
     }
 
     /// The process of a member.
-    pub(in crate::algorithms) fn process(&self, of: MemberNumber) -> ProcessId {
+    pub(crate) fn process(&self, of: MemberNumber) -> ProcessId {
         of - 1 + self.first
     }
 
     /// The input that a message means for the replica.
-    pub(in crate::algorithms) fn arrived(
-        &self,
-        from: ProcessId,
-        message: Message,
-        now: Moment,
-    ) -> Input {
+    pub(crate) fn arrived(&self, from: ProcessId, message: Message, now: Moment) -> Input {
         Input::Message { from: self.id(from), message, arrived: self.local(now) }
     }
 
     /// The input that a connection to another member means, or its end.
-    pub(in crate::algorithms) fn connection(&self, to: ProcessId, is_open: bool) -> Input {
+    pub(crate) fn connection(&self, to: ProcessId, is_open: bool) -> Input {
         let told = if is_open { Input::Connected } else { Input::Lost };
         told(self.id(to))
     }
@@ -77,16 +72,13 @@ impl StageMember {
     }
 
     /// The process starts. Unflushed writes are lost, or some of them.
-    pub(in crate::algorithms) fn start<M: ProtocolMessage>(
-        &mut self,
-        context: &mut Context<'_, M>,
-    ) {
+    pub(crate) fn start<M: ProtocolMessage>(&mut self, context: &mut Context<'_, M>) {
         self.member.disk.crash(context.dice(), &mut RunCounts::default());
         self.member.start(context.now()).expect("this disk has no faults");
     }
 
     /// One call of the replica. Its effects are to be [carried out](StageMember::carry_out).
-    pub(in crate::algorithms) fn call<M: ProtocolMessage>(
+    pub(crate) fn call<M: ProtocolMessage>(
         &mut self,
         inputs: Vec<Input>,
         context: &Context<'_, M>,
@@ -98,7 +90,7 @@ impl StageMember {
         effects
     }
 
-    pub(in crate::algorithms) fn carry_out<M: ProtocolMessage>(
+    pub(crate) fn carry_out<M: ProtocolMessage>(
         &mut self,
         effects: Effects,
         context: &mut Context<'_, M>,
@@ -116,7 +108,7 @@ impl StageMember {
     }
 
     /// The input that an alarm means for the replica.
-    pub(in crate::algorithms) fn ring(&mut self, alarm: &'static str) -> Vec<Input> {
+    pub(crate) fn ring(&mut self, alarm: &'static str) -> Vec<Input> {
         match alarm {
             "flush" => {
                 let flushed = self.member.disk.flushed().expect("this disk has no faults");

@@ -20,17 +20,17 @@ fn comes_back<T: Codec + PartialEq + std::fmt::Debug>(value: &T) -> Result<(), T
 
 proptest! {
     #[test]
-    fn a_batch_of_commands_comes_back(batch in batch()) {
+    fn codec_round_trip_of_batches(batch in batch()) {
         comes_back(&batch)?;
     }
 
     #[test]
-    fn a_message_comes_back(message in message()) {
+    fn codec_round_trip_of_messages(message in message()) {
         comes_back(&message)?;
     }
 
     #[test]
-    fn what_lies_on_the_disk_comes_back(
+    fn codec_round_trip_of_entries_votes_and_marks(
         entry in entry(),
         mark in mark(),
         hard_state in hard_state(),
@@ -41,7 +41,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_from_anywhere_are_refused_or_read_but_never_a_panic(bytes in vec(any::<u8>(), 0..200)) {
+    fn codec_never_panics_on_foreign_bytes(bytes in vec(any::<u8>(), 0..200)) {
         let _ = Batch::from_bytes(&bytes);
         let _ = Message::from_bytes(&bytes);
         let _ = Entry::from_bytes(&bytes);

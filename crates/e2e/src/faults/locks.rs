@@ -222,7 +222,10 @@ pub(super) const FAULTS: &[Fault] = &[
                 (SESSIONS, &["readers_share_permits_are_counted_and_several_are_taken_at_once"]),
                 (
                     "replica/tests/election_exhaustive.rs",
-                    &["shared_holds_and_several_at_once", "permits"],
+                    &[
+                        "election_orders_of_shared_holds_and_several_names",
+                        "election_orders_of_permits",
+                    ],
                 ),
             ],
             says: "they are there, over etcd's API and in `tenure.v1`",

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_entry_is_refused_or_read() {
+    fn batch_entry_that_is_damaged_is_refused_or_read() {
         hold(500, damaged(entry()), |bytes| {
             let Ok(read) = frugally(bytes.len(), || decode_entry(&bytes)) else { return Ok(()) };
             let batches: Vec<Bytes> = read.1.iter().map(|batch| batch.to_bytes().into()).collect();

@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_answered_again_until_it_is_forgotten() {
+    fn session_request_is_answered_again_until_it_is_forgotten() {
         let mut session = Session::new("a".into(), 1000, false);
         assert_eq!(session.answered(1), None);
         for request in 1..=ANSWERED_MAX as u64 + 1 {

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_depends_on_who_could_still_be_sent_it() {
+    fn log_tail_keeps_what_members_may_still_need() {
         let all_have = Trim {
             useless: 12,
             unwanted: 20,

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_whose_disk_has_what_the_leaders_has_need_not_ask() {
+    fn vouch_lets_a_follower_commit_what_both_disks_have() {
         let mut table = Table::new(3);
         let (index, writes) = table.propose();
         let words = leader_has_written(&mut table, writes[&ONE]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_sure_before_the_leaders_disk_is_tells_all() {
+    fn vouch_by_a_follower_that_is_first_reaches_all() {
         let mut table = Table::new(3);
         let (index, writes) = table.propose();
         for id in [TWO, THREE] {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_in_another_term_does_not_count() {
+    fn vouch_of_another_term_does_not_count() {
         let mut table = Table::new(3);
         let (index, writes) = table.propose();
         let words = leader_has_written(&mut table, writes[&ONE]);
@@ -215,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn two_of_five_are_no_majority() {
+    fn vouch_is_not_given_where_two_are_no_majority() {
         let mut table = Table::new(5);
         let (_, writes) = table.propose();
         assert!(leader_has_written(&mut table, writes[&ONE]).is_empty());
     }
 
     #[test]
-    fn a_read_waits_for_what_a_follower_may_have_counted() {
+    fn vouch_makes_reads_wait_for_what_followers_may_have_counted() {
         let mut table = Table::new(3);
         let (index, writes) = table.propose();
         let words = leader_has_written(&mut table, writes[&ONE]);

@@ -421,7 +421,7 @@ fn text_bytes(name: &str) -> Bytes {
 
 /// Only to be sure that every refusal has a word of its own.
 #[test]
-fn refusals_have_different_words() {
+fn election_refusals_have_different_texts() {
     let mut words: Vec<String> = Refusal::ALL.iter().map(ToString::to_string).collect();
     words.sort();
     words.dedup();

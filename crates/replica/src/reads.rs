@@ -224,7 +224,7 @@ mod tests {
     fn overloaded() -> (Reads, RequestId) {
         let mut reads = Reads::new(1, 1);
         let refused = (0..).find(|id| !reads.push(read(*id)));
-        (reads, refused.expect("somebody is refused"))
+        (reads, refused.expect("one is refused"))
     }
 
     /// All that can be answered.

@@ -104,7 +104,7 @@ fn canary_stale_read_is_found() {
 #[test]
 fn canary_batch_forwarded_twice_is_found() {
     // The replica may be the first to see that a batch under its name is not its own.
-    let replica = "nobody but us makes our batches";
+    let replica = "only this member makes its batches";
     finds(Canary::ForwardedTwice, &CALM, &["written_once", "one_answer", "heals", replica]);
 }
 
@@ -310,7 +310,7 @@ fn canary_request_that_acts_twice_is_found() {
             world.probe(leader, said).unwrap();
         };
         let (id, name) = (LeaseId(7), Bytes::from_static(b"n"));
-        let identity = "somebody".to_owned();
+        let identity = "program".to_owned();
         say(ElectionCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 1 });
         let join = SessionRequest::Join(JoinSpec::one(name.clone(), Mode::Exclusive));
         say(ElectionCommand::Request { session: id, number: 1, request: join.clone() });

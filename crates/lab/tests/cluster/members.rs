@@ -185,8 +185,8 @@ fn learner_is_promoted_only_when_in_sync() {
     assert_eq!(early, Err(Failure::LearnerNotReady), "it has not even started");
     let voter = change(&mut world, leader, MemberChange::Promote(id(leader)));
     assert_eq!(voter, Err(Failure::NotLearner));
-    let nobody = change(&mut world, leader, MemberChange::Promote(id(99)));
-    assert_eq!(nobody, Err(Failure::MemberNotFound));
+    let unknown = change(&mut world, leader, MemberChange::Promote(id(99)));
+    assert_eq!(unknown, Err(Failure::MemberNotFound));
     let caught_up = |world: &mut World| {
         let process = world.members[&new].process.as_ref();
         process.is_some_and(|process| process.replica.status().has_caught_up)

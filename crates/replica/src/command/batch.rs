@@ -29,10 +29,10 @@ pub struct Batch {
     pub commands: Vec<Attributed>,
 }
 
-/// A command, and who asks for it.
+/// A command and its principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributed {
-    /// Who. Whether it may is judged in [`State::apply`](crate::state::State::apply).
+    /// The principal that asks for it. Whether it may is judged in [`State::apply`](crate::state::State::apply).
     pub by: Principal,
     /// What.
     pub command: Command,

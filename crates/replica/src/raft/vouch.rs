@@ -164,7 +164,7 @@ mod tests {
         assert!(table.first().vouch().is_empty(), "once is enough");
         table.hand(words);
         let before = table.member(TWO).committed();
-        assert!(table.turn(TWO).0.is_empty(), "nobody answers that");
+        assert!(table.turn(TWO).0.is_empty(), "that has no answer");
         assert!(before < index, "its own disk is not done");
         let acknowledgement = table.member(TWO).persisted(writes[&TWO]);
         assert_eq!(table.member(TWO).committed(), index);
@@ -174,7 +174,7 @@ mod tests {
         table.hand(acknowledgement);
         assert_eq!(table.first().committed(), index);
         let (said, _) = table.turn(ONE);
-        assert_eq!(of_kind(&said, RaftKind::Append), 0, "whoever can count is not told");
+        assert_eq!(of_kind(&said, RaftKind::Append), 0, "members that can count are not told");
         let _ = table.member(THREE).persisted(writes[&THREE]);
         assert_eq!(table.member(THREE).committed(), index);
     }

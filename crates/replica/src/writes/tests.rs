@@ -133,7 +133,7 @@ fn writes_left_in_a_batch_get_their_own_outcomes() {
 #[test]
 fn writes_expect_to_wait_as_long_as_others_did() {
     let mut writes = overloaded();
-    assert_eq!(writes.wait(Moment::ZERO), Duration::ZERO, "nobody knows yet");
+    assert_eq!(writes.wait(Moment::ZERO), Duration::ZERO, "nothing is known yet");
     let second = Moment::ZERO + Duration::from_secs(1);
     writes.next_batch(second).expect("nothing is under way");
     let waiting = (ORDINARY_WAITING_MAX - BATCH_WEIGHT_MAX) as u32;

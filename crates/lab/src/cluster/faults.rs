@@ -7,7 +7,7 @@ use tenure_replica::Moment;
 use super::{World, event::WorldEvent, member::MemberNumber, progress::clear_faults};
 use crate::{
     engine::{Dice, ms},
-    faults::{Action, ScriptStep, Target},
+    faults::{Action, LinkFault, ScriptStep, Target},
 };
 
 /// After this many rounds every kind of fault must have had an effect.
@@ -68,11 +68,14 @@ fault_kinds! {
     MISPLACED = "disk_misplaces", |draw| draw.on_one(Action::DiskMisplaces);
     POWER_LOSS = "power_fails", |draw| draw.on_one(Action::PowerFails);
     RESET = "reset", |draw| draw.forever().on_pair(Action::Reset);
-    LOSS = "loss", |draw| draw.steps([Action::Lose(100)]);
-    DUPLICATES = "duplicate", |draw| draw.steps([Action::Duplicate(100)]);
+    LOSS = "loss", |draw| draw.steps([Action::Network(LinkFault::Lose(100))]);
+    DUPLICATES = "duplicate", |draw| draw.steps([Action::Network(LinkFault::Duplicate(100))]);
     // Messages with equal delays arrive in order.
-    REORDERING = "reorder", |draw| draw.steps([Action::Delay(ms(0), ms(20)), Action::Reorder(500)]);
-    SLOW_NET = "delay", |draw| draw.steps([Action::Delay(ms(5), ms(60))]);
+    REORDERING = "reorder", |draw| {
+        let faults = [LinkFault::Delay(ms(0), ms(20)), LinkFault::Reorder(500)];
+        draw.steps(faults.map(Action::Network))
+    };
+    SLOW_NET = "delay", |draw| draw.steps([Action::Network(LinkFault::Delay(ms(5), ms(60)))]);
     SNAPSHOT_FAILURE = "snapshot_failure", |draw| draw.steps([Action::SnapshotsFail]);
     HAND_OVER = "hand_over", |draw| draw.steps([Action::HandOver]);
     /// Clocks of holders and members together may be wrong by as much as the margin covers.
@@ -88,21 +91,21 @@ fault_kinds! {
     SLOW_LINK = "link_delay", |draw| {
         draw.short_or_long().share();
         let by = draw.delay(ms(150));
-        draw.on_pair(|from, to| Action::DelayOn(from, to, by))
+        draw.on_pair(|from, to| Action::Link(from, to, LinkFault::Delay(by.0, by.1)))
     };
     LOSSY_LINK = "link_loss", |draw| {
         let share = draw.short_or_long().share();
-        draw.on_pair(|from, to| Action::LoseOn(from, to, share))
+        draw.on_pair(|from, to| Action::Link(from, to, LinkFault::Lose(share)))
     };
     REPEATING_LINK = "link_duplicate", |draw| {
         let share = draw.short_or_long().share();
-        draw.on_pair(|from, to| Action::DuplicateOn(from, to, share))
+        draw.on_pair(|from, to| Action::Link(from, to, LinkFault::Duplicate(share)))
     };
     REORDERING_LINK = "link_reorder", |draw| {
         let share = 500 + draw.short_or_long().share();
-        let mut steps = draw.on_pair(|from, to| Action::DelayOn(from, to, (ms(0), ms(60))));
-        steps.extend(draw.on_pair(|from, to| Action::ReorderOn(from, to, share)));
-        steps
+        let faults = [LinkFault::Delay(ms(0), ms(60)), LinkFault::Reorder(share)];
+        let step = |fault| draw.on_pair(|from, to| Action::Link(from, to, fault));
+        faults.into_iter().flat_map(step).collect()
     };
     /// Every flush of one member takes longer, by a random time.
     SLOWER_DISK = "disk_slows_by", |draw| {

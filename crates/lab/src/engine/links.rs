@@ -16,7 +16,7 @@ pub type ProcessId = u64;
 pub struct Links {
     pub conditions: NetworkConditions,
     /// What single links add to the conditions.
-    own: BTreeMap<(ProcessId, ProcessId), LinkConditions>,
+    own: BTreeMap<(ProcessId, ProcessId), NetworkConditions>,
     /// The distance between two processes, whatever the conditions.
     distances: BTreeMap<(ProcessId, ProcessId), (Duration, Duration)>,
     /// Cut directions, each with the number of faults that cut it.
@@ -86,15 +86,15 @@ impl Links {
     pub fn conditions_of(&self, from: ProcessId, to: ProcessId) -> NetworkConditions {
         let mut conditions = self.conditions;
         if let Some((low, high)) = self.distances.get(&(from, to)) {
-            conditions.delay_min += *low;
-            conditions.delay_max += *high;
+            conditions.delay.0 += *low;
+            conditions.delay.1 += *high;
         }
         self.own.get(&(from, to)).map_or(conditions, |own| conditions.on(own))
     }
 
     /// What one link adds to the conditions.
-    pub fn own(&mut self, from: ProcessId, to: ProcessId) -> &mut LinkConditions {
-        self.own.entry((from, to)).or_default()
+    pub fn own(&mut self, from: ProcessId, to: ProcessId) -> &mut NetworkConditions {
+        self.own.entry((from, to)).or_insert(NetworkConditions::NONE)
     }
 
     /// Sets the permanent distance from one process to another.
@@ -138,8 +138,8 @@ impl Links {
 /// Delays, loss, duplication and reordering in the whole network. Probabilities are per mille.
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkConditions {
-    pub delay_min: Duration,
-    pub delay_max: Duration,
+    /// The least and the most.
+    pub delay: (Duration, Duration),
     pub loss: u64,
     pub duplicates: u64,
     pub reordered: u64,
@@ -147,39 +147,26 @@ pub struct NetworkConditions {
 
 impl Default for NetworkConditions {
     fn default() -> NetworkConditions {
-        NetworkConditions {
-            delay_min: us(50),
-            delay_max: us(400),
-            loss: 0,
-            duplicates: 0,
-            reordered: 0,
-        }
+        NetworkConditions { delay: (us(50), us(400)), ..NetworkConditions::NONE }
     }
 }
 
 impl NetworkConditions {
+    /// What a link adds to the conditions that has none of its own.
+    pub const NONE: NetworkConditions =
+        NetworkConditions { delay: (us(0), us(0)), loss: 0, duplicates: 0, reordered: 0 };
+
     pub fn delay(&self, dice: &mut Dice) -> Duration {
-        dice.duration(self.delay_min, self.delay_max)
+        dice.duration(self.delay.0, self.delay.1)
     }
 
     /// These conditions on a link with its own: delays add up, and the larger of two probabilities counts.
-    pub fn on(&self, link: &LinkConditions) -> NetworkConditions {
+    pub fn on(&self, link: &NetworkConditions) -> NetworkConditions {
         NetworkConditions {
-            delay_min: self.delay_min + link.delay.0,
-            delay_max: self.delay_max + link.delay.1,
+            delay: (self.delay.0 + link.delay.0, self.delay.1 + link.delay.1),
             loss: self.loss.max(link.loss),
             duplicates: self.duplicates.max(link.duplicates),
             reordered: self.reordered.max(link.reordered),
         }
     }
-}
-
-/// What one direction between two processes adds to the conditions of the whole network. Probabilities are per mille.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkConditions {
-    /// The least and the most added delay.
-    pub delay: (Duration, Duration),
-    pub loss: u64,
-    pub duplicates: u64,
-    pub reordered: u64,
 }

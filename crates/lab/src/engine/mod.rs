@@ -23,7 +23,7 @@ pub use clock::SimClock;
 pub use counts::RunCounts;
 pub use dice::Dice;
 pub use executor::Executor;
-pub use links::{LinkConditions, Links, NetworkConditions, ProcessId};
+pub use links::{Links, NetworkConditions, ProcessId};
 pub use trace::{Trace, TraceEvent, TraceFormat};
 
 pub const fn ms(millis: u64) -> Duration {

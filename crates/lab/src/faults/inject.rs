@@ -5,10 +5,10 @@ use std::time::Duration;
 use tenure_replica::Moment;
 
 use super::{
-    Action, Target,
-    links::{Flapping, across, between, set_conditions, set_link_conditions},
+    Action, LinkFault, Target,
+    links::{Flapping, across, between, ease, worsen},
 };
-use crate::engine::{Links, ProcessId, RunCounts, SimClock};
+use crate::engine::{Links, NetworkConditions, ProcessId, RunCounts, SimClock};
 
 /// The duration of faults without one: longer than any run.
 pub const FOREVER: Duration = Duration::from_secs(1000 * 24 * 3600);
@@ -21,8 +21,8 @@ pub enum Undo {
     Start(ProcessId),
     Fast(ProcessId),
     Mend(LinkEnds),
-    Conditions(Action),
-    LinkConditions(LinkEnds, Action),
+    Network(LinkFault),
+    Links(LinkEnds, LinkFault),
     ClockRate(ProcessId, i64),
     Flap(Flapping),
     // Of clusters only.
@@ -151,25 +151,23 @@ pub trait FaultHost {
                 }
                 self.count(action);
             }
-            Action::Lose(_) | Action::Duplicate(_) | Action::Reorder(_) | Action::Delay(..) => {
-                if matches!(action, Action::Delay(..)) {
+            // The others count when they hit a message.
+            Action::Network(fault) => {
+                if matches!(fault, LinkFault::Delay(..)) {
                     self.count(action);
                 }
-                set_conditions(&mut self.links().conditions, action, true);
-                self.undo_after(lasts, Undo::Conditions(action.clone()));
+                worsen(&mut self.links().conditions, *fault);
+                self.undo_after(lasts, Undo::Network(*fault));
             }
-            Action::LoseOn(a, b, _)
-            | Action::DuplicateOn(a, b, _)
-            | Action::ReorderOn(a, b, _)
-            | Action::DelayOn(a, b, _) => {
+            Action::Link(a, b, fault) => {
                 let links = ends(a, b, false);
-                if matches!(action, Action::DelayOn(..)) && !links.is_empty() {
+                if matches!(fault, LinkFault::Delay(..)) && !links.is_empty() {
                     self.count(action);
                 }
                 for (from, to) in &links {
-                    set_link_conditions(self.links().own(*from, *to), action, true);
+                    worsen(self.links().own(*from, *to), *fault);
                 }
-                self.undo_after(lasts, Undo::LinkConditions(links, action.clone()));
+                self.undo_after(lasts, Undo::Links(links, *fault));
             }
             Action::ClockJumps(target, by) => {
                 self.targets(target).into_iter().for_each(|one| self.clock(one).jump(*by));
@@ -196,12 +194,12 @@ pub trait FaultHost {
             Undo::Mend(links) => {
                 links.into_iter().for_each(|(from, to)| self.links().mend(from, to));
             }
-            Undo::Conditions(action) => {
-                set_conditions(&mut self.links().conditions, &action, false);
+            Undo::Network(fault) => {
+                ease(&mut self.links().conditions, fault, NetworkConditions::default());
             }
-            Undo::LinkConditions(links, action) => {
+            Undo::Links(links, fault) => {
                 for (from, to) in links {
-                    set_link_conditions(self.links().own(from, to), &action, false);
+                    ease(self.links().own(from, to), fault, NetworkConditions::NONE);
                 }
             }
             Undo::ClockRate(one, ppm) => {

@@ -2,34 +2,26 @@
 
 use std::time::Duration;
 
-use super::Action;
-use crate::engine::{LinkConditions, Links, NetworkConditions, ProcessId};
+use super::LinkFault;
+use crate::engine::{Links, NetworkConditions, ProcessId};
 
-/// Worsens the conditions of the whole network by a fault, or ends that.
-pub(super) fn set_conditions(conditions: &mut NetworkConditions, action: &Action, is_on: bool) {
-    let share = |share: &u64| if is_on { *share } else { 0 };
-    match action {
-        Action::Lose(of) => conditions.loss = share(of),
-        Action::Duplicate(of) => conditions.duplicates = share(of),
-        Action::Reorder(of) => conditions.reordered = share(of),
-        Action::Delay(low, high) => {
-            let fair = NetworkConditions::default();
-            (conditions.delay_min, conditions.delay_max) =
-                if is_on { (*low, *high) } else { (fair.delay_min, fair.delay_max) };
-        }
-        _ => {}
+/// Worsens conditions by a fault.
+pub(super) fn worsen(conditions: &mut NetworkConditions, fault: LinkFault) {
+    match fault {
+        LinkFault::Lose(share) => conditions.loss = share,
+        LinkFault::Duplicate(share) => conditions.duplicates = share,
+        LinkFault::Reorder(share) => conditions.reordered = share,
+        LinkFault::Delay(low, high) => conditions.delay = (low, high),
     }
 }
 
-/// Worsens the conditions of one link by a fault, or ends that.
-pub(super) fn set_link_conditions(link: &mut LinkConditions, action: &Action, is_on: bool) {
-    let share = |share: &u64| if is_on { *share } else { 0 };
-    match action {
-        Action::LoseOn(_, _, of) => link.loss = share(of),
-        Action::DuplicateOn(_, _, of) => link.duplicates = share(of),
-        Action::ReorderOn(_, _, of) => link.reordered = share(of),
-        Action::DelayOn(_, _, by) => link.delay = if is_on { *by } else { Default::default() },
-        _ => {}
+/// Ends a fault: what it worsened is as usual again.
+pub(super) fn ease(conditions: &mut NetworkConditions, fault: LinkFault, usual: NetworkConditions) {
+    match fault {
+        LinkFault::Lose(_) => conditions.loss = usual.loss,
+        LinkFault::Duplicate(_) => conditions.duplicates = usual.duplicates,
+        LinkFault::Reorder(_) => conditions.reordered = usual.reordered,
+        LinkFault::Delay(..) => conditions.delay = usual.delay,
     }
 }
 
@@ -87,36 +79,28 @@ impl Flapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        engine::{Dice, RunCounts, ms},
-        faults::Target,
-    };
+    use crate::engine::{Dice, RunCounts, ms};
     use tenure_replica::Moment;
-
-    fn named(name: &str) -> Target {
-        Target::Named(name.into())
-    }
 
     #[test]
     fn link_conditions_change_one_direction_and_end() {
         let (mut links, mut dice, mut counts) =
             (Links::default(), Dice::new(1), RunCounts::default());
-        let delay = Action::DelayOn(named("a"), named("b"), (ms(40), ms(60)));
-        let lose = Action::LoseOn(named("a"), named("b"), 1000);
-        set_link_conditions(links.own(1, 2), &delay, true);
+        let (delay, lose) = (LinkFault::Delay(ms(40), ms(60)), LinkFault::Lose(1000));
+        worsen(links.own(1, 2), delay);
         for _ in 0..100 {
             let there = links.delay(1, 2, &mut dice);
             assert!(there >= ms(40) && there <= ms(61), "{there:?}");
             assert!(links.delay(2, 1, &mut dice) < ms(1));
         }
-        set_link_conditions(links.own(1, 2), &lose, true);
+        worsen(links.own(1, 2), lose);
         let mut arrive = |links: &mut Links, from, to| {
             links.arrivals(Moment::ZERO, from, to, &mut dice, &mut counts).len()
         };
         assert_eq!((arrive(&mut links, 1, 2), arrive(&mut links, 2, 1)), (0, 1));
-        set_link_conditions(links.own(1, 2), &lose, false);
+        ease(links.own(1, 2), lose, NetworkConditions::NONE);
         assert_eq!(arrive(&mut links, 1, 2), 1);
-        set_link_conditions(links.own(1, 2), &delay, false);
+        ease(links.own(1, 2), delay, NetworkConditions::NONE);
         assert_eq!(counts.of("link_loss"), 1);
         assert!(links.delay(1, 2, &mut Dice::new(2)) < ms(1));
     }

@@ -19,7 +19,7 @@ mod script;
 mod shrink;
 mod span;
 
-pub use action::{Action, FAULT_SYNTAX, Target};
+pub use action::{Action, FAULT_SYNTAX, LinkFault, Target};
 pub use inject::{FOREVER, FaultHost, Undo};
 pub use links::between;
 pub use script::{FaultScript, ScriptError, ScriptStep};

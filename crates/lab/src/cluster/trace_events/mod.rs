@@ -134,9 +134,11 @@ impl World {
         });
     }
 
-    /// Traces that a client believes to lead from now on, until that moment at the latest.
+    /// Traces that a client believes to lead from now on, until that moment at the latest; or believes no more, though
+    /// it would have until then.
     pub(in crate::cluster) fn trace_belief(
         &mut self,
+        believes: bool,
         client: usize,
         name: &[u8],
         token: tenure_api::Revision,
@@ -144,40 +146,17 @@ impl World {
     ) {
         self.trace_event(|| {
             let name = String::from_utf8_lossy(name);
-            let text = format!("believes to lead {name} with token {token}");
-            belief("believe", text, client, &name, token, until)
+            let (kind, text) = match believes {
+                true => ("believe", format!("believes to lead {name} with token {token}")),
+                false => ("disbelieve", format!("does not believe to lead {name}")),
+            };
+            TraceEvent::new(kind, text)
+                .of(format!("c{client}"))
+                .with("name", name)
+                .with("token", token.0)
+                .with("until", micros(until))
         });
     }
-
-    /// Traces that a client believes no more; it would have until that moment.
-    pub(in crate::cluster) fn trace_disbelief(
-        &mut self,
-        client: usize,
-        name: &[u8],
-        token: tenure_api::Revision,
-        until: Moment,
-    ) {
-        self.trace_event(|| {
-            let name = String::from_utf8_lossy(name);
-            let text = format!("does not believe to lead {name}");
-            belief("disbelieve", text, client, &name, token, until)
-        });
-    }
-}
-
-fn belief(
-    kind: &'static str,
-    text: String,
-    client: usize,
-    name: &str,
-    token: tenure_api::Revision,
-    until: Moment,
-) -> TraceEvent {
-    TraceEvent::new(kind, text)
-        .of(format!("c{client}"))
-        .with("name", name)
-        .with("token", token.0)
-        .with("until", micros(until))
 }
 
 fn micros(at: Moment) -> u64 {

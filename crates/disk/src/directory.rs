@@ -302,7 +302,7 @@ fn count_boot(
     }
     let known = known.unwrap_or_else(|| Boot::fresh(storage));
     let Some(count) = known.count.checked_add(1) else {
-        return Err(DiskError::corrupt(&file, 0, "nobody can have opened it so often"));
+        return Err(DiskError::corrupt(&file, 0, "it cannot have been opened so often"));
     };
     let boot = Boot { count, ..known };
     boot.write(storage, &file)?;

@@ -144,7 +144,9 @@ fn advice(cause: &io::Error) -> &'static str {
         }
         io::ErrorKind::ReadOnlyFilesystem => "mount the volume writable",
         io::ErrorKind::NotADirectory => "choose a path that is a directory",
-        io::ErrorKind::NotFound => "check that the path exists and that nobody removes files there",
+        io::ErrorKind::NotFound => {
+            "check that the path exists and that no other program removes files there"
+        }
         _ => "check the disk and the kernel's log before starting the member again",
     }
 }

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tenure_replica::{LogIndex, canary::Canary};
+use tenure_replica::{LogIndex, canary};
 
 use super::{
     DiskError,
@@ -292,7 +292,7 @@ fn judge_tail(path: &Path, end: &End, expected: u64, mark: u32) -> Result<u64, D
             return Err(DiskError::corrupt(path, end.offset, what));
         }
     }
-    if was_written(&rest, end.offset, mark) && !Canary::DamagedTailCut.sings() {
+    if was_written(&rest, end.offset, mark) && !canary!(DamagedTailCut) {
         let what = format!(
             "batch {expected} is damaged; every sector of it was written, so no crash has cut it short"
         );

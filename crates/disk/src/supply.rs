@@ -101,7 +101,7 @@ impl Supply {
             None => self
                 .place
                 .prepare(sequence, bytes, &AtomicBool::new(false))?
-                .expect("nobody asked it to stop"),
+                .expect("it was not asked to stop"),
         };
         let path = segment_path(&self.place.folder, sequence);
         rename_durably(&*self.place.storage, &unfinished(&path), &path)?;

@@ -40,14 +40,14 @@ pub enum WriterEvent {
 /// The front of the log thread. Dropping it writes what was submitted and joins the thread.
 #[derive(Debug)]
 pub struct Writer {
-    desk: Arc<Desk>,
+    shared: Arc<SharedInbox>,
     thread: Option<JoinHandle<()>>,
     /// The directory stays ours until the thread is gone: fields are dropped after `drop`.
     _locks: Vec<StorageLock>,
 }
 
 #[derive(Debug, Default)]
-struct Desk {
+struct SharedInbox {
     inbox: Mutex<Inbox>,
     arrived: Condvar,
     queued_bytes: AtomicU64,
@@ -68,13 +68,13 @@ impl Writer {
         replayed_bytes: u64,
         on_event: impl Fn(WriterEvent) + Send + 'static,
     ) -> Writer {
-        let desk = Arc::new(Desk::default());
-        desk.bytes_since_release.store(replayed_bytes, Ordering::Relaxed);
+        let shared = Arc::new(SharedInbox::default());
+        shared.bytes_since_release.store(replayed_bytes, Ordering::Relaxed);
         let work = {
-            let desk = desk.clone();
+            let shared = shared.clone();
             move || {
-                if let Err(error) = desk.run(wal, &on_event) {
-                    desk.close();
+                if let Err(error) = shared.run(wal, &on_event) {
+                    shared.close();
                     on_event(WriterEvent::Failed(error));
                 }
             }
@@ -83,39 +83,39 @@ impl Writer {
             .name("wal".into())
             .spawn(work)
             .expect("a thread can be started when the member starts");
-        Writer { desk, thread: Some(thread), _locks: locks }
+        Writer { shared, thread: Some(thread), _locks: locks }
     }
 
     /// Hands over a write; never blocks. After a failure it is dropped without an answer.
     pub fn submit(&self, persist: Persist) {
-        let mut inbox = self.desk.lock();
+        let mut inbox = self.shared.lock();
         if inbox.closed {
             return;
         }
-        self.desk.queued_bytes.fetch_add(weight(&persist), Ordering::Relaxed);
+        self.shared.queued_bytes.fetch_add(weight(&persist), Ordering::Relaxed);
         inbox.persists.push(persist);
         drop(inbox);
-        self.desk.arrived.notify_one();
+        self.shared.arrived.notify_one();
     }
 
     /// Allows to delete the log up to `index`. A snapshot that covers it must be durable.
     pub fn release(&self, index: LogIndex) {
-        self.desk.bytes_since_release.store(0, Ordering::Relaxed);
-        let mut inbox = self.desk.lock();
+        self.shared.bytes_since_release.store(0, Ordering::Relaxed);
+        let mut inbox = self.shared.lock();
         inbox.release = inbox.release.max(Some(index));
         drop(inbox);
-        self.desk.arrived.notify_one();
+        self.shared.arrived.notify_one();
     }
 
     /// Bytes that were submitted and are not yet persisted.
     pub fn queued_bytes(&self) -> u64 {
-        self.desk.queued_bytes.load(Ordering::Relaxed)
+        self.shared.queued_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes written since the last release: what a restart has to read again. Right after a
     /// start, the bytes that were read again.
     pub fn bytes_since_release(&self) -> u64 {
-        self.desk.bytes_since_release.load(Ordering::Relaxed)
+        self.shared.bytes_since_release.load(Ordering::Relaxed)
     }
 
     /// Writes what was submitted, and stops.
@@ -124,7 +124,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.desk.close();
+        self.shared.close();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was printed there; there is nothing left to clean up.
             let _ = thread.join();
@@ -132,7 +132,7 @@ impl Drop for Writer {
     }
 }
 
-impl Desk {
+impl SharedInbox {
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         // The inbox is sound at every step; a panic elsewhere does not spoil it.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)

@@ -13,3 +13,5 @@ pub mod faults;
 pub mod invariants;
 pub mod recipes;
 pub mod stage;
+
+pub use tenure_replica::canary::Canary;

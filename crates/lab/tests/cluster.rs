@@ -19,6 +19,8 @@ mod elections;
 mod leases;
 #[path = "cluster/members.rs"]
 mod members;
+#[path = "cluster/recipes.rs"]
+mod recipes;
 #[path = "cluster/service.rs"]
 mod service;
 #[path = "cluster/snapshots.rs"]
@@ -27,6 +29,26 @@ mod snapshots;
 mod takeover;
 #[path = "cluster/versions.rs"]
 mod versions;
+
+use tenure_lab::{cluster::scenario::Scenario, engine::RunCounts, invariants};
+
+/// Runs a scenario with several seeds. Every enabled fault must have had an effect, every invariant must have been
+/// checked, and all of `also` must have happened.
+fn holds(scenario: &Scenario, usual: u64, also: &[&'static str]) {
+    let mut total = RunCounts::default();
+    for seed in seeds(usual) {
+        total.add(&scenario.run(seed).counts);
+    }
+    if *seeds(usual).end() >= usual {
+        // Disks are damaged only where a minority can be.
+        let needs_minority = |name: &&str| ["disk_rots", "disk_misplaces"].contains(name);
+        let faults = scenario.faults.iter().map(|fault| fault.name);
+        total.assert_all(faults.filter(|name| scenario.members > 2 || !needs_minority(name)));
+        total.assert_all(invariants::expected(scenario));
+        total.assert_all(also.iter().copied());
+    }
+    println!("{}: {total:?}", scenario.name);
+}
 
 /// The seeds of a test: those that `TENURE_SEED` and `TENURE_SEEDS` name, or the usual number.
 pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {

@@ -71,7 +71,7 @@ fn main() {
     }
     println!("range of one key: {} ns ({found} found)", per(start.elapsed(), SAMPLE));
 
-    // Twice: the first restore pays for memory that nobody has touched yet.
+    // Twice: the first restore pays for memory that was not touched yet.
     drop(snapshot(&store));
     drop(snapshot(&store));
     let start = Cpu::now();

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lonely_client_soon_stops_waiting() {
+    fn batch_window_closes_for_a_lone_client() {
         let mut batch_window = slow();
         batch_window.went(64);
         let mut waits = 0;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_stragglers_for_long() {
+    fn batch_window_does_not_wait_long_for_the_last_few() {
         let mut batch_window = slow();
         batch_window.went(100);
         assert!(!batch_window.is_complete(99, Moment::ZERO, Moment::ZERO));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_longer_than_a_round_takes() {
+    fn batch_window_is_no_longer_than_a_round() {
         let round = GATHER_MAX / 10;
         let mut batch_window = BatchWindow::default();
         batch_window.went(2);

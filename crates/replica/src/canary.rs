@@ -1,4 +1,4 @@
-//! Planted bugs: plausible mistakes, each behind a switch.
+//! Planted bugs: plausible mistakes, each behind [`canary!`](crate::canary!).
 //!
 //! They prove the checks of the lab: one that no invariant finds says that an invariant sleeps. There are
 //! none in a release build; in a build with debug assertions all are off until a test plants one, on its
@@ -6,9 +6,28 @@
 
 use std::cell::Cell;
 
-/// A mistake in this crate, or in the one that writes its log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Canary {
+/// Whether this mistake is planted on this thread. A release build has `false` in its place, and nothing behind it.
+#[macro_export]
+macro_rules! canary {
+    ($name:ident) => {
+        cfg!(debug_assertions) && $crate::canary::Canary::$name.is_planted()
+    };
+}
+
+/// Defines [`Canary`], and the list of all.
+macro_rules! canaries {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// A mistake in this crate, in the one that writes its log, or in the lab around both.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Canary { $($(#[$about])* $name,)* }
+
+        const ALL: &[Canary] = &[$(Canary::$name,)*];
+    };
+}
+
+canaries! {
+    // Of the replica, and of the disk.
+
     /// A follower acknowledges entries, and grants votes, before its disk has them.
     SkippedFlush,
     /// The raft leader counts its own entries before its disk has them.
@@ -81,74 +100,73 @@ pub enum Canary {
     DamagedTailCut,
     /// A member that was lost is there again only when it answers a call, not when it calls.
     OnlyAnswersReturn,
-}
 
-impl Canary {
-    /// All of them.
-    pub const ALL: [Canary; 36] = [
-        Canary::SkippedFlush,
-        Canary::EarlyPersist,
-        Canary::VoteNotPersisted,
-        Canary::SpeaksBeforeVote,
-        Canary::FloorForgotten,
-        Canary::LateRoundLost,
-        Canary::ReadUnasked,
-        Canary::ReadUncounted,
-        Canary::VouchesUnwritten,
-        Canary::VouchesInCrowds,
-        Canary::BatchTwice,
-        Canary::StaleExpiry,
-        Canary::TtlReset,
-        Canary::LeaderlessTimeCounts,
-        Canary::CutOffTimeCounts,
-        Canary::AloneUntold,
-        Canary::AgeUnknown,
-        Canary::VerdictUnasked,
-        Canary::PauseCounts,
-        Canary::UnguardedUnlock,
-        Canary::TokenReused,
-        Canary::DelayForgotten,
-        Canary::OwnKeyNotReread,
-        Canary::RequestTwice,
-        Canary::WatchGap,
-        Canary::ElectionStuck,
-        Canary::OvertakesEqual,
-        Canary::VoteForAnybody,
-        Canary::NeverSleeps,
-        Canary::NeverCampaigns,
-        Canary::AppendsAnywhere,
-        Canary::RevisionGivenBack,
-        Canary::OwnClock,
-        Canary::RestoredInPlace,
-        Canary::DamagedTailCut,
-        Canary::OnlyAnswersReturn,
-    ];
+    // Of the lab: the host around the replica, and programs.
 
-    /// Whether it is planted on this thread. Never, in a release build.
-    pub fn sings(self) -> bool {
-        cfg!(debug_assertions) && PLANTED.with(Cell::get) == Some(self)
-    }
+    /// The disk acknowledges writes before they are durable.
+    DiskLies,
+    /// A write is acknowledged while one before it still waits.
+    DiskAcknowledgesOutOfOrder,
+    /// A restarted member has forgotten its vote.
+    VoteForgotten,
+    /// Linearizable reads are answered from whatever state the member has.
+    StaleReads,
+    /// A forwarded batch is delivered twice, under two sequence numbers.
+    ForwardedTwice,
+    /// A member's clock runs at double speed.
+    ClockRuns,
+    /// A watch stream loses one of its messages.
+    NewsLost,
+    /// A snapshot is of a later state than its mark says.
+    SnapshotMislabelled,
+    /// A snapshot is saved under the list of members as it will be when the change under way is done.
+    MarkForgetsChange,
+    /// A deletion says that it deleted one key more than it did.
+    DeletionMiscounted,
+    /// A request is answered twice.
+    AnsweredTwice,
+    /// The host drops an answer.
+    AnswerSwallowed,
+    /// The clocks of programs run at half the speed, so that programs believe for too long.
+    SlowPrograms,
+    /// An observer misses an event now and then.
+    BlindObservers,
+    /// Programs write without a guard on their tokens.
+    UnguardedWrites,
+    /// Programs ignore a loss for a while, past their deadline.
+    StubbornHolders,
 }
 
 thread_local! {
     static PLANTED: Cell<Option<Canary>> = const { Cell::new(None) };
 }
 
-/// Plants a mistake on this thread until the answer is dropped.
-#[cfg(debug_assertions)]
-pub fn plant(canary: Canary) -> Planted {
-    PLANTED.with(|planted| planted.set(Some(canary)));
-    Planted(())
+impl Canary {
+    /// The mistake of that name. None in a release build, which has no planted bugs.
+    pub fn named(name: &str) -> Option<Canary> {
+        let is_meant = |canary: &&Canary| cfg!(debug_assertions) && format!("{canary:?}") == name;
+        ALL.iter().find(is_meant).copied()
+    }
+
+    /// For [`canary!`](crate::canary!).
+    pub fn is_planted(self) -> bool {
+        PLANTED.get() == Some(self)
+    }
+
+    /// Plants it on this thread until the answer is dropped.
+    pub fn plant(self) -> Planted {
+        PLANTED.set(Some(self));
+        Planted(())
+    }
 }
 
 /// A mistake is planted for as long as this lives.
-#[cfg(debug_assertions)]
+#[must_use]
 #[derive(Debug)]
 pub struct Planted(());
 
-#[cfg(debug_assertions)]
 impl Drop for Planted {
     fn drop(&mut self) {
-        PLANTED.with(|planted| planted.set(None));
+        PLANTED.set(None);
     }
 }

@@ -208,7 +208,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(u: u64, i: i64, bytes: Vec<u8>, option: Option<i64>) {
+        fn codec_reads_back_what_it_writes(u: u64, i: i64, bytes: Vec<u8>, option: Option<i64>) {
             let mut out = Vec::new();
             put_u64(&mut out, u);
             put_i64(&mut out, i);
@@ -223,7 +223,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_an_error_and_never_a_panic(bytes: Vec<u8>) {
+        fn codec_refuses_garbage_without_a_panic(bytes: Vec<u8>) {
             let mut reader = Reader::new(&bytes);
             while reader.bytes().is_ok() && reader.remaining() > 0 {}
             let mut reader = Reader::new(&bytes);

@@ -239,7 +239,7 @@ mod tests {
 
     /// Two members that differ in anything at all must not have the same checksum, or the difference would go unnoticed.
     #[test]
-    fn whatever_differs_shows() {
+    fn digest_shows_every_difference() {
         // What is added here needs a difference below.
         let State {
             store: _,
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_compacted_versions_are_freed_does_not_show() {
+    fn digest_ignores_how_far_compaction_has_freed() {
         let mut state = whole();
         does(&mut state, INDEX, put("key", "other", None));
         let newest = state.store.revision();

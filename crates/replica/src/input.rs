@@ -69,17 +69,17 @@ pub enum Input {
     Removed,
 }
 
-/// A request: who asks, and what.
+/// A request and its principal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Who.
+    /// The principal that asks.
     pub by: Principal,
     /// What.
     pub op: Operation,
 }
 
 impl Request {
-    /// By a client that has not said who it is.
+    /// By a client without an identity.
     pub fn anonymous(op: Operation) -> Request {
         Request { by: Principal::Anonymous, op }
     }

@@ -5,9 +5,11 @@
 //! leases and the watchers. It never does anything itself: no file, socket, clock or chance lives
 //! here, which is why the server and the lab can both be its host.
 
-mod batch_window;
 #[doc(hidden)]
+#[macro_use]
 pub mod canary;
+
+mod batch_window;
 pub mod codec;
 pub mod command;
 mod digest;

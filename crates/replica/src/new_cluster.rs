@@ -9,7 +9,6 @@
 use tenure_api::{Member, Revision, Term};
 
 use crate::{
-    canary::Canary,
     command::COMMAND_VERSION,
     log::{LogIndex, SnapshotMark},
     snapshot::Snapshot,
@@ -30,7 +29,7 @@ pub const REVISION_MAX: Revision = Revision(1 << 53);
 /// members cannot agree on a clock before they talk to each other; they hand in none, and leap when the first of them
 /// has spoken ([`State::leap`]).
 pub fn first_revision(last: Revision, jump: i64, floor: Option<Revision>) -> Option<Revision> {
-    if Canary::RestoredInPlace.sings() {
+    if canary!(RestoredInPlace) {
         return Some(last);
     }
     let jumped = last.0.checked_add(jump.max(REVISION_JUMP_MIN)).map(Revision)?;

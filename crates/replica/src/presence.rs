@@ -18,8 +18,6 @@
 //! The host of a replica keeps a `Presence` of each other member and tells
 //! [`Input::Connected`](crate::Input::Connected) and [`Input::Lost`](crate::Input::Lost) as it says.
 
-use crate::canary::Canary;
-
 /// What is known of one member's connections.
 #[derive(Clone, Debug, Default)]
 pub struct Presence {
@@ -65,7 +63,7 @@ impl Presence {
         // Without an outgoing connection to this life nothing can be sent to it yet. The answer to our next call, which its own
         // call hastens, will tell.
         let stands = self.outgoing == Some(boot);
-        let returned = stands && !self.present && !Canary::OnlyAnswersReturn.sings();
+        let returned = stands && !self.present && !canary!(OnlyAnswersReturn);
         self.present = true;
         Ok(Called { number, returned })
     }

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_comes_again_before_it_was_applied_is_not_taken_twice() {
+    fn proposals_take_a_repeated_batch_once() {
         let mut proposals = Proposals::default();
         proposals.push(batch(1));
         proposals.push(batch(1));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_for_which_there_was_no_room_is_taken_when_there_is() {
+    fn proposals_take_a_batch_when_there_is_room_again() {
         let mut proposals = Proposals::default();
         let large = Sealed { bytes: vec![0; QUEUED_BYTES_MAX].into(), ..batch(1) };
         proposals.push(large);

@@ -12,7 +12,6 @@ use std::{collections::VecDeque, time::Duration};
 
 use crate::{
     Moment,
-    canary::Canary,
     codec::put_u64,
     input::{Read, RequestId},
     log::LogIndex,
@@ -148,7 +147,7 @@ impl Reads {
         let Some(at) = self.rounds.iter().position(|round| round.context == context) else {
             return;
         };
-        if Canary::LateRoundLost.sings() && at + 1 < self.rounds.len() {
+        if canary!(LateRoundLost) && at + 1 < self.rounds.len() {
             return;
         }
         self.confirmed_at = self.confirmed_at.max(Some(self.rounds[at].started));
@@ -225,7 +224,7 @@ mod tests {
     fn overloaded() -> (Reads, RequestId) {
         let mut reads = Reads::new(1, 1);
         let refused = (0..).find(|id| !reads.push(read(*id)));
-        (reads, refused.expect("somebody is refused"))
+        (reads, refused.expect("one is refused"))
     }
 
     /// All that can be answered.
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_past_what_may_wait_are_refused_and_those_that_were_taken_are_answered() {
+    fn reads_beyond_the_limit_are_refused_and_the_others_answered() {
         let (mut reads, refused) = overloaded();
         assert_eq!(refused as usize, WAITING_READS_MAX);
         assert!(!reads.push(read(refused)), "it is still full");
@@ -287,7 +286,7 @@ mod tests {
 
     /// What a former raft leader has confirmed may wait for entries that will never come.
     #[test]
-    fn a_new_raft_leader_is_asked_for_all_that_was_not_answered() {
+    fn reads_without_an_answer_are_asked_of_a_new_raft_leader() {
         let mut reads = Reads::new(1, 1);
         for id in 0..3 {
             assert!(reads.push(read(id)));
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_given_up_wherever_they_wait_and_make_room() {
+    fn reads_that_time_out_make_room_wherever_they_wait() {
         let (mut reads, refused) = overloaded();
         let round = reads.start_round(NOW, LOST_AFTER).expect("reads wait");
         reads.confirm(&round, 5);

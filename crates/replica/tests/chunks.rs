@@ -39,7 +39,7 @@ fn of_version(cluster_version: u32) -> State {
 }
 
 #[test]
-fn a_lease_with_any_number_of_keys_is_written_in_small_chunks() {
+fn snapshot_writes_a_lease_with_many_keys_in_small_chunks() {
     let mut state = of_version(COMMAND_VERSION);
     let lease = LeaseId(7);
     apply(&mut state, 1, Command::LeaseGrant { id: lease, ttl_secs: 60 });
@@ -53,7 +53,7 @@ fn a_lease_with_any_number_of_keys_is_written_in_small_chunks() {
 }
 
 #[test]
-fn a_election_of_any_length_is_written_in_small_chunks() {
+fn snapshot_writes_a_long_election_in_small_chunks() {
     let mut state = of_version(COMMAND_VERSION);
     for lease in 1..3_000 {
         apply(&mut state, 1, Command::LeaseGrant { id: LeaseId(lease), ttl_secs: 60 });
@@ -67,7 +67,7 @@ fn a_election_of_any_length_is_written_in_small_chunks() {
 
 /// A member of an older release looks for a lease's keys beside the lease and nowhere else.
 #[test]
-fn keys_stand_beside_their_lease_while_an_older_release_may_read_them() {
+fn snapshot_keeps_keys_beside_leases_for_older_releases() {
     for (version, is_listed) in [(1, true), (2, true), (3, false)] {
         let mut state = of_version(version);
         apply(&mut state, 1, Command::LeaseGrant { id: LeaseId(7), ttl_secs: 60 });

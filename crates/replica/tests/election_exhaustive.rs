@@ -57,7 +57,7 @@ const SESSIONS: [i64; 3] = [1, 2, 3];
 
 /// Sessions and a client of etcd's come, go and die under two names.
 #[test]
-fn coming_and_going_beside_a_client_of_etcds() {
+fn election_orders_of_joining_and_leaving_beside_a_stock_client() {
     let mut deeds = vec![];
     for name in NAMES {
         deeds.extend(for_each(&[1, 2], |who| Deed::Join {
@@ -77,7 +77,7 @@ fn coming_and_going_beside_a_client_of_etcds() {
 
 /// Three sessions of different priority, with pre-emption, hand-over and a client of etcd's between.
 #[test]
-fn priority_pre_emption_and_transfer() {
+fn election_orders_of_priority_preemption_and_transfer() {
     let name = "x";
     let mut deeds = vec![Deed::StockJoin { who: 4, name }, Deed::StockLeave { who: 4, name }];
     deeds.extend(for_each(&SESSIONS, |who| Deed::Join { who, name, priority: 0, preempts: false }));
@@ -94,7 +94,7 @@ fn priority_pre_emption_and_transfer() {
 
 /// Whatever comes and goes, candidates that wait and can be overtaken are in order of priority.
 #[test]
-fn priority_beside_a_client_of_etcds() {
+fn election_orders_of_priority_beside_a_stock_client() {
     let name = "x";
     let mut deeds = vec![Deed::StockJoin { who: 4, name }, Deed::StockLeave { who: 4, name }];
     let join = |who, priority, preempts| Deed::Join { who, name, priority, preempts };
@@ -113,7 +113,7 @@ fn priority_beside_a_client_of_etcds() {
 
 /// Health, eviction, freezing, and candidates that must not overlap with a predecessor.
 #[test]
-fn health_eviction_freezing_and_delay() {
+fn election_orders_of_health_eviction_freezing_and_delay() {
     let name = "x";
     let mut deeds = vec![Deed::StockJoin { who: 3, name }, Deed::StockLeave { who: 3, name }];
     deeds.extend(for_each(&[1, 2], |who| Deed::JoinAfterStop { who, name }));
@@ -130,7 +130,7 @@ fn health_eviction_freezing_and_delay() {
 
 /// Readers, writers and several names at once, beside a client of etcd's.
 #[test]
-fn shared_holds_and_several_at_once() {
+fn election_orders_of_shared_holds_and_several_names() {
     let mut deeds = vec![];
     for who in SESSIONS {
         deeds.push(Deed::JoinBoth(who));
@@ -151,7 +151,7 @@ fn shared_holds_and_several_at_once() {
 
 /// Permits, beside exclusive candidates and a stock client.
 #[test]
-fn permits() {
+fn election_orders_of_permits() {
     let name = "y";
     let mut deeds = vec![];
     for who in SESSIONS {
@@ -167,7 +167,7 @@ fn permits() {
 
 /// A restored cluster keeps no session and repeats no token; a frozen name stays frozen.
 #[test]
-fn restore_and_fast_release() {
+fn election_orders_of_restore_and_fast_release() {
     let name = "x";
     let mut deeds = vec![Deed::Restore, Deed::Freeze(name), Deed::Resume(name)];
     deeds.extend(for_each(&SESSIONS, |who| Deed::Join { who, name, priority: 0, preempts: false }));
@@ -183,7 +183,7 @@ fn restore_and_fast_release() {
 /// Two of three sessions want both names at once, while an operator transfers, freezes, resumes and restores, and the
 /// third pre-empts a leader that has only one of them.
 #[test]
-fn both_names_at_once_beside_everything_else() {
+fn election_orders_of_both_names_beside_everything_else() {
     let mut deeds = for_each(&[1, 2], Deed::JoinBoth);
     for name in NAMES {
         deeds.push(Deed::Join { who: 2, name, priority: 0, preempts: false });

@@ -19,7 +19,7 @@ use proptest::test_runner::{TestError, TestRunner};
 use tenure_api::{LeaseId, Revision};
 use tenure_replica::{
     State,
-    canary::{Canary, plant},
+    canary::Canary,
     election::{
         Candidate, Election, EndReason, FROZEN, Mode,
         listeners::{ListenerEvent, ListenerInput, Listeners, Observed},
@@ -106,7 +106,7 @@ proptest! {
     }
 
     #[test]
-    fn who_comes_back_sees_what_who_stayed_saw(deeds in story(), skipped in 1..9_usize) {
+    fn observer_that_resumes_sees_what_one_that_stayed_saw(deeds in story(), skipped in 1..9_usize) {
         let mut world = World::new();
         let mut stays = Observes::new(&world.state);
         let mut skips = Observes::new(&world.state);
@@ -144,10 +144,10 @@ fn play(deeds: &[Deed]) -> Result<(), TestCaseError> {
 
 /// If a list that is told apart from it does not notice, it is worth nothing.
 #[test]
-fn planted_bugs_are_found() {
+fn canary_of_elections_is_found_by_the_naive_lists() {
     for canary in [Canary::OvertakesEqual, Canary::DelayForgotten, Canary::ElectionStuck] {
         let config = ProptestConfig { cases: 400, failure_persistence: None, ..config() };
-        let planted = plant(canary);
+        let planted = canary.plant();
         let found = TestRunner::new(config).run(&story(), |deeds| play(&deeds));
         drop(planted);
         assert!(matches!(found, Err(TestError::Fail(..))), "{canary:?} was not found: {found:?}");

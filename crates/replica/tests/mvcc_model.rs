@@ -19,7 +19,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_answers_as_a_list_of_versions_would(
+    fn store_answers_as_a_list_of_versions_would(
         steps in prop::collection::vec(random::step(), 1..50),
     ) {
         let (mut store, mut naive) = (Store::new(), Naive::new());
@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frozen_clone_never_changes(
+    fn store_clone_never_changes(
         before in prop::collection::vec(random::step(), 1..30),
         after in prop::collection::vec(random::step(), 1..30),
     ) {
@@ -58,7 +58,7 @@ proptest! {
     }
 
     #[test]
-    fn missing_chunks_are_an_error_and_damaged_ones_never_a_panic(
+    fn store_restore_refuses_missing_chunks_and_survives_damaged_ones(
         steps in prop::collection::vec(random::step(), 1..30),
         at in any::<prop::sample::Index>(),
         byte: u8,
@@ -193,7 +193,7 @@ fn restored(store: &Store) -> Store {
 
 /// Small random stores never outgrow one node of the map, one chunk or one order record.
 #[test]
-fn a_large_store_keeps_every_revision_across_chunks() {
+fn store_of_many_chunks_keeps_every_revision() {
     let mut store = Store::new();
     let put = |key: String, value: usize| Put {
         key: key.into(),

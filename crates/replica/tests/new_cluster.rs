@@ -107,7 +107,7 @@ fn begins(backup: &State, ms: u64) -> State {
 }
 
 #[test]
-fn several_members_that_restore_a_file_twice_go_on_from_the_clock() {
+fn new_cluster_of_members_restored_twice_goes_on_from_the_clock() {
     const FIRST_TIME: u64 = 1_700_000_000_000;
     let mut old = State::new([]);
     play_all(&mut old, &[Step::Put(1, false)]);
@@ -127,7 +127,7 @@ fn several_members_that_restore_a_file_twice_go_on_from_the_clock() {
 }
 
 #[test]
-fn nobody_leaps_who_was_not_refounded_or_has_written() {
+fn new_cluster_leaps_only_if_restored_and_before_its_first_write() {
     let mut state = State::new([]);
     state.leap(1_700_000_000_000);
     assert_eq!(state.store.revision(), Revision(1));
@@ -140,7 +140,7 @@ fn nobody_leaps_who_was_not_refounded_or_has_written() {
 
 proptest! {
     #[test]
-    fn a_token_never_repeats_and_never_falls(
+    fn new_cluster_tokens_only_grow(
         before in prop::collection::vec(step(), 0..30),
         lost in prop::collection::vec(step(), 0..30),
         after in prop::collection::vec(step(), 0..30),
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_kept_is_as_it_was_and_the_past_is_compacted(
+    fn new_cluster_keeps_live_keys_and_compacts_the_past(
         steps in prop::collection::vec(step(), 0..40),
     ) {
         let mut old = State::new([]);
@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn a_clock_behind_the_revisions_changes_nothing_and_one_ahead_is_followed() {
+fn new_cluster_follows_only_a_clock_ahead_of_its_revisions() {
     let last = Revision(10);
     let jumped = Revision(10 + REVISION_JUMP_MIN);
     assert_eq!(first_revision(last, 0, Some(Revision(5))), Some(jumped));
@@ -249,7 +249,7 @@ impl Alone {
 }
 
 #[test]
-fn restored_cluster_leaps_when_a_change_of_members_is_its_first_batch() {
+fn new_cluster_leaps_when_a_member_change_is_its_first_batch() {
     let clock = 1_700_000_000_000;
     let mut restored = Alone::restored(clock);
     restored.settle(vec![]);

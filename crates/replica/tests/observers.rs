@@ -94,7 +94,7 @@ impl Town {
 }
 
 #[test]
-fn a_value_that_changed_meanwhile_is_told() {
+fn observer_is_told_of_a_value_that_changed_meanwhile() {
     let mut town = Town::new();
     town.shows("jobs", 7, "10.0.0.7");
     let left = town.now();
@@ -106,7 +106,7 @@ fn a_value_that_changed_meanwhile_is_told() {
 }
 
 #[test]
-fn the_value_of_whoever_leads_by_now_is_told_in_full() {
+fn observer_gets_the_whole_value_of_the_present_leader() {
     let mut town = Town::new();
     town.shows("jobs", 7, "old");
     let left = town.now();
@@ -127,7 +127,7 @@ fn others_come_and_go(town: &mut Town) {
 }
 
 #[test]
-fn of_a_election_that_was_forgotten_it_is_said_that_something_is_missing_and_how_things_stand() {
+fn observer_of_a_forgotten_election_is_told_of_the_gap_and_the_present() {
     let mut town = Town::new();
     town.shows("jobs", 7, "first");
     let left = town.now();
@@ -149,7 +149,7 @@ fn of_a_election_that_was_forgotten_it_is_said_that_something_is_missing_and_how
 }
 
 #[test]
-fn what_is_forgotten_of_others_is_no_gap_in_a_election_that_lasts() {
+fn observer_has_no_gap_because_other_elections_were_forgotten() {
     let mut town = Town::new();
     town.shows("jobs", 7, "first");
     town.shows("idle", 8, "passing");
@@ -166,7 +166,7 @@ fn what_is_forgotten_of_others_is_no_gap_in_a_election_that_lasts() {
 
 /// A stream may break between any two things that are told.
 #[test]
-fn who_goes_on_after_anything_that_was_told_misses_nothing() {
+fn observer_that_resumes_after_any_event_misses_nothing() {
     let mut town = Town::new();
     town.shows("jobs", 1, "1");
     let start = town.now();
@@ -192,7 +192,7 @@ fn who_goes_on_after_anything_that_was_told_misses_nothing() {
 }
 
 #[test]
-fn who_observed_a_cluster_that_was_restored_since_hears_how_things_stand() {
+fn observer_of_a_restored_cluster_is_told_the_present() {
     let mut town = Town::new();
     town.shows("jobs", 7, "first");
     let backup = town.state.clone();
@@ -211,7 +211,7 @@ fn who_observed_a_cluster_that_was_restored_since_hears_how_things_stand() {
 }
 
 #[test]
-fn one_tenure_more_than_are_remembered_pushes_out_the_first() {
+fn observer_history_drops_the_oldest_tenure() {
     let mut town = Town::new();
     let start = town.now();
     let mut ends = vec![];
@@ -242,7 +242,7 @@ fn one_tenure_more_than_are_remembered_pushes_out_the_first() {
 }
 
 #[test]
-fn who_waits_for_a_place_that_lets_others_pass_hears_that_it_is_gone() {
+fn candidate_listener_hears_that_a_passed_over_candidacy_is_gone() {
     let mut town = Town::new();
     town.joins("jobs", 1, 0);
     town.joins("jobs", 2, 0);

@@ -89,7 +89,7 @@ fn all_were_read(calls: &[Vec<Answer>]) -> usize {
 }
 
 #[test]
-fn many_large_reads_are_answered_in_many_calls() {
+fn reads_of_much_are_answered_in_many_calls() {
     const READS: usize = 200;
     for consistency in [Consistency::Serializable, Consistency::Linearizable] {
         let mut house = House::new();
@@ -103,7 +103,7 @@ fn many_large_reads_are_answered_in_many_calls() {
 }
 
 #[test]
-fn transactions_that_look_at_many_keys_are_applied_in_many_calls() {
+fn transactions_of_much_weight_are_applied_in_many_calls() {
     const TXNS: u64 = 200;
     let mut house = House::new();
     let txn = |n| {

@@ -64,7 +64,7 @@ fn catch_up(watchers: &mut Watchers, store: &Store) -> Vec<(Vec<i64>, usize)> {
 }
 
 #[test]
-fn history_of_large_values_is_told_in_many_answers() {
+fn watcher_gets_a_history_of_large_values_in_many_answers() {
     let mut store = Store::new();
     for _ in 0..64 {
         put(&mut store, "k", MIB);
@@ -85,7 +85,7 @@ fn history_of_large_values_is_told_in_many_answers() {
 }
 
 #[test]
-fn many_watchers_behind_share_a_round() {
+fn watchers_that_lag_share_a_round() {
     let mut store = Store::new();
     for _ in 0..8 {
         put(&mut store, "k", MIB / 2);
@@ -99,7 +99,7 @@ fn many_watchers_behind_share_a_round() {
 }
 
 #[test]
-fn changes_of_one_round_are_split_between_revisions_and_no_further() {
+fn watcher_answers_are_split_between_revisions_only() {
     let mut store = Store::new();
     let keys: Vec<Bytes> = (0..8).map(|n| Bytes::from(format!("k{n}"))).collect();
     for key in &keys {

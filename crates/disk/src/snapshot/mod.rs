@@ -7,10 +7,7 @@
 //! Writing and reading need nothing but a path. A member that lags behind, and a client that backs up, are sent the
 //! same bytes as a file would have, but straight from memory.
 
-mod cutter;
 mod folder;
-mod frame;
-mod load;
 mod reader;
 mod writer;
 
@@ -18,14 +15,9 @@ use std::path::PathBuf;
 
 use tenure_replica::SnapshotMark;
 
-pub use cutter::Cutter;
-pub use folder::snapshot_path;
-pub use folder::{newest_snapshot, prune_snapshots};
-pub use frame::Frame;
-pub use load::LoadError;
-pub use load::{load, load_in, read_state};
-pub use reader::SnapshotFileReader;
-pub use writer::SnapshotWriter;
+pub use folder::{newest_snapshot, prune_snapshots, snapshot_path};
+pub use reader::{LoadError, SnapshotFileReader, load, load_in, read_state};
+pub use writer::{Cutter, Frame, SnapshotWriter};
 
 /// The longest chunk; a chunk is held in memory as a whole.
 pub const CHUNK_BYTES_MAX: usize = 64 << 20;

@@ -4,8 +4,9 @@ use super::{
     Fault,
     Shown::{Both, Ours},
     places::{
-        CASES_ELECTIONS, CASES_ELECTORS, CASES_SESSIONS, ELECT_COMMANDS, EXCHANGE, LAB_LEASES,
-        LAB_RECIPES, LEASE, ONE_LINE, QUEUE_SCRIPTS, RECIPES_CLUSTER, RECIPES_PROCESSES, RUN,
+        CASES_ELECTIONS, CASES_ELECTORS, CASES_SESSIONS, ELECT_COMMANDS, ELECTION_SCRIPTS,
+        EXCHANGE, LAB_LEASES, LAB_RECIPES, LEASE, ONE_LINE, RECIPES_CLUSTER, RECIPES_PROCESSES,
+        RUN,
     },
 };
 
@@ -192,7 +193,7 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "habitat#3249, argo-workflows#5026",
         shown: Ours {
             tests: &[
-                (QUEUE_SCRIPTS, &["elections_and_locks_behave_as_told"]),
+                (ELECTION_SCRIPTS, &["election_scripts_pass"]),
                 (RECIPES_CLUSTER, &["a_candidate_that_is_not_well_lets_others_pass"]),
                 (RUN, &["whoever_is_not_well_does_not_lead", "every_check_counts"]),
             ],

@@ -222,7 +222,10 @@ pub(super) const FAULTS: &[Fault] = &[
                 (SESSIONS, &["readers_share_permits_are_counted_and_several_are_taken_at_once"]),
                 (
                     "replica/tests/election_exhaustive.rs",
-                    &["shared_holds_and_several_at_once", "permits"],
+                    &[
+                        "election_orders_of_shared_holds_and_several_names",
+                        "election_orders_of_permits",
+                    ],
                 ),
             ],
             says: "they are there, over etcd's API and in `tenure.v1`",
@@ -236,13 +239,8 @@ pub(super) const FAULTS: &[Fault] = &[
                 (CASES_SESSIONS, &["a_holder_that_cannot_renew_stops_before_its_time_is_over"]),
                 (CASES_ELECTIONS, &["a_leader_whose_session_is_revoked_is_told"]),
                 (RECIPES_PROCESSES, &["a_stopped_holder_knows_at_once_that_it_has_lost"]),
-                (
-                    LAB_RECIPES,
-                    &[
-                        "recipes_hold_under_program_faults",
-                        "canary_holder_that_ignores_its_loss_is_found",
-                    ],
-                ),
+                (LAB_RECIPES, &["recipes_hold_under_program_faults"]),
+                (LAB_CANARIES, &["canary_holder_that_ignores_its_loss_is_found"]),
             ],
             says: "it stops by its own clock before its lease can end, and is told what it cannot \
                    know",

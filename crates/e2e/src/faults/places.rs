@@ -19,5 +19,5 @@ pub(super) const EXCHANGE: &str = "client/src/backend/native/exchange/tests.rs";
 pub(super) const RETRY: &str = "client/src/grpc/retry.rs";
 pub(super) const LAB_CANARIES: &str = "lab/tests/cluster/canaries.rs";
 pub(super) const LAB_LEASES: &str = "lab/tests/cluster/leases.rs";
-pub(super) const LAB_RECIPES: &str = "lab/tests/recipes.rs";
-pub(super) const QUEUE_SCRIPTS: &str = "replica/tests/election_scripts.rs";
+pub(super) const LAB_RECIPES: &str = "lab/tests/cluster/recipes.rs";
+pub(super) const ELECTION_SCRIPTS: &str = "replica/tests/scripts.rs";

@@ -4,7 +4,7 @@ use super::{
     Fault,
     Shown::{Both, Ours},
     places::{
-        CASES_SESSIONS, CRASH, EXCHANGE, LAB_CANARIES, LAB_LEASES, LEASE, QUEUE_SCRIPTS,
+        CASES_SESSIONS, CRASH, ELECTION_SCRIPTS, EXCHANGE, LAB_CANARIES, LAB_LEASES, LEASE,
         RECIPES_CLUSTER, RECIPES_PROCESSES, RETRY, RUN, SESSIONS,
     },
 };
@@ -222,7 +222,7 @@ pub(super) const FAULTS: &[Fault] = &[
                     ],
                 ),
                 (SESSIONS, &["whoever_wants_no_overlap_waits_for_the_stop_of_an_evicted_leader"]),
-                (QUEUE_SCRIPTS, &["elections_and_locks_behave_as_told"]),
+                (ELECTION_SCRIPTS, &["election_scripts_pass"]),
             ],
             says: "TTL and raft failover: [guarantees](../reference/guarantees.md); only whoever wants no \
                    overlap waits for a leader's stop, or for its time to be over \

@@ -30,7 +30,7 @@ pub const CALM: Scenario = Scenario {
 pub const ROUGH: Scenario = Scenario {
     name: "rough",
     about: "Three members under all faults.",
-    faults: &FaultKind::ALL,
+    faults: FaultKind::ALL,
     rough_for: ms(6000),
     ..CALM
 };
@@ -40,14 +40,14 @@ pub const ROUGH_ALONE: Scenario = Scenario {
     about: "One member that crashes, pauses and has disk faults.",
     members: 1,
     faults: &[
-        FaultKind::Crash,
-        FaultKind::Pause,
-        FaultKind::SlowDisk,
-        FaultKind::StalledDisk,
-        FaultKind::FullDisk,
-        FaultKind::FailingDisk,
-        FaultKind::SnapshotFailure,
-        FaultKind::HandOver,
+        FaultKind::CRASH,
+        FaultKind::PAUSE,
+        FaultKind::SLOW_DISK,
+        FaultKind::STALLED_DISK,
+        FaultKind::FULL_DISK,
+        FaultKind::FAILING_DISK,
+        FaultKind::SNAPSHOT_FAILURE,
+        FaultKind::HAND_OVER,
     ],
     ..ROUGH
 };
@@ -61,7 +61,7 @@ pub const ROUGH_SEVEN: Scenario =
 pub const CRASHES: Scenario = Scenario {
     name: "crashes",
     about: "Members crash, alone and all at once, and lose what was not flushed.",
-    faults: &[FaultKind::Crash, FaultKind::CrashAll, FaultKind::SlowDisk, FaultKind::HandOver],
+    faults: &[FaultKind::CRASH, FaultKind::CRASH_ALL, FaultKind::SLOW_DISK, FaultKind::HAND_OVER],
     ..ROUGH
 };
 
@@ -69,13 +69,13 @@ pub const PARTITIONS: Scenario = Scenario {
     name: "partitions",
     about: "Five members whose network is cut in every shape.",
     faults: &[
-        FaultKind::CutOneWay,
-        FaultKind::CutPair,
-        FaultKind::Isolate,
-        FaultKind::Split,
-        FaultKind::Flap,
-        FaultKind::Reset,
-        FaultKind::OneWayReset,
+        FaultKind::CUT_ONE_WAY,
+        FaultKind::CUT_PAIR,
+        FaultKind::ISOLATE,
+        FaultKind::SPLIT,
+        FaultKind::FLAP,
+        FaultKind::RESET,
+        FaultKind::ONE_WAY_RESET,
     ],
     members: 5,
     ..ROUGH
@@ -85,12 +85,12 @@ pub const BAD_NET: Scenario = Scenario {
     name: "bad-net",
     about: "Messages are lost, repeated, reordered and late, while raft leadership moves between members.",
     faults: &[
-        FaultKind::Loss,
-        FaultKind::Duplicates,
-        FaultKind::Reordering,
-        FaultKind::SlowNet,
-        FaultKind::Reset,
-        FaultKind::Crash,
+        FaultKind::LOSS,
+        FaultKind::DUPLICATES,
+        FaultKind::REORDERING,
+        FaultKind::SLOW_NET,
+        FaultKind::RESET,
+        FaultKind::CRASH,
     ],
     movers: 1,
     ..ROUGH
@@ -100,11 +100,11 @@ pub const MOVING: Scenario = Scenario {
     name: "moving",
     about: "Raft leadership moves all the time, between members and disks that are slow now and then.",
     faults: &[
-        FaultKind::Slow,
-        FaultKind::SlowDisk,
-        FaultKind::SlowNet,
-        FaultKind::Reordering,
-        FaultKind::StalledDisk,
+        FaultKind::SLOW,
+        FaultKind::SLOW_DISK,
+        FaultKind::SLOW_NET,
+        FaultKind::REORDERING,
+        FaultKind::STALLED_DISK,
     ],
     registers: 12,
     movers: 4,
@@ -116,14 +116,14 @@ pub const BAD_LINKS: Scenario = Scenario {
     name: "bad-links",
     about: "Single directions between members are slow, lossy and reset, and disks differ.",
     faults: &[
-        FaultKind::OneWayReset,
-        FaultKind::SlowLink,
-        FaultKind::LossyLink,
-        FaultKind::RepeatingLink,
-        FaultKind::ReorderingLink,
-        FaultKind::SlowerDisk,
-        FaultKind::CutOneWay,
-        FaultKind::Crash,
+        FaultKind::ONE_WAY_RESET,
+        FaultKind::SLOW_LINK,
+        FaultKind::LOSSY_LINK,
+        FaultKind::REPEATING_LINK,
+        FaultKind::REORDERING_LINK,
+        FaultKind::SLOWER_DISK,
+        FaultKind::CUT_ONE_WAY,
+        FaultKind::CRASH,
     ],
     rough_for: ms(8000),
     ..ROUGH
@@ -132,7 +132,12 @@ pub const BAD_LINKS: Scenario = Scenario {
 pub const FAR_APART: Scenario = Scenario {
     name: "far-apart",
     about: "Members on three continents, with timing to match, lose links and crash.",
-    faults: &[FaultKind::Crash, FaultKind::CutOneWay, FaultKind::OneWayReset, FaultKind::LossyLink],
+    faults: &[
+        FaultKind::CRASH,
+        FaultKind::CUT_ONE_WAY,
+        FaultKind::ONE_WAY_RESET,
+        FaultKind::LOSSY_LINK,
+    ],
     rough_for: ms(8000),
     distance: Some(Distance {
         one_way: (ms(20), ms(80)),
@@ -161,15 +166,15 @@ pub const BAD_DISKS: Scenario = Scenario {
     name: "bad-disks",
     about: "Disks are slow, stall, fill up and fail.",
     faults: &[
-        FaultKind::SlowDisk,
-        FaultKind::SlowerDisk,
-        FaultKind::StalledDisk,
-        FaultKind::FullDisk,
-        FaultKind::FailingDisk,
-        FaultKind::PowerLoss,
-        FaultKind::Pause,
-        FaultKind::Crash,
-        FaultKind::SnapshotFailure,
+        FaultKind::SLOW_DISK,
+        FaultKind::SLOWER_DISK,
+        FaultKind::STALLED_DISK,
+        FaultKind::FULL_DISK,
+        FaultKind::FAILING_DISK,
+        FaultKind::POWER_LOSS,
+        FaultKind::PAUSE,
+        FaultKind::CRASH,
+        FaultKind::SNAPSHOT_FAILURE,
     ],
     ..ROUGH
 };
@@ -178,13 +183,13 @@ pub const ROTTEN_DISKS: Scenario = Scenario {
     name: "rotten-disks",
     about: "Bits on disks change, sectors lie in the wrong place, and members crash.",
     faults: &[
-        FaultKind::BitRot,
-        FaultKind::Misplaced,
-        FaultKind::PowerLoss,
-        FaultKind::Crash,
-        FaultKind::CrashAll,
-        FaultKind::FailingDisk,
-        FaultKind::SlowDisk,
+        FaultKind::BIT_ROT,
+        FaultKind::MISPLACED,
+        FaultKind::POWER_LOSS,
+        FaultKind::CRASH,
+        FaultKind::CRASH_ALL,
+        FaultKind::FAILING_DISK,
+        FaultKind::SLOW_DISK,
     ],
     ..ROUGH
 };
@@ -272,7 +277,7 @@ pub const RECIPES_PROGRAMS: Scenario = Scenario {
 pub const RECIPES_MEMBERS: Scenario = Scenario {
     name: "recipes-members",
     about: "Programs use the library while the members have all faults.",
-    faults: &FaultKind::ALL,
+    faults: FaultKind::ALL,
     rough_for: ms(8000),
     ..RECIPES_CALM
 };
@@ -291,7 +296,7 @@ pub const RECIPES_FIVE: Scenario =
 pub const SOAK: Scenario = Scenario {
     name: "soak",
     about: "Three members for a long time: writes, leases, watches and elections under all faults.",
-    faults: &FaultKind::ALL,
+    faults: FaultKind::ALL,
     rough_for: ms(120_000),
     registers: 1,
     holders: 2,

@@ -22,15 +22,13 @@ use tenure_replica::{
 use crate::{
     cluster::{
         World,
-        member::{MemberNumber, id},
-        world::peer_url,
+        member::{MemberNumber, id, peer_url},
     },
     engine::{TraceEvent, ms},
+    faults::{FOREVER, FaultHost},
     invariants::heals,
 };
 
-/// Longer than any run.
-const FOR_GOOD: Duration = Duration::from_secs(3600);
 /// The first session that takes locks here, apart from those of clients.
 const FIRST_SESSION: i64 = 7_000_000;
 
@@ -134,10 +132,10 @@ impl World {
         match self.fate.below(6) {
             0 => {}
             1 => self.crash(number),
-            2 => self.stall_disk(number, FOR_GOOD),
-            3 => self.pause(number, FOR_GOOD),
-            4 => self.cut(links(true).collect(), FOR_GOOD),
-            _ => self.cut(links(false).collect(), FOR_GOOD),
+            2 => self.stall_disk(number, FOREVER),
+            3 => self.pause(number, FOREVER),
+            4 => self.cut(links(true).collect(), FOREVER),
+            _ => self.cut(links(false).collect(), FOREVER),
         }
     }
 

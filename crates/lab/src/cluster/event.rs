@@ -4,11 +4,10 @@ use tenure_replica::{Input, Moment, RaftMessage, Snapshot};
 
 use super::{
     disk::Chunks,
-    inject::ClusterUndo,
     member::MemberNumber,
     net::{ConnectionEvent, ConnectionId},
 };
-use crate::faults::ScriptStep;
+use crate::faults::{ScriptStep, Undo};
 
 /// An event on the agenda.
 #[derive(Debug)]
@@ -60,5 +59,5 @@ pub enum WorldEvent {
     /// A step of the fault script is due.
     Inject(Box<ScriptStep>),
     /// A fault ends.
-    Undo(ClusterUndo),
+    Undo(Undo),
 }

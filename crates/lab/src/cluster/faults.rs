@@ -2,317 +2,203 @@
 
 use std::time::Duration;
 
-use super::{World, event::WorldEvent, member::MemberNumber};
+use tenure_replica::Moment;
+
+use super::{World, event::WorldEvent, member::MemberNumber, progress::clear_faults};
 use crate::{
     engine::{Dice, ms},
-    faults::{Action, ScriptStep, Target},
+    faults::{Action, LinkFault, ScriptStep, Target},
 };
 
 /// After this many rounds every kind of fault must have had an effect.
 const TURNS_ENOUGH: u64 = 4;
 
 /// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    Crash,
-    CrashAll,
-    /// Cuts one direction between two members.
-    CutOneWay,
-    /// Cuts both directions between two members, which still reach the others.
-    CutPair,
-    /// Cuts one member off from all others.
-    Isolate,
-    /// Cuts the cluster in two.
-    Split,
-    /// A link that comes and goes.
-    Flap,
-    Pause,
-    Slow,
-    SlowDisk,
-    StalledDisk,
-    FullDisk,
-    FailingDisk,
-    /// Bits of a disk change while its member is down.
-    BitRot,
-    /// A sector is written to another's place.
-    Misplaced,
-    /// The power fails amid a disk operation.
-    PowerLoss,
-    Reset,
-    Loss,
-    Duplicates,
-    Reordering,
-    SlowNet,
-    SnapshotFailure,
-    HandOver,
-    ClockDrift,
-    ClockJump,
-    /// Breaks the connection of one direction between two members.
-    OneWayReset,
-    /// One direction between two members takes longer.
-    SlowLink,
-    LossyLink,
-    RepeatingLink,
-    ReorderingLink,
-    /// Every flush of one member takes longer, by a random time.
-    SlowerDisk,
+#[derive(Clone, Copy, Debug)]
+pub struct FaultKind {
+    /// The name under which its effect is counted.
+    pub name: &'static str,
+    draw: fn(&mut FaultDraw<'_>) -> Vec<ScriptStep>,
 }
 
-impl FaultKind {
-    /// All of them.
-    pub const ALL: [FaultKind; 31] = [
-        FaultKind::Crash,
-        FaultKind::CrashAll,
-        FaultKind::CutOneWay,
-        FaultKind::CutPair,
-        FaultKind::Isolate,
-        FaultKind::Split,
-        FaultKind::Flap,
-        FaultKind::Pause,
-        FaultKind::Slow,
-        FaultKind::SlowDisk,
-        FaultKind::StalledDisk,
-        FaultKind::FullDisk,
-        FaultKind::FailingDisk,
-        FaultKind::BitRot,
-        FaultKind::Misplaced,
-        FaultKind::PowerLoss,
-        FaultKind::Reset,
-        FaultKind::Loss,
-        FaultKind::Duplicates,
-        FaultKind::Reordering,
-        FaultKind::SlowNet,
-        FaultKind::SnapshotFailure,
-        FaultKind::HandOver,
-        FaultKind::ClockDrift,
-        FaultKind::ClockJump,
-        FaultKind::OneWayReset,
-        FaultKind::SlowLink,
-        FaultKind::LossyLink,
-        FaultKind::RepeatingLink,
-        FaultKind::ReorderingLink,
-        FaultKind::SlowerDisk,
-    ];
+macro_rules! fault_kinds {
+    ($($(#[$about:meta])* $kind:ident = $name:literal, $draw:expr;)*) => {
+        impl FaultKind {
+            $($(#[$about])* pub const $kind: FaultKind = FaultKind { name: $name, draw: $draw };)*
 
-    /// The name under which its effect is counted.
-    pub fn name(self) -> &'static str {
-        match self {
-            FaultKind::Crash => "crash",
-            FaultKind::CrashAll => "crash_all",
-            FaultKind::CutOneWay => "cut_one_way",
-            FaultKind::CutPair => "cut",
-            FaultKind::Isolate => "isolate",
-            FaultKind::Split => "split",
-            FaultKind::Flap => "flap",
-            FaultKind::Pause => "pause",
-            FaultKind::Slow => "slow",
-            FaultKind::SlowDisk => "disk_slows",
-            FaultKind::StalledDisk => "disk_stalls",
-            FaultKind::FullDisk => "disk_full",
-            FaultKind::FailingDisk => "disk_failed",
-            FaultKind::BitRot => "disk_rots",
-            FaultKind::Misplaced => "disk_misplaces",
-            FaultKind::PowerLoss => "power_fails",
-            FaultKind::Reset => "reset",
-            FaultKind::Loss => "loss",
-            FaultKind::Duplicates => "duplicate",
-            FaultKind::Reordering => "reorder",
-            FaultKind::SlowNet => "delay",
-            FaultKind::SnapshotFailure => "snapshot_failure",
-            FaultKind::HandOver => "hand_over",
-            FaultKind::ClockDrift => "clock_drift",
-            FaultKind::ClockJump => "clock_jump",
-            FaultKind::OneWayReset => "reset_one_way",
-            FaultKind::SlowLink => "link_delay",
-            FaultKind::LossyLink => "link_loss",
-            FaultKind::RepeatingLink => "link_duplicate",
-            FaultKind::ReorderingLink => "link_reorder",
-            FaultKind::SlowerDisk => "disk_slows_by",
+            pub const ALL: &[FaultKind] = &[$(FaultKind::$kind),*];
         }
-    }
+    };
+}
 
-    /// Whether its effect depends on what happens meanwhile: a message to lose, a write to refuse, a snapshot. Disks
-    /// are damaged only while all others are intact.
-    fn needs_luck(self) -> bool {
-        matches!(
-            self,
-            FaultKind::FullDisk
-                | FaultKind::FailingDisk
-                | FaultKind::BitRot
-                | FaultKind::Misplaced
-                | FaultKind::PowerLoss
-                | FaultKind::Loss
-                | FaultKind::Duplicates
-                | FaultKind::Reordering
-                | FaultKind::LossyLink
-                | FaultKind::RepeatingLink
-                | FaultKind::ReorderingLink
-                | FaultKind::SnapshotFailure
-        )
-    }
+fault_kinds! {
+    CRASH = "crash", |draw| draw.on_one(Action::Crash);
+    CRASH_ALL = "crash_all", |draw| {
+        let at = draw.at;
+        let mut crash = |member: &MemberNumber| {
+            let lasts = Some(draw.dice.duration(ms(1), ms(400)));
+            ScriptStep { at, action: Action::Crash(named(*member)), lasts }
+        };
+        draw.members.iter().map(&mut crash).collect()
+    };
+    CUT_ONE_WAY = "cut_one_way", |draw| draw.on_pair(Action::CutOneWay);
+    /// The two still reach the others.
+    CUT_PAIR = "cut", |draw| draw.on_pair(Action::Cut);
+    ISOLATE = "isolate", |draw| draw.on_one(Action::Isolate);
+    SPLIT = "split", |draw| {
+        let mut left: Vec<String> = draw.members.iter().map(|m| format!("m{m}")).collect();
+        if left.len() < 2 {
+            return vec![];
+        }
+        draw.dice.shuffle(&mut left);
+        let right = left.split_off(1 + draw.dice.below(left.len() as u64 - 1) as usize);
+        draw.steps([Action::Split(vec![left, right])])
+    };
+    FLAP = "flap", |draw| draw.on_pair(Action::Flap);
+    PAUSE = "pause", |draw| draw.on_one(Action::Pause);
+    SLOW = "slow", |draw| {
+        let by = draw.dice.duration(ms(1), ms(20));
+        draw.on_one(|one| Action::Slow(one, by))
+    };
+    SLOW_DISK = "disk_slows", |draw| draw.on_one(Action::DiskSlows);
+    STALLED_DISK = "disk_stalls", |draw| draw.on_one(Action::DiskStalls);
+    FULL_DISK = "disk_full", |draw| draw.on_one(Action::DiskFills);
+    FAILING_DISK = "disk_failed", |draw| draw.on_one(Action::DiskFails);
+    BIT_ROT = "disk_rots", |draw| draw.on_one(Action::DiskRots);
+    MISPLACED = "disk_misplaces", |draw| draw.on_one(Action::DiskMisplaces);
+    POWER_LOSS = "power_fails", |draw| draw.on_one(Action::PowerFails);
+    RESET = "reset", |draw| draw.forever().on_pair(Action::Reset);
+    LOSS = "loss", |draw| draw.steps([Action::Network(LinkFault::Lose(100))]);
+    DUPLICATES = "duplicate", |draw| draw.steps([Action::Network(LinkFault::Duplicate(100))]);
+    // Messages with equal delays arrive in order.
+    REORDERING = "reorder", |draw| {
+        let faults = [LinkFault::Delay(ms(0), ms(20)), LinkFault::Reorder(500)];
+        draw.steps(faults.map(Action::Network))
+    };
+    SLOW_NET = "delay", |draw| draw.steps([Action::Network(LinkFault::Delay(ms(5), ms(60)))]);
+    SNAPSHOT_FAILURE = "snapshot_failure", |draw| draw.steps([Action::SnapshotsFail]);
+    HAND_OVER = "hand_over", |draw| draw.steps([Action::HandOver]);
+    /// Clocks of holders and members together may be wrong by as much as the margin covers.
+    CLOCK_DRIFT = "clock_drift", |draw| {
+        let ppm = draw.dice.below(20_001) as i64 - 10_000;
+        draw.on_one(|one| Action::ClockDrifts(one, ppm))
+    };
+    CLOCK_JUMP = "clock_jump", |draw| {
+        let by = draw.dice.below(7_200_000_000) as i64 - 3_600_000_000;
+        draw.forever().on_one(|one| Action::ClockJumps(one, by))
+    };
+    ONE_WAY_RESET = "reset_one_way", |draw| draw.forever().on_pair(Action::ResetOneWay);
+    SLOW_LINK = "link_delay", |draw| {
+        draw.short_or_long().share();
+        let by = draw.delay(ms(150));
+        draw.on_pair(|from, to| Action::Link(from, to, LinkFault::Delay(by.0, by.1)))
+    };
+    LOSSY_LINK = "link_loss", |draw| {
+        let share = draw.short_or_long().share();
+        draw.on_pair(|from, to| Action::Link(from, to, LinkFault::Lose(share)))
+    };
+    REPEATING_LINK = "link_duplicate", |draw| {
+        let share = draw.short_or_long().share();
+        draw.on_pair(|from, to| Action::Link(from, to, LinkFault::Duplicate(share)))
+    };
+    REORDERING_LINK = "link_reorder", |draw| {
+        let share = 500 + draw.short_or_long().share();
+        let faults = [LinkFault::Delay(ms(0), ms(60)), LinkFault::Reorder(share)];
+        let step = |fault| draw.on_pair(|from, to| Action::Link(from, to, fault));
+        faults.into_iter().flat_map(step).collect()
+    };
+    /// Every flush of one member takes longer, by a random time.
+    SLOWER_DISK = "disk_slows_by", |draw| {
+        let by = draw.delay(ms(100));
+        draw.short_or_long().on_one(|one| Action::DiskSlowsBy(one, by))
+    };
+}
 
-    /// The kind of a script's fault; none if it ends faults.
-    pub fn of(action: &Action) -> Option<FaultKind> {
-        Some(match action {
-            Action::Crash(_) => FaultKind::Crash,
-            Action::Pause(_) => FaultKind::Pause,
-            Action::Slow(..) => FaultKind::Slow,
-            Action::Cut(..) => FaultKind::CutPair,
-            Action::CutOneWay(..) => FaultKind::CutOneWay,
-            Action::Isolate(_) => FaultKind::Isolate,
-            Action::Split(_) => FaultKind::Split,
-            Action::Flap(..) => FaultKind::Flap,
-            Action::Reset(..) => FaultKind::Reset,
-            Action::Lose(_) => FaultKind::Loss,
-            Action::Duplicate(_) => FaultKind::Duplicates,
-            Action::Reorder(_) => FaultKind::Reordering,
-            Action::Delay(..) => FaultKind::SlowNet,
-            Action::ClockJumps(..) => FaultKind::ClockJump,
-            Action::ClockDrifts(..) => FaultKind::ClockDrift,
-            Action::DiskSlows(_) => FaultKind::SlowDisk,
-            Action::DiskStalls(_) => FaultKind::StalledDisk,
-            Action::DiskFills(_) => FaultKind::FullDisk,
-            Action::DiskFails(_) => FaultKind::FailingDisk,
-            Action::DiskRots(_) => FaultKind::BitRot,
-            Action::DiskMisplaces(_) => FaultKind::Misplaced,
-            Action::PowerFails(_) => FaultKind::PowerLoss,
-            Action::SnapshotsFail => FaultKind::SnapshotFailure,
-            Action::HandOver => FaultKind::HandOver,
-            Action::ResetOneWay(..) => FaultKind::OneWayReset,
-            Action::LoseOn(..) => FaultKind::LossyLink,
-            Action::DuplicateOn(..) => FaultKind::RepeatingLink,
-            Action::ReorderOn(..) => FaultKind::ReorderingLink,
-            Action::DelayOn(..) => FaultKind::SlowLink,
-            Action::DiskSlowsBy(..) => FaultKind::SlowerDisk,
-            Action::Restart(_) | Action::Heal => return None,
-        })
-    }
+/// Kinds whose effect depends on what happens meanwhile: a message to lose, a write to refuse, a snapshot. Disks
+/// are damaged only while all others are intact.
+const BY_LUCK: [&str; 12] = [
+    FaultKind::FULL_DISK.name,
+    FaultKind::FAILING_DISK.name,
+    FaultKind::BIT_ROT.name,
+    FaultKind::MISPLACED.name,
+    FaultKind::POWER_LOSS.name,
+    FaultKind::LOSS.name,
+    FaultKind::DUPLICATES.name,
+    FaultKind::REORDERING.name,
+    FaultKind::LOSSY_LINK.name,
+    FaultKind::REPEATING_LINK.name,
+    FaultKind::REORDERING_LINK.name,
+    FaultKind::SNAPSHOT_FAILURE.name,
+];
 
+impl FaultKind {
     /// Draws faults of this kind: their targets, and how long they last.
     fn draw(self, at: Duration, members: &[MemberNumber], dice: &mut Dice) -> Vec<ScriptStep> {
-        let named = |member: MemberNumber| Target::Named(format!("m{member}"));
-        let pick = |dice: &mut Dice| *dice.pick(members).expect("a cluster has members");
-        let one = pick(dice);
+        let one = *dice.pick(members).expect("a cluster has members");
         let others: Vec<MemberNumber> =
             members.iter().copied().filter(|other| *other != one).collect();
         let other = *dice.pick(&others).unwrap_or(&one);
-        let lasts = dice.duration(ms(50), ms(2500));
-        let pair = || (named(one), named(other));
-        let action = match self {
-            FaultKind::Crash => Action::Crash(named(one)),
-            FaultKind::CrashAll => {
-                let mut crash = |member: &MemberNumber| {
-                    let lasts = Some(dice.duration(ms(1), ms(400)));
-                    ScriptStep { at, action: Action::Crash(named(*member)), lasts }
-                };
-                return members.iter().map(&mut crash).collect();
-            }
-            FaultKind::CutOneWay | FaultKind::CutPair | FaultKind::Flap | FaultKind::Reset
-                if one == other =>
-            {
-                return vec![];
-            }
-            FaultKind::OneWayReset
-            | FaultKind::SlowLink
-            | FaultKind::LossyLink
-            | FaultKind::RepeatingLink
-            | FaultKind::ReorderingLink => {
-                let steps = self.draw_on_link(named(one), named(other), lasts, dice);
-                let steps = steps.into_iter().filter(|_| one != other);
-                return steps.map(|(action, lasts)| ScriptStep { at, action, lasts }).collect();
-            }
-            FaultKind::SlowerDisk => {
-                let action = Action::DiskSlowsBy(named(one), draw_delay(ms(100), dice));
-                return vec![ScriptStep { at, action, lasts: Some(draw_lasts(lasts, dice)) }];
-            }
-            FaultKind::CutOneWay => Action::CutOneWay(pair().0, pair().1),
-            FaultKind::CutPair => Action::Cut(pair().0, pair().1),
-            FaultKind::Flap => Action::Flap(pair().0, pair().1),
-            FaultKind::Reset => {
-                let action = Action::Reset(pair().0, pair().1);
-                return vec![ScriptStep { at, action, lasts: None }];
-            }
-            FaultKind::Isolate => Action::Isolate(named(one)),
-            FaultKind::Split => {
-                let mut left: Vec<String> = members.iter().map(|m| format!("m{m}")).collect();
-                if left.len() < 2 {
-                    return vec![];
-                }
-                dice.shuffle(&mut left);
-                let right = left.split_off(1 + dice.below(left.len() as u64 - 1) as usize);
-                Action::Split(vec![left, right])
-            }
-            FaultKind::Pause => Action::Pause(named(one)),
-            FaultKind::Slow => Action::Slow(named(one), dice.duration(ms(1), ms(20))),
-            FaultKind::SlowDisk => Action::DiskSlows(named(one)),
-            FaultKind::StalledDisk => Action::DiskStalls(named(one)),
-            FaultKind::FullDisk => Action::DiskFills(named(one)),
-            FaultKind::FailingDisk => Action::DiskFails(named(one)),
-            FaultKind::BitRot => Action::DiskRots(named(one)),
-            FaultKind::Misplaced => Action::DiskMisplaces(named(one)),
-            FaultKind::PowerLoss => Action::PowerFails(named(one)),
-            FaultKind::Loss => Action::Lose(100),
-            FaultKind::Duplicates => Action::Duplicate(100),
-            FaultKind::Reordering => {
-                let slow = Action::Delay(ms(0), ms(20));
-                return vec![
-                    ScriptStep { at, action: slow, lasts: Some(lasts) },
-                    ScriptStep { at, action: Action::Reorder(500), lasts: Some(lasts) },
-                ];
-            }
-            FaultKind::SlowNet => Action::Delay(ms(5), ms(60)),
-            FaultKind::SnapshotFailure => Action::SnapshotsFail,
-            FaultKind::HandOver => Action::HandOver,
-            // Clocks of holders and members together may be wrong by as much as the margin covers.
-            FaultKind::ClockDrift => {
-                Action::ClockDrifts(named(one), dice.below(20_001) as i64 - 10_000)
-            }
-            FaultKind::ClockJump => {
-                let by = dice.below(7_200_000_000) as i64 - 3_600_000_000;
-                let action = Action::ClockJumps(named(one), by);
-                return vec![ScriptStep { at, action, lasts: None }];
-            }
-        };
-        vec![ScriptStep { at, action, lasts: Some(lasts) }]
+        let lasts = Some(dice.duration(ms(50), ms(2500)));
+        (self.draw)(&mut FaultDraw { at, members, one, other, lasts, dice })
+    }
+}
+
+/// What chance draws for a fault of any kind, and what it draws from.
+#[derive(Debug)]
+struct FaultDraw<'a> {
+    at: Duration,
+    members: &'a [MemberNumber],
+    one: MemberNumber,
+    /// Another one, unless there is none.
+    other: MemberNumber,
+    lasts: Option<Duration>,
+    dice: &'a mut Dice,
+}
+
+impl FaultDraw<'_> {
+    fn steps(&self, actions: impl IntoIterator<Item = Action>) -> Vec<ScriptStep> {
+        let (at, lasts) = (self.at, self.lasts);
+        actions.into_iter().map(|action| ScriptStep { at, action, lasts }).collect()
     }
 
-    /// Draws a fault of the link from one member to another.
-    fn draw_on_link(
-        self,
-        from: Target,
-        to: Target,
-        lasts: Duration,
-        dice: &mut Dice,
-    ) -> Vec<(Action, Option<Duration>)> {
-        if self == FaultKind::OneWayReset {
-            return vec![(Action::ResetOneWay(from, to), None)];
+    fn on_one(&self, action: impl FnOnce(Target) -> Action) -> Vec<ScriptStep> {
+        self.steps([action(named(self.one))])
+    }
+
+    fn on_pair(&self, action: impl FnOnce(Target, Target) -> Action) -> Vec<ScriptStep> {
+        if self.one == self.other {
+            return vec![];
         }
-        let lasts = Some(draw_lasts(lasts, dice));
-        let share = dice.between(10, 500);
-        let action = match self {
-            FaultKind::LossyLink => Action::LoseOn(from, to, share),
-            FaultKind::RepeatingLink => Action::DuplicateOn(from, to, share),
-            FaultKind::ReorderingLink => {
-                // Messages with equal delays arrive in order.
-                let slow = Action::DelayOn(from.clone(), to.clone(), (ms(0), ms(60)));
-                return vec![(slow, lasts), (Action::ReorderOn(from, to, 500 + share), lasts)];
-            }
-            _ => Action::DelayOn(from, to, draw_delay(ms(150), dice)),
-        };
-        vec![(action, lasts)]
+        self.steps([action(named(self.one), named(self.other))])
+    }
+
+    fn forever(&mut self) -> &mut Self {
+        self.lasts = None;
+        self
+    }
+
+    /// Faults of links and disks are short, or last as long as a run.
+    fn short_or_long(&mut self) -> &mut Self {
+        if self.dice.chance(300) {
+            self.lasts = Some(self.dice.duration(ms(4000), ms(10_000)));
+        }
+        self
+    }
+
+    fn share(&mut self) -> u64 {
+        self.dice.between(10, 500)
+    }
+
+    /// A short or a long delay, steady or not.
+    fn delay(&mut self, longest: Duration) -> (Duration, Duration) {
+        let most = longest / *self.dice.pick(&[1, 4, 16]).expect("there are three");
+        let low = self.dice.duration(ms(1), most);
+        (low, (low + self.dice.duration(ms(0), low)).min(longest))
     }
 }
 
-/// Draws a short or a long delay, steady or not.
-fn draw_delay(longest: Duration, dice: &mut Dice) -> (Duration, Duration) {
-    let most = longest / *dice.pick(&[1, 4, 16]).expect("there are three");
-    let low = dice.duration(ms(1), most);
-    (low, (low + dice.duration(ms(0), low)).min(longest))
-}
-
-/// Faults of links and disks are short, or last as long as a run.
-fn draw_lasts(short: Duration, dice: &mut Dice) -> Duration {
-    if dice.chance(300) { dice.duration(ms(4000), ms(10_000)) } else { short }
+fn named(member: MemberNumber) -> Target {
+    Target::Named(format!("m{member}"))
 }
 
 impl World {
@@ -326,11 +212,11 @@ impl World {
             self.faults.truncate(part);
         }
         self.rough = true;
-        super::progress::clear_faults();
+        clear_faults();
         match self.script.clone() {
             Some(script) => {
                 for step in script.steps {
-                    let at = tenure_replica::Moment::after_start(step.at);
+                    let at = Moment::after_start(step.at);
                     self.agenda.at(at, WorldEvent::Inject(Box::new(step)));
                 }
             }
@@ -344,11 +230,11 @@ impl World {
         }
         let (at, members) = (self.now().since_start(), self.numbers());
         if let Some(fault) = self.deal() {
-            let faults_injected = fault.draw(at, &members, &mut self.fate);
-            if fault == FaultKind::CrashAll {
-                self.counts.count("crash_all");
+            let steps = fault.draw(at, &members, &mut self.fate);
+            if fault.name == FaultKind::CRASH_ALL.name {
+                self.counts.count(fault.name);
             }
-            faults_injected.into_iter().for_each(|step| self.inject_step(step));
+            steps.into_iter().for_each(|step| self.inject_step(step));
         }
         let next = self.fate.duration(ms(60), ms(900));
         self.agenda.after(next, WorldEvent::Nemesis);
@@ -357,16 +243,17 @@ impl World {
     /// Faults that should have had an effect by now and had none: all of a script; of random ones, those that had
     /// enough turns and do not depend on luck.
     pub fn never_injected(&self) -> Vec<&'static str> {
-        let due: Vec<FaultKind> = match &self.script {
+        let due: Vec<&'static str> = match &self.script {
             Some(script) => {
-                script.steps.iter().filter_map(|step| FaultKind::of(&step.action)).collect()
+                script.steps.iter().filter_map(|step| step.action.counted_as()).collect()
             }
             None if self.decks_dealt > TURNS_ENOUGH => {
-                self.faults.iter().copied().filter(|fault| !fault.needs_luck()).collect()
+                let names = self.faults.iter().map(|fault| fault.name);
+                names.filter(|name| !BY_LUCK.contains(name)).collect()
             }
             None => vec![],
         };
-        let mut never = self.counts.missing(due.into_iter().map(FaultKind::name));
+        let mut never = self.counts.missing(due);
         never.sort_unstable();
         never.dedup();
         never

@@ -4,7 +4,7 @@
 use tenure_disk::DiskError;
 use tenure_replica::{
     Answer, Consistency, Effects, Fatal, Input, Message, Moment, Notice, Operation, Outcome,
-    RaftMessage, Reply, Snapshot, SnapshotMark,
+    RaftMessage, Reply, Snapshot, SnapshotMark, canary,
     codec::Codec,
     command::{Batch, Command, MemberChange},
     election::listeners::ListenerEvent,
@@ -14,7 +14,6 @@ use tenure_replica::{
 use crate::{
     cluster::{
         World,
-        canary::LabCanary,
         disk::{Chunks, from_chunks, is_full, to_chunks},
         event::WorldEvent,
         member::{MemberNumber, MemberProcess, id},
@@ -59,7 +58,7 @@ impl World {
             return;
         }
         let started = process.started;
-        if self.canary == Some(LabCanary::ClockRuns) {
+        if canary!(ClockRuns) {
             member.clock.drift(now, 1_000_000);
         }
         let local = member.local(now, started);
@@ -205,7 +204,7 @@ impl World {
             self.agenda.after(delay, WorldEvent::Arrive { to: number, life, input });
         }
         if let Some(mut snapshot) = effects.take_snapshot {
-            if self.canary == Some(LabCanary::MarkForgetsChange) {
+            if canary!(MarkForgetsChange) {
                 snapshot.mark.outgoing.clear();
             }
             self.counts.count("snapshot_taken");
@@ -235,7 +234,7 @@ impl World {
         if !self.net.carries((from, lives.0), (to, lives.1)) {
             return;
         }
-        if self.canary == Some(LabCanary::ForwardedTwice)
+        if canary!(ForwardedTwice)
             && let Message::Forward(bytes) = &message
         {
             let mut batch = Batch::from_bytes(bytes).expect("members forward what can be read");
@@ -259,17 +258,17 @@ impl World {
     }
 
     fn answered(&mut self, number: MemberNumber, mut answer: Answer) {
-        if self.canary == Some(LabCanary::DeletionMiscounted)
+        if canary!(DeletionMiscounted)
             && let Ok(Reply::Wrote(Outcome::DeleteRange(result))) = &mut answer.result
         {
             result.deleted += 1;
         }
-        if self.canary == Some(LabCanary::AnswerSwallowed) && self.dice.chance(5) {
+        if canary!(AnswerSwallowed) && self.dice.chance(5) {
             return;
         }
         durable_term::check_answer(number, answer.term, self.members[&number].disk.durable_term());
         let open = self.invariants.one_answer.answer(number, answer.to, &mut self.counts);
-        if self.canary == Some(LabCanary::AnsweredTwice) && self.dice.chance(5) {
+        if canary!(AnsweredTwice) && self.dice.chance(5) {
             self.invariants.one_answer.answer(number, answer.to, &mut self.counts);
         }
         self.trace_answer(number, &open, &answer);
@@ -321,10 +320,7 @@ impl World {
     }
 
     fn deliver_watch_event(&mut self, number: MemberNumber, news: WatchNews) {
-        if self.canary == Some(LabCanary::NewsLost)
-            && matches!(news, WatchNews::Events { .. })
-            && self.dice.chance(20)
-        {
+        if canary!(NewsLost) && matches!(news, WatchNews::Events { .. }) && self.dice.chance(20) {
             return;
         }
         let streams: Vec<u64> = match &news {
@@ -348,14 +344,14 @@ impl World {
     }
 
     fn write(&mut self, number: MemberNumber, effects: &mut Effects) {
-        let lies = self.canary == Some(LabCanary::DiskLies);
+        let lies = canary!(DiskLies);
         let member = self.members.get_mut(&number).expect("only members write");
         let life = member.life;
         let was_waiting = !member.disk.submitted().is_empty();
         let mut early = vec![];
         for persist in std::mem::take(&mut effects.persist) {
             self.truth.logged(self.agenda.now(), &persist.entries);
-            if lies || was_waiting && self.canary == Some(LabCanary::DiskAcknowledgesOutOfOrder) {
+            if lies || was_waiting && canary!(DiskAcknowledgesOutOfOrder) {
                 early.push(persist.number);
             }
             member.disk.submit(persist);
@@ -369,8 +365,7 @@ impl World {
     /// Begins the next flush if the disk is free.
     pub(super) fn write_on(&mut self, number: MemberNumber) {
         let member = self.members.get_mut(&number).expect("only members write");
-        if member.disk.begin() {
-            let delay = self.dice.duration(member.disk.flush.0, member.disk.flush.1);
+        if let Some(delay) = member.flush(&mut self.dice) {
             let life = member.life;
             self.agenda.after(delay, WorldEvent::Flushed { member: number, life });
         }
@@ -454,7 +449,7 @@ impl World {
 
     fn send_snapshot(&mut self, from: MemberNumber, mut message: RaftMessage, snapshot: &Snapshot) {
         if let Some(mark) = &mut message.snapshot
-            && self.canary == Some(LabCanary::MarkForgetsChange)
+            && canary!(MarkForgetsChange)
         {
             mark.outgoing.clear();
         }
@@ -489,7 +484,7 @@ impl World {
         let passes = lives(from) && lives(to) && !is_cut(from, to) && !is_cut(to, from);
         let conditions = self.net.links.conditions_of(from.0, to.0);
         let lost = self.dice.chance(conditions.loss);
-        if self.canary == Some(LabCanary::SnapshotMislabelled)
+        if canary!(SnapshotMislabelled)
             && let Some(sender) = &self.members[&from.0].process
         {
             let state = sender.replica.state().clone();
@@ -532,9 +527,7 @@ impl World {
 
     pub(super) fn maybe_stale(&self, request: Operation) -> Operation {
         match request {
-            Operation::Read(read, Consistency::Linearizable)
-                if self.canary == Some(LabCanary::StaleReads) =>
-            {
+            Operation::Read(read, Consistency::Linearizable) if canary!(StaleReads) => {
                 Operation::Read(read, Consistency::Serializable)
             }
             request => request,

@@ -2,20 +2,36 @@
 
 use std::time::Duration;
 
-use tenure_api::MemberId;
-use tenure_replica::{Input, LogIndex, Moment, Replica, ReplicaConfig};
+use tenure_api::{Member, MemberId};
+use tenure_disk::DiskError;
+use tenure_replica::{Input, LogIndex, Moment, Replica, ReplicaConfig, canary};
 
 use super::{
     disk::{LogModel, SimDisk},
     trace_events::TracedState,
 };
-use crate::engine::SimClock;
+use crate::engine::{Dice, SimClock};
 
 /// Members are numbered from 1; the number is also the raft id.
 pub type MemberNumber = u64;
 
 pub fn id(member: MemberNumber) -> MemberId {
     MemberId(member)
+}
+
+/// A founder, as the list of members has it.
+pub fn listed(member: MemberNumber) -> Member {
+    Member {
+        id: id(member),
+        name: String::new(),
+        peer_urls: vec![peer_url(member)],
+        client_urls: vec![],
+        is_learner: false,
+    }
+}
+
+pub fn peer_url(member: MemberNumber) -> String {
+    format!("http://m{member}:2380")
 }
 
 pub struct SimMember {
@@ -69,6 +85,55 @@ pub struct MemberProcess {
 }
 
 impl SimMember {
+    /// A member that has not run yet.
+    pub fn new(config: ReplicaConfig, clock: SimClock, membership: MembershipState) -> SimMember {
+        let disk = SimDisk::new(config.seed ^ config.me.0);
+        let (process, slow, traced) = (None, Duration::ZERO, TracedState::default());
+        let (life, timer, usual_flush) = (0, None, disk.flush);
+        SimMember {
+            config,
+            disk,
+            process,
+            life,
+            clock,
+            slow,
+            usual_flush,
+            membership,
+            traced,
+            timer,
+        }
+    }
+
+    /// The process starts with what the disk has.
+    pub fn start(&mut self, now: Moment) -> Result<(), DiskError> {
+        let mut recovered = self.disk.recover(self.config.me, &self.config.members)?;
+        if canary!(VoteForgotten) {
+            recovered.hard_state.vote = None;
+        }
+        let log = self.disk.durable.clone();
+        let checked_up_to = log.base.0;
+        self.process = Some(MemberProcess {
+            replica: Replica::new(Moment::ZERO, self.config.clone(), recovered),
+            log,
+            inbox: vec![],
+            started: self.clock.monotonic(now),
+            pauses: 0,
+            ticket: 0,
+            called_at: None,
+            checked_up_to,
+            applied_before: checked_up_to,
+            idle_calls: 0,
+            last_call: now,
+        });
+        Ok(())
+    }
+
+    /// Begins the next flush if the disk is free. Returns how long it takes.
+    pub fn flush(&mut self, dice: &mut Dice) -> Option<Duration> {
+        let (low, high) = self.disk.flush;
+        self.disk.begin().then(|| dice.duration(low, high))
+    }
+
     /// The reading of this member's clock.
     pub fn local(&self, now: Moment, started: Moment) -> Moment {
         Moment::after_start(self.clock.monotonic(now).since(started))

@@ -10,7 +10,6 @@
 //! What may never happen is in [`invariants`](crate::invariants), one file each. They are checked after every call of a
 //! replica against the [`Truth`](truth::Truth): what the cluster has agreed on, as seen from outside.
 
-pub mod canary;
 pub mod catalogue;
 pub mod clients;
 pub mod core_majority;
@@ -30,6 +29,5 @@ pub mod truth;
 #[allow(clippy::module_inception)]
 pub mod world;
 
-pub use canary::LabCanary;
 pub(crate) use trace_events::elections;
 pub use world::World;

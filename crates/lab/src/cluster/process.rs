@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use tenure_disk::DiskError;
-use tenure_replica::{Input, Moment, Replica, command::COMMAND_VERSION};
+use tenure_replica::{Input, Moment, command::COMMAND_VERSION};
 
 use crate::{
     cluster::{
         World,
-        canary::LabCanary,
         disk::is_full,
         event::WorldEvent,
-        member::{MemberNumber, MemberProcess, MembershipState, SimMember, id},
+        member::{MemberNumber, MembershipState, SimMember, id},
         net::{ConnectionEvent, ConnectionId, PresenceChange},
         trace_events::TracedState,
     },
@@ -47,29 +46,10 @@ impl World {
             member.config.command_version = COMMAND_VERSION;
         }
         member.config.clock_start_ms = member.clock.wall(now).as_millis() as u64;
-        let mut recovered = match member.disk.recover(member.config.me, &member.config.members) {
-            Ok(recovered) => recovered,
-            Err(error) => return self.cannot_start(number, &error),
-        };
-        if self.canary == Some(LabCanary::VoteForgotten) {
-            recovered.hard_state.vote = None;
+        if let Err(error) = member.start(now) {
+            return self.cannot_start(number, &error);
         }
-        let boot = recovered.boot;
-        let log = member.disk.durable.clone();
-        let checked_up_to = log.base.0;
-        member.process = Some(MemberProcess {
-            replica: Replica::new(Moment::ZERO, member.config.clone(), recovered),
-            log,
-            inbox: vec![],
-            started: member.clock.monotonic(now),
-            pauses: 0,
-            ticket: 0,
-            called_at: None,
-            checked_up_to,
-            applied_before: checked_up_to,
-            idle_calls: 0,
-            last_call: now,
-        });
+        let boot = member.disk.boot;
         self.trace_of(number, "start", || format!("starts, life {boot}"));
         self.expect_call(number, now);
         for other in self.numbers() {

@@ -7,13 +7,13 @@ use tenure_replica::Moment;
 use crate::faults::{FaultScript, ScriptStep};
 
 thread_local! {
-    static FAULT_SYNTAX: RefCell<FaultScript> = RefCell::default();
+    static FAULTS: RefCell<FaultScript> = RefCell::default();
     static MOMENT: Cell<Moment> = const { Cell::new(Moment::ZERO) };
 }
 
 /// The faults that were injected.
 pub fn injected_faults() -> FaultScript {
-    FAULT_SYNTAX.with(|faults_injected| faults_injected.borrow().clone())
+    FAULTS.with(|faults_injected| faults_injected.borrow().clone())
 }
 
 /// The moment that the run has reached.
@@ -22,11 +22,11 @@ pub fn moment_reached() -> Moment {
 }
 
 pub(super) fn clear_faults() {
-    FAULT_SYNTAX.with(|faults_injected| faults_injected.borrow_mut().steps.clear());
+    FAULTS.with(|faults_injected| faults_injected.borrow_mut().steps.clear());
 }
 
 pub(super) fn record_fault(step: ScriptStep) {
-    FAULT_SYNTAX.with(|faults_injected| faults_injected.borrow_mut().steps.push(step));
+    FAULTS.with(|faults_injected| faults_injected.borrow_mut().steps.push(step));
 }
 
 pub(super) fn record_moment(now: Moment) {

@@ -11,7 +11,7 @@ use tenure_replica::{
 
 use crate::{
     cluster::{
-        LabCanary, World,
+        World,
         clients::{
             AdminClient, CandidateClient, LeaseClient, MembershipClient, MoveLeaderClient,
             ProbeClient, RegisterClient, StockClient, WatchClient,
@@ -108,10 +108,9 @@ impl Drop for Replay {
 }
 
 impl Scenario {
-    pub fn run(&self, seed: u64, canary: Option<LabCanary>) -> World {
+    pub fn run(&self, seed: u64) -> World {
         let _replay = Replay { scenario: Some(self.name), seed };
         let mut world = self.world(seed);
-        world.canary = canary;
         self.play(&mut world);
         world
     }
@@ -244,7 +243,7 @@ impl Scenario {
             }
         }
         if let Some(mix) = &self.programs {
-            let simulation = mix.simulation(world.now(), world.canary, &mut world.dice);
+            let simulation = mix.simulation(world.now(), &mut world.dice);
             world.add_client_after(ms(400), simulation);
         }
         for _ in 0..self.operators {
@@ -286,6 +285,14 @@ impl World {
     /// What one member has committed, all have within this time, without faults.
     fn settles_after(&self) -> Duration {
         SETTLES_AFTER + 6 * self.farthest
+    }
+
+    /// Starts all members and waits for a raft leader, and then for this long. Returns the one that leads then.
+    pub fn started(&mut self, settles: Duration) -> MemberNumber {
+        self.start_all();
+        self.must_lead_within(ms(1500));
+        self.run(settles);
+        self.leader().expect("its leadership is not disturbed")
     }
 
     pub fn must_lead_within(&mut self, limit: Duration) -> Duration {

@@ -14,19 +14,17 @@ use tenure_replica::{
 
 use crate::{
     cluster::{
-        canary::LabCanary,
         clients::SimClient,
-        disk::SimDisk,
         event::WorldEvent,
         faults::FaultKind,
-        member::{MemberNumber, MembershipState, SimMember, id},
+        member::{MemberNumber, MembershipState, SimMember, id, listed},
         net::MemberNetwork,
         progress::record_moment,
         trace_events::TracedState,
         truth::Truth,
     },
     engine::{Agenda, Dice, RunCounts, SimClock, Trace, TraceEvent, ms, us},
-    faults::FaultScript,
+    faults::{FaultHost, FaultScript},
     invariants::{Invariants, leases_end, one_answer::OpenRequest, written_once},
 };
 
@@ -68,7 +66,6 @@ pub struct World {
     pub invariants: Invariants,
     pub counts: RunCounts,
     pub trace: Trace,
-    pub canary: Option<LabCanary>,
     /// The notices of members, for scenarios that wait for them.
     pub notices: Vec<(Moment, MemberNumber, Notice)>,
     pub snapshot_failures: u64,
@@ -88,9 +85,9 @@ impl World {
 
     pub fn with(seed: u64, members: u64, adjust: impl Fn(&mut ReplicaConfig)) -> World {
         let mut dice = Dice::new(seed);
-        let listed_member: Vec<Member> = (1..=members).map(listed_member).collect();
+        let founders: Vec<Member> = (1..=members).map(listed).collect();
         let make = |number: MemberNumber| {
-            let mut config = ReplicaConfig::new(id(number), listed_member.clone());
+            let mut config = ReplicaConfig::new(id(number), founders.clone());
             config.name = format!("m{number}");
             config.seed = seed;
             config.snapshot_entries = 40;
@@ -104,7 +101,8 @@ impl World {
             config.watch.progress_interval = ms(700);
             adjust(&mut config);
             let ppm = dice.below(401) as i64 - 200;
-            (number, member(config, SimClock::new(ppm, Duration::ZERO), MembershipState::In))
+            let clock = SimClock::new(ppm, Duration::ZERO);
+            (number, SimMember::new(config, clock, MembershipState::In))
         };
         let members = (1..=members).map(make).collect();
         World {
@@ -125,11 +123,10 @@ impl World {
             mixed: false,
             leisure: 1,
             resting: false,
-            truth: Truth::new(listed_member),
+            truth: Truth::new(founders),
             invariants: Invariants::default(),
             counts: RunCounts::default(),
             trace: Trace::from_environment(),
-            canary: None,
             notices: vec![],
             snapshot_failures: 0,
             farthest: Duration::ZERO,
@@ -159,7 +156,7 @@ impl World {
         config.name = format!("m{number}");
         let ppm = self.dice.below(401) as i64 - 200;
         let clock = SimClock::new(ppm, Duration::ZERO);
-        self.members.insert(number, member(config, clock, MembershipState::Asked));
+        self.members.insert(number, SimMember::new(config, clock, MembershipState::Asked));
         number
     }
 
@@ -381,25 +378,4 @@ impl World {
     pub fn check_leases_end(&mut self, lost: Duration) {
         leases_end::check(self.agenda.now(), lost, &self.truth, &mut self.counts);
     }
-}
-
-fn member(config: ReplicaConfig, clock: SimClock, membership: MembershipState) -> SimMember {
-    let disk = SimDisk::new(config.seed ^ config.me.0);
-    let (process, slow, traced) = (None, Duration::ZERO, TracedState::default());
-    let (life, timer, usual_flush) = (0, None, disk.flush);
-    SimMember { config, disk, process, life, clock, slow, usual_flush, membership, traced, timer }
-}
-
-fn listed_member(number: MemberNumber) -> Member {
-    Member {
-        id: id(number),
-        name: String::new(),
-        peer_urls: vec![peer_url(number)],
-        client_urls: vec![],
-        is_learner: false,
-    }
-}
-
-pub fn peer_url(number: MemberNumber) -> String {
-    format!("http://m{number}:2380")
 }

@@ -1,4 +1,4 @@
-//! The links between processes: one in each direction between any two.
+//! The links between processes, one in each direction between any two, and the conditions on them.
 //!
 //! A link is a TCP connection: messages arrive in order and once. Loss, duplication and reordering are
 //! faults, which can be switched on. Neither side is told that a link is cut.
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tenure_replica::Moment;
 
-use super::{Dice, LinkConditions, NetworkConditions, RunCounts};
+use super::{Dice, RunCounts, us};
 
 /// The number of a process.
 pub type ProcessId = u64;
@@ -16,7 +16,7 @@ pub type ProcessId = u64;
 pub struct Links {
     pub conditions: NetworkConditions,
     /// What single links add to the conditions.
-    own: BTreeMap<(ProcessId, ProcessId), LinkConditions>,
+    own: BTreeMap<(ProcessId, ProcessId), NetworkConditions>,
     /// The distance between two processes, whatever the conditions.
     distances: BTreeMap<(ProcessId, ProcessId), (Duration, Duration)>,
     /// Cut directions, each with the number of faults that cut it.
@@ -86,15 +86,15 @@ impl Links {
     pub fn conditions_of(&self, from: ProcessId, to: ProcessId) -> NetworkConditions {
         let mut conditions = self.conditions;
         if let Some((low, high)) = self.distances.get(&(from, to)) {
-            conditions.delay_min += *low;
-            conditions.delay_max += *high;
+            conditions.delay.0 += *low;
+            conditions.delay.1 += *high;
         }
         self.own.get(&(from, to)).map_or(conditions, |own| conditions.on(own))
     }
 
     /// What one link adds to the conditions.
-    pub fn own(&mut self, from: ProcessId, to: ProcessId) -> &mut LinkConditions {
-        self.own.entry((from, to)).or_default()
+    pub fn own(&mut self, from: ProcessId, to: ProcessId) -> &mut NetworkConditions {
+        self.own.entry((from, to)).or_insert(NetworkConditions::NONE)
     }
 
     /// Sets the permanent distance from one process to another.
@@ -132,5 +132,41 @@ impl Links {
     pub fn clear_conditions(&mut self) {
         self.conditions = NetworkConditions::default();
         self.own.clear();
+    }
+}
+
+/// Delays, loss, duplication and reordering in the whole network. Probabilities are per mille.
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkConditions {
+    /// The least and the most.
+    pub delay: (Duration, Duration),
+    pub loss: u64,
+    pub duplicates: u64,
+    pub reordered: u64,
+}
+
+impl Default for NetworkConditions {
+    fn default() -> NetworkConditions {
+        NetworkConditions { delay: (us(50), us(400)), ..NetworkConditions::NONE }
+    }
+}
+
+impl NetworkConditions {
+    /// What a link adds to the conditions that has none of its own.
+    pub const NONE: NetworkConditions =
+        NetworkConditions { delay: (us(0), us(0)), loss: 0, duplicates: 0, reordered: 0 };
+
+    pub fn delay(&self, dice: &mut Dice) -> Duration {
+        dice.duration(self.delay.0, self.delay.1)
+    }
+
+    /// These conditions on a link with its own: delays add up, and the larger of two probabilities counts.
+    pub fn on(&self, link: &NetworkConditions) -> NetworkConditions {
+        NetworkConditions {
+            delay: (self.delay.0 + link.delay.0, self.delay.1 + link.delay.1),
+            loss: self.loss.max(link.loss),
+            duplicates: self.duplicates.max(link.duplicates),
+            reordered: self.reordered.max(link.reordered),
+        }
     }
 }

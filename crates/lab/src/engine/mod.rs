@@ -10,7 +10,6 @@
 
 mod agenda;
 mod clock;
-mod conditions;
 mod counts;
 mod dice;
 mod executor;
@@ -21,11 +20,10 @@ use std::time::Duration;
 
 pub use agenda::Agenda;
 pub use clock::SimClock;
-pub use conditions::{LinkConditions, NetworkConditions};
 pub use counts::RunCounts;
 pub use dice::Dice;
 pub use executor::Executor;
-pub use links::{Links, ProcessId};
+pub use links::{Links, NetworkConditions, ProcessId};
 pub use trace::{Trace, TraceEvent, TraceFormat};
 
 pub const fn ms(millis: u64) -> Duration {

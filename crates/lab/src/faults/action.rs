@@ -64,6 +64,31 @@ impl fmt::Display for Target {
     }
 }
 
+/// What happens to messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkFault {
+    /// They are lost, per mille.
+    Lose(u64),
+    /// They come twice, per mille.
+    Duplicate(u64),
+    /// They may overtake others, per mille.
+    Reorder(u64),
+    /// The least and the most delay; on one link, of what is added to it.
+    Delay(Duration, Duration),
+}
+
+impl LinkFault {
+    /// What it does, and how much of it.
+    fn words(&self) -> (&'static str, String) {
+        match self {
+            LinkFault::Lose(share) => ("lose", share_of(*share)),
+            LinkFault::Duplicate(share) => ("duplicate", share_of(*share)),
+            LinkFault::Reorder(share) => ("reorder", share_of(*share)),
+            LinkFault::Delay(low, high) => ("delay", range(&(*low, *high))),
+        }
+    }
+}
+
 /// A fault. Its duration, if it has one, is in the script; without one it lasts for the rest of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -89,22 +114,10 @@ pub enum Action {
     Reset(Target, Target),
     /// The connection that the first made to the second breaks and is made again.
     ResetOneWay(Target, Target),
-    /// Messages are lost, per mille.
-    Lose(u64),
-    /// Messages come twice, per mille.
-    Duplicate(u64),
-    /// Messages may overtake others, per mille.
-    Reorder(u64),
-    /// The least and the most delay of messages.
-    Delay(Duration, Duration),
-    /// Messages from the first to the second are lost, per mille.
-    LoseOn(Target, Target, u64),
-    /// Messages from the first to the second come twice, per mille.
-    DuplicateOn(Target, Target, u64),
-    /// Messages from the first to the second may overtake others, per mille.
-    ReorderOn(Target, Target, u64),
-    /// The least and the most added delay of messages from the first to the second.
-    DelayOn(Target, Target, (Duration, Duration)),
+    /// All messages.
+    Network(LinkFault),
+    /// Messages from the first to the second.
+    Link(Target, Target, LinkFault),
     /// The wall clock is set ahead, or back, by microseconds.
     ClockJumps(Target, i64),
     /// The clocks run fast, or slow, by millionths.
@@ -150,16 +163,15 @@ impl fmt::Display for Action {
             Action::Flap(a, b) => write!(f, "flap {a} {b}"),
             Action::Reset(a, b) => write!(f, "reset {a} {b}"),
             Action::ResetOneWay(a, b) => write!(f, "reset {a} -> {b}"),
-            Action::Lose(share) => write!(f, "lose {}", share_of(*share)),
-            Action::Duplicate(share) => write!(f, "duplicate {}", share_of(*share)),
-            Action::Reorder(share) => write!(f, "reorder {}", share_of(*share)),
-            Action::Delay(low, high) => write!(f, "delay {}", range(&(*low, *high))),
-            Action::LoseOn(a, b, share) => write!(f, "lose {a} -> {b} {}", share_of(*share)),
-            Action::DuplicateOn(a, b, share) => {
-                write!(f, "duplicate {a} -> {b} {}", share_of(*share))
+            Action::Network(fault) => {
+                let (what, much) = fault.words();
+                write!(f, "{what} {much}")
             }
-            Action::ReorderOn(a, b, share) => write!(f, "reorder {a} -> {b} {}", share_of(*share)),
-            Action::DelayOn(a, b, by) => write!(f, "delay {a} -> {b} by {}", range(by)),
+            Action::Link(a, b, fault) => {
+                let (what, much) = fault.words();
+                let by = if what == "delay" { "by " } else { "" };
+                write!(f, "{what} {a} -> {b} {by}{much}")
+            }
             Action::ClockJumps(target, us) => {
                 let sign = if *us < 0 { '-' } else { '+' };
                 let by = Duration::from_micros(us.unsigned_abs());
@@ -207,19 +219,68 @@ impl Action {
             | Action::Flap(a, b)
             | Action::Reset(a, b)
             | Action::ResetOneWay(a, b)
-            | Action::LoseOn(a, b, _)
-            | Action::DuplicateOn(a, b, _)
-            | Action::ReorderOn(a, b, _)
-            | Action::DelayOn(a, b, _) => vec![a.clone(), b.clone()],
+            | Action::Link(a, b, _) => vec![a.clone(), b.clone()],
             Action::Split(groups) => groups.iter().flatten().cloned().map(Target::Named).collect(),
-            Action::Lose(_)
-            | Action::Duplicate(_)
-            | Action::Reorder(_)
-            | Action::Delay(..)
-            | Action::SnapshotsFail
-            | Action::HandOver
-            | Action::Heal => vec![],
+            Action::Network(_) | Action::SnapshotsFail | Action::HandOver | Action::Heal => vec![],
         }
+    }
+}
+
+impl Action {
+    /// The name under which its effect is counted; none if it ends faults.
+    pub fn counted_as(&self) -> Option<&'static str> {
+        Some(match self {
+            Action::Crash(_) => "crash",
+            Action::Pause(_) => "pause",
+            Action::Slow(..) => "slow",
+            Action::Cut(..) => "cut",
+            Action::CutOneWay(..) => "cut_one_way",
+            Action::Isolate(_) => "isolate",
+            Action::Split(_) => "split",
+            Action::Flap(..) => "flap",
+            Action::Reset(..) => "reset",
+            Action::ResetOneWay(..) => "reset_one_way",
+            Action::Network(LinkFault::Lose(_)) => "loss",
+            Action::Network(LinkFault::Duplicate(_)) => "duplicate",
+            Action::Network(LinkFault::Reorder(_)) => "reorder",
+            Action::Network(LinkFault::Delay(..)) => "delay",
+            Action::Link(.., LinkFault::Lose(_)) => "link_loss",
+            Action::Link(.., LinkFault::Duplicate(_)) => "link_duplicate",
+            Action::Link(.., LinkFault::Reorder(_)) => "link_reorder",
+            Action::Link(.., LinkFault::Delay(..)) => "link_delay",
+            Action::ClockJumps(..) => "clock_jump",
+            Action::ClockDrifts(..) => "clock_drift",
+            Action::DiskSlows(_) => "disk_slows",
+            Action::DiskSlowsBy(..) => "disk_slows_by",
+            Action::DiskStalls(_) => "disk_stalls",
+            Action::DiskFills(_) => "disk_full",
+            Action::DiskFails(_) => "disk_failed",
+            Action::DiskRots(_) => "disk_rots",
+            Action::DiskMisplaces(_) => "disk_misplaces",
+            Action::PowerFails(_) => "power_fails",
+            Action::SnapshotsFail => "snapshot_failure",
+            Action::HandOver => "hand_over",
+            Action::Restart(_) | Action::Heal => return None,
+        })
+    }
+
+    /// Whether only members of a cluster can have it: they have disks, and connections of their own.
+    pub fn needs_cluster(&self) -> bool {
+        matches!(
+            self,
+            Action::DiskSlows(_)
+                | Action::DiskSlowsBy(..)
+                | Action::DiskStalls(_)
+                | Action::DiskFills(_)
+                | Action::DiskFails(_)
+                | Action::DiskRots(_)
+                | Action::DiskMisplaces(_)
+                | Action::PowerFails(_)
+                | Action::SnapshotsFail
+                | Action::Reset(..)
+                | Action::ResetOneWay(..)
+                | Action::HandOver
+        )
     }
 }
 

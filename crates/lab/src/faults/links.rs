@@ -2,65 +2,27 @@
 
 use std::time::Duration;
 
-use super::Action;
-use crate::engine::{LinkConditions, Links, NetworkConditions, ProcessId};
+use super::LinkFault;
+use crate::engine::{Links, NetworkConditions, ProcessId};
 
-/// Ends a change of the network's conditions.
-pub type ClearNetwork = fn(&mut NetworkConditions);
-
-/// Worsens the conditions, if the fault does that. Returns how to end it.
-pub fn worsen(conditions: &mut NetworkConditions, action: &Action) -> Option<ClearNetwork> {
-    match action {
-        Action::Lose(share) => {
-            conditions.loss = *share;
-            Some(|conditions| conditions.loss = 0)
-        }
-        Action::Duplicate(share) => {
-            conditions.duplicates = *share;
-            Some(|conditions| conditions.duplicates = 0)
-        }
-        Action::Reorder(share) => {
-            conditions.reordered = *share;
-            Some(|conditions| conditions.reordered = 0)
-        }
-        Action::Delay(low, high) => {
-            (conditions.delay_min, conditions.delay_max) = (*low, *high);
-            Some(|conditions| {
-                let fair = NetworkConditions::default();
-                (conditions.delay_min, conditions.delay_max) = (fair.delay_min, fair.delay_max);
-            })
-        }
-        _ => None,
+/// Worsens conditions by a fault.
+pub(super) fn worsen(conditions: &mut NetworkConditions, fault: LinkFault) {
+    match fault {
+        LinkFault::Lose(share) => conditions.loss = share,
+        LinkFault::Duplicate(share) => conditions.duplicates = share,
+        LinkFault::Reorder(share) => conditions.reordered = share,
+        LinkFault::Delay(low, high) => conditions.delay = (low, high),
     }
 }
 
-/// Ends a change of one link's conditions.
-pub type ClearLink = fn(&mut LinkConditions);
-
-/// Worsens the conditions on these links, if the fault does that. Returns how to end it on each of them.
-pub fn worsen_links(
-    links: &mut Links,
-    which: &[(ProcessId, ProcessId)],
-    action: &Action,
-) -> Option<ClearLink> {
-    let clears: ClearLink = match action {
-        Action::LoseOn(..) => |link| link.loss = 0,
-        Action::DuplicateOn(..) => |link| link.duplicates = 0,
-        Action::ReorderOn(..) => |link| link.reordered = 0,
-        Action::DelayOn(..) => |link| link.delay = Default::default(),
-        _ => return None,
-    };
-    for (from, to) in which {
-        let link = links.own(*from, *to);
-        match action {
-            Action::LoseOn(_, _, share) => link.loss = *share,
-            Action::DuplicateOn(_, _, share) => link.duplicates = *share,
-            Action::ReorderOn(_, _, share) => link.reordered = *share,
-            Action::DelayOn(_, _, by) => link.delay = *by,
-            _ => {}
-        }
+/// Ends a fault: what it worsened is as usual again.
+pub(super) fn ease(conditions: &mut NetworkConditions, fault: LinkFault, usual: NetworkConditions) {
+    match fault {
+        LinkFault::Lose(_) => conditions.loss = usual.loss,
+        LinkFault::Duplicate(_) => conditions.duplicates = usual.duplicates,
+        LinkFault::Reorder(_) => conditions.reordered = usual.reordered,
+        LinkFault::Delay(..) => conditions.delay = usual.delay,
     }
-    Some(clears)
 }
 
 /// The links from each of `ones` to each of `others`, and back if `both`.
@@ -75,7 +37,7 @@ pub fn between(
 }
 
 /// The links between groups, in both directions.
-pub fn across(groups: &[Vec<ProcessId>]) -> Vec<(ProcessId, ProcessId)> {
+pub(super) fn across(groups: &[Vec<ProcessId>]) -> Vec<(ProcessId, ProcessId)> {
     let mut links = vec![];
     for (at, group) in groups.iter().enumerate() {
         for other in &groups[at + 1..] {
@@ -117,39 +79,30 @@ impl Flapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        engine::{Dice, RunCounts, ms},
-        faults::Target,
-    };
+    use crate::engine::{Dice, RunCounts, ms};
     use tenure_replica::Moment;
-
-    fn named(name: &str) -> Target {
-        Target::Named(name.into())
-    }
 
     #[test]
     fn link_conditions_change_one_direction_and_end() {
         let (mut links, mut dice, mut counts) =
             (Links::default(), Dice::new(1), RunCounts::default());
-        let delay = Action::DelayOn(named("a"), named("b"), (ms(40), ms(60)));
-        let lose = Action::LoseOn(named("a"), named("b"), 1000);
-        let slow = worsen_links(&mut links, &[(1, 2)], &delay).expect("it changes links");
+        let (delay, lose) = (LinkFault::Delay(ms(40), ms(60)), LinkFault::Lose(1000));
+        worsen(links.own(1, 2), delay);
         for _ in 0..100 {
             let there = links.delay(1, 2, &mut dice);
             assert!(there >= ms(40) && there <= ms(61), "{there:?}");
             assert!(links.delay(2, 1, &mut dice) < ms(1));
         }
-        let lossy = worsen_links(&mut links, &[(1, 2)], &lose).expect("it changes links");
+        worsen(links.own(1, 2), lose);
         let mut arrive = |links: &mut Links, from, to| {
             links.arrivals(Moment::ZERO, from, to, &mut dice, &mut counts).len()
         };
         assert_eq!((arrive(&mut links, 1, 2), arrive(&mut links, 2, 1)), (0, 1));
-        lossy(links.own(1, 2));
+        ease(links.own(1, 2), lose, NetworkConditions::NONE);
         assert_eq!(arrive(&mut links, 1, 2), 1);
-        slow(links.own(1, 2));
+        ease(links.own(1, 2), delay, NetworkConditions::NONE);
         assert_eq!(counts.of("link_loss"), 1);
         assert!(links.delay(1, 2, &mut Dice::new(2)) < ms(1));
-        assert!(worsen_links(&mut links, &[(1, 2)], &Action::Heal).is_none());
     }
 
     #[test]

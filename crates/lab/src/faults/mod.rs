@@ -13,13 +13,15 @@
 //! algorithms cannot have, such as a disk that stalls.
 
 mod action;
+mod inject;
 mod links;
 mod script;
 mod shrink;
 mod span;
 
-pub use action::{Action, FAULT_SYNTAX, Target};
-pub use links::{ClearLink, ClearNetwork, Flapping, across, between, worsen, worsen_links};
+pub use action::{Action, FAULT_SYNTAX, LinkFault, Target};
+pub use inject::{FOREVER, FaultHost, Undo};
+pub use links::between;
 pub use script::{FaultScript, ScriptError, ScriptStep};
 pub use shrink::shrink;
 pub use span::{read_span, write_span};

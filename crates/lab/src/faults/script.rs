@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use thiserror::Error;
 
-use super::{Action, Target, read_span, write_span};
+use super::{Action, LinkFault, Target, read_span, write_span};
 
 /// The most lines of a script.
 const LINES_MAX: usize = 10_000;
@@ -105,24 +105,12 @@ fn action(words: &[&str]) -> Result<Action, String> {
         ["flap", a, b] => Action::Flap(name(a)?, name(b)?),
         ["reset", from, "->", to] => Action::ResetOneWay(name(from)?, name(to)?),
         ["reset", a, b] => Action::Reset(name(a)?, name(b)?),
-        ["lose", share] => Action::Lose(per_mille(share)?),
-        ["duplicate", share] => Action::Duplicate(per_mille(share)?),
-        ["reorder", share] => Action::Reorder(per_mille(share)?),
-        ["delay", range] => {
-            let (low, high) = span_range(range)?;
-            Action::Delay(low, high)
+        [what @ ("lose" | "duplicate" | "reorder" | "delay"), much] => {
+            Action::Network(link_fault(what, much)?)
         }
-        ["lose", from, "->", to, share] => {
-            Action::LoseOn(name(from)?, name(to)?, per_mille(share)?)
-        }
-        ["duplicate", from, "->", to, share] => {
-            Action::DuplicateOn(name(from)?, name(to)?, per_mille(share)?)
-        }
-        ["reorder", from, "->", to, share] => {
-            Action::ReorderOn(name(from)?, name(to)?, per_mille(share)?)
-        }
-        ["delay", from, "->", to, "by", range] => {
-            Action::DelayOn(name(from)?, name(to)?, span_range(range)?)
+        [what @ ("lose" | "duplicate" | "reorder"), from, "->", to, much]
+        | [what @ "delay", from, "->", to, "by", much] => {
+            Action::Link(name(from)?, name(to)?, link_fault(what, much)?)
         }
         ["clock", target, "jumps", by] => {
             let (sign, by) = match by.split_at_checked(1) {
@@ -153,6 +141,18 @@ fn action(words: &[&str]) -> Result<Action, String> {
         ["hand", "over"] => Action::HandOver,
         ["heal"] => Action::Heal,
         _ => return Err(format!("there is no such fault: {}", words.join(" "))),
+    })
+}
+
+fn link_fault(what: &str, much: &str) -> Result<LinkFault, String> {
+    Ok(match what {
+        "lose" => LinkFault::Lose(per_mille(much)?),
+        "duplicate" => LinkFault::Duplicate(per_mille(much)?),
+        "reorder" => LinkFault::Reorder(per_mille(much)?),
+        _ => {
+            let (low, high) = span_range(much)?;
+            LinkFault::Delay(low, high)
+        }
     })
 }
 

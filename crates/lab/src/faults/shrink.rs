@@ -55,12 +55,12 @@ const SHORTEST: Duration = Duration::from_millis(20);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{Action, ScriptStep};
+    use crate::faults::{Action, LinkFault, ScriptStep};
 
     fn script(count: u64) -> FaultScript {
         let step = |n| ScriptStep {
             at: Duration::from_secs(n),
-            action: Action::Lose(n % 100),
+            action: Action::Network(LinkFault::Lose(n % 100)),
             lasts: Some(Duration::from_secs(8)),
         };
         FaultScript { steps: (0..count).map(step).collect() }
@@ -69,7 +69,9 @@ mod tests {
     #[test]
     fn shrink_keeps_only_the_steps_that_matter() {
         let needs = |script: &FaultScript| {
-            let has = |n| script.steps.iter().any(|step| step.action == Action::Lose(n));
+            let has = |n| {
+                script.steps.iter().any(|step| step.action == Action::Network(LinkFault::Lose(n)))
+            };
             has(3) && has(41) && has(77)
         };
         let short = shrink(&script(100), 1000, needs);

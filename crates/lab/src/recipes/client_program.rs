@@ -12,7 +12,7 @@ use super::{
     script::{ProgramScript, ScriptContext, SharedRecord},
 };
 use crate::{
-    cluster::{LabCanary, member::MemberNumber},
+    cluster::member::MemberNumber,
     engine::{Executor, SimClock, ms},
 };
 
@@ -46,7 +46,6 @@ impl ClientProgram {
         network: &ProgramNetwork,
         record: &SharedRecord,
         rest: &watch::Sender<bool>,
-        canary: Option<LabCanary>,
     ) {
         self.lives += 1;
         self.restarts_at = None;
@@ -66,7 +65,6 @@ impl ClientProgram {
             connector,
             record: record.clone(),
             rest: rest.subscribe(),
-            canary,
         };
         host.spawn((self.script)(context));
         self.executor = Some(executor);

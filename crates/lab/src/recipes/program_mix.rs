@@ -8,10 +8,9 @@ use super::{
     script::{LockKind, ProgramScript, RANKED, candidate, elector, locker, observer},
     simulation::Simulation,
 };
-use crate::{
-    cluster::LabCanary,
-    engine::{Dice, ms},
-};
+use tenure_replica::canary;
+
+use crate::engine::{Dice, ms};
 
 /// How many programs of each kind, and whether faults hit them.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +50,7 @@ impl ProgramMix {
     };
 
     /// All programs, each with a clock and a TTL of its own.
-    pub fn simulation(
-        &self,
-        now: Moment,
-        canary: Option<LabCanary>,
-        dice: &mut Dice,
-    ) -> Simulation {
+    pub fn simulation(&self, now: Moment, dice: &mut Dice) -> Simulation {
         let mut simulation = Simulation::new(self.rough);
         if self.ranked > 0 {
             simulation.admin_from(now + ms(1200));
@@ -64,7 +58,7 @@ impl ProgramMix {
         let mut add = |count: usize, script: &dyn Fn(Duration) -> ProgramScript| {
             for _ in 0..count {
                 let begins = now + dice.duration(ms(400), ms(900));
-                let slow = canary == Some(LabCanary::SlowPrograms);
+                let slow = canary!(SlowPrograms);
                 let ppm = if slow { -500_000 } else { dice.below(401) as i64 - 200 };
                 let ttl = dice.duration(ms(400), ms(2000));
                 simulation.add_program(begins, ppm, script(ttl));

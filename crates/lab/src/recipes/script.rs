@@ -20,7 +20,7 @@ use tenure::{
 use tenure_api::{
     Compare, CompareResult, CompareTarget, LeaseId, Op, Put, Revision, Span, Txn, op::PutLease,
 };
-use tenure_replica::{command::Command, election::key_of};
+use tenure_replica::{canary, command::Command, election::key_of};
 use tokio::sync::watch;
 
 pub use self::programs::{LockKind, RANKED, candidate, elector, locker, observer};
@@ -30,7 +30,6 @@ use super::{
     trace_events::{self, RecordedEvent, TracedBelief},
 };
 use crate::{
-    cluster::LabCanary,
     engine::{Dice, TraceEvent, ms},
     invariants::{
         one_holder::{Belief, OneHolder},
@@ -94,7 +93,6 @@ pub struct ScriptContext {
     pub connector: Connector,
     pub record: SharedRecord,
     pub rest: watch::Receiver<bool>,
-    pub canary: Option<LabCanary>,
 }
 
 /// A leadership or a lock.
@@ -228,7 +226,7 @@ impl ScriptContext {
         let mut beliefs = vec![];
         for (name, token, slot) in guard.tokens() {
             let guard = Arc::downgrade(guard);
-            let stubborn = self.canary == Some(LabCanary::StubbornHolders);
+            let stubborn = canary!(StubbornHolders);
             let until = move || guard.upgrade().filter(|_| !stubborn).map(|guard| guard.deadline());
             let (program, session, until) = (self.program, Some(session), Box::new(until));
             let belief = Belief { program, name, mode, token, slot, session, strict, until };
@@ -250,8 +248,7 @@ impl ScriptContext {
             lease: PutLease::Set(None),
             prev_kv: false,
         };
-        let compare =
-            if self.canary == Some(LabCanary::UnguardedWrites) { vec![] } else { vec![leads] };
+        let compare = if canary!(UnguardedWrites) { vec![] } else { vec![leads] };
         let txn = Txn { compare, success: vec![Op::Put(put)], failure: vec![] };
         let channel = self.connector.channel(self.connector.members.clone(), ms(300));
         match channel.write(Command::Txn(txn)).await {
@@ -281,7 +278,7 @@ impl ScriptContext {
                 loss = guard.lost() => {
                     self.count("lost");
                     self.log(|| format!("loses {:?}: {loss}", guard.tokens()));
-                    if self.canary == Some(LabCanary::StubbornHolders) {
+                    if canary!(StubbornHolders) {
                         self.host.pause(ms(1500)).await;
                     }
                     return drop(believing);

@@ -122,7 +122,7 @@ impl Simulation {
                 let (seed, members) = (world.dice.next_u64(), world.numbers());
                 let life = program.lives + 1;
                 trace_events::trace_of(id, "start", || format!("starts, life {life}"), world);
-                program.start(seed, members, &self.network, &self.record, &self.rest, world.canary);
+                program.start(seed, members, &self.network, &self.record, &self.rest);
             }
         }
         if self.next_fault.is_some_and(|at| at <= now) && world.rough {

@@ -85,7 +85,7 @@ impl<M: ProtocolMessage> AlgorithmRun for Stage<M> {
     }
 
     fn inject(&mut self, action: &Action, lasts: Option<Duration>) -> Result<(), String> {
-        Stage::inject(self, action, lasts)
+        self.inject_checked(action, lasts)
     }
 
     fn run(&mut self, duration: Duration) {

@@ -1,8 +1,14 @@
-//! Start, crash, pause and resume of processes.
+//! Start, crash, pause and resume of processes, and their connections, for algorithms that use them.
+//!
+//! The kernel of a process that ends closes its connections, and the other processes are told at once. They
+//! are told nothing about a process that is paused or cut off.
 
 use std::time::Duration;
 
-use super::{ProcessId, ProtocolMessage, Stage, slot::StageEvent};
+use super::{
+    ProcessId, ProtocolMessage, Stage,
+    slot::{Delivery, StageEvent},
+};
 use crate::engine::TraceEvent;
 
 impl<M: ProtocolMessage> Stage<M> {
@@ -37,7 +43,7 @@ impl<M: ProtocolMessage> Stage<M> {
         self.count_believers();
     }
 
-    pub(super) fn pause(&mut self, process: ProcessId, lasts: Option<Duration>) {
+    pub(super) fn pause(&mut self, process: ProcessId, lasts: Duration) {
         let slot = &mut self.slots[process as usize];
         if !slot.up {
             return;
@@ -46,9 +52,7 @@ impl<M: ProtocolMessage> Stage<M> {
         let (name, life) = (slot.name.clone(), slot.life);
         self.trace_event(|| TraceEvent::new("pause", "is paused").of(name));
         self.count_believers();
-        if let Some(lasts) = lasts {
-            self.agenda.after(lasts, StageEvent::Resume(process, life));
-        }
+        self.agenda.after(lasts, StageEvent::Resume(process, life));
     }
 
     pub(super) fn resume(&mut self, process: ProcessId, life: u64) {
@@ -66,5 +70,38 @@ impl<M: ProtocolMessage> Stage<M> {
         for what in waiting {
             self.deliver(process, what);
         }
+    }
+
+    /// Tells a process that has started and all others in reach of each other.
+    pub(super) fn open_connections(&mut self, process: ProcessId) {
+        for other in self.peers_in_reach(process) {
+            self.bring(other, process, Delivery::Opened(other));
+            self.bring(process, other, Delivery::Opened(process));
+        }
+    }
+
+    /// Tells all processes in reach that this one has ended.
+    pub(super) fn close_connections(&mut self, process: ProcessId) {
+        for other in self.peers_in_reach(process) {
+            self.bring(process, other, Delivery::Closed(process));
+        }
+    }
+
+    fn peers_in_reach(&self, process: ProcessId) -> Vec<ProcessId> {
+        if !self.connections {
+            return vec![];
+        }
+        let linked =
+            |other| !self.links.is_cut(process, other) && !self.links.is_cut(other, process);
+        self.processes()
+            .filter(|other| *other != process && self.slots[*other as usize].up && linked(*other))
+            .collect()
+    }
+
+    /// News of a connection cannot be lost.
+    fn bring(&mut self, from: ProcessId, to: ProcessId, what: Delivery<M>) {
+        let (now, life) = (self.now(), self.slots[to as usize].life);
+        let at = self.links.arrival(now, from, to, &mut self.dice, &mut self.counts);
+        self.agenda.at(at, StageEvent::Deliver { to, life, what });
     }
 }

@@ -15,8 +15,6 @@
 mod actor;
 mod adversary;
 mod algorithm_run;
-mod check;
-mod connections;
 mod inject;
 mod leading;
 mod ledger;

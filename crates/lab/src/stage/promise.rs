@@ -1,10 +1,15 @@
-//! The properties that an algorithm claims, and whether they held.
+//! The properties that an algorithm claims. They are checked while a run goes on; its end says which of them held.
 
-use std::{fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt,
+    time::Duration,
+};
 
 use tenure_replica::Moment;
 
-use crate::faults::write_span;
+use super::{ProcessId, ProcessRole, ProcessView, ProtocolMessage, Stage};
+use crate::{engine::TraceEvent, faults::write_span};
 
 /// A property that an algorithm claims. A story lists those that it breaks; all others must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,5 +59,104 @@ pub struct Verdict {
 impl Verdict {
     pub fn is_kept(&self) -> bool {
         self.breach.is_none()
+    }
+}
+
+/// How often each promise was checked, and which were broken.
+#[derive(Debug, Default)]
+pub(super) struct PromiseRecord {
+    /// The leader of each term.
+    by_term: BTreeMap<u64, ProcessId>,
+    token_highest: Option<u64>,
+    looks: BTreeMap<&'static str, u64>,
+    /// When each promise was first broken, and how.
+    breaches: BTreeMap<&'static str, (Moment, String)>,
+}
+
+impl PromiseRecord {
+    /// Counts a check of a promise.
+    pub(super) fn look(&mut self, promise: &'static str) {
+        *self.looks.entry(promise).or_default() += 1;
+    }
+}
+
+impl<M: ProtocolMessage> Stage<M> {
+    pub(super) fn check_term(&mut self, process: ProcessId, view: &ProcessView) {
+        let (ProcessRole::Leader, Some(term)) = (view.role, view.term) else { return };
+        self.record.look("one_leader_per_term");
+        let leader = *self.record.by_term.entry(term).or_insert(process);
+        if leader != process {
+            let (one, other) = (&self.names[leader as usize], &self.names[process as usize]);
+            let how = format!("{one} and {other} both lead in term {term}");
+            self.breach("one_leader_per_term", how);
+        }
+    }
+
+    pub(super) fn check_token(&mut self, process: ProcessId, token: Option<u64>) {
+        if token.is_none() {
+            return;
+        }
+        self.record.look("tokens_grow");
+        if token <= self.record.token_highest {
+            let (name, highest) = (&self.names[process as usize], self.record.token_highest);
+            let how = format!("{name} leads with token {token:?} after {highest:?}");
+            self.breach("tokens_grow", how);
+        }
+        self.record.token_highest = self.record.token_highest.max(token);
+    }
+
+    pub(super) fn count_believers(&mut self) {
+        let now = self.now();
+        let leaders = self.leaders();
+        self.ledger.believers(now, leaders.len());
+        self.record.look("one_believer");
+        if leaders.len() > 1 {
+            let names: Vec<&str> =
+                leaders.iter().map(|leader| self.names[*leader as usize].as_str()).collect();
+            let how = format!("{} believe to lead", names.join(" and "));
+            self.breach("one_believer", how);
+        }
+    }
+
+    pub(super) fn breach(&mut self, promise: &'static str, how: String) {
+        let now = self.now();
+        let text = how.clone();
+        if let Entry::Vacant(first) = self.record.breaches.entry(promise) {
+            first.insert((now, how));
+            self.trace_event(|| {
+                TraceEvent::new("breach", format!("!! {text}")).with("promise", promise)
+            });
+        }
+    }
+
+    /// Whether each promise has held so far.
+    pub fn verdicts(&self, promises: &[Promise]) -> Vec<Verdict> {
+        promises.iter().map(|promise| self.verdict(*promise)).collect()
+    }
+
+    fn verdict(&self, promise: Promise) -> Verdict {
+        let key = match promise {
+            Promise::OneBeliever => "one_believer",
+            Promise::OneWriter => "one_writer",
+            Promise::OneLeaderPerTerm => "one_leader_per_term",
+            Promise::TokensGrow => "tokens_grow",
+            Promise::Own(name) => name,
+            Promise::LeaderAtEnd => {
+                let vacant = self.leaders().is_empty();
+                let breach = vacant.then(|| (self.now(), "there is no leader".to_owned()));
+                return Verdict { promise, checked: 1, breach };
+            }
+            Promise::VacantAtMost(limit) => {
+                let longest = self.ledger.vacant_longest;
+                let how = || format!("there was no leader for {}", write_span(longest));
+                let breach = (longest > limit).then(|| (self.now(), how()));
+                return Verdict { promise, checked: 1, breach };
+            }
+        };
+        Verdict {
+            promise,
+            checked: self.record.looks.get(key).copied().unwrap_or(0),
+            breach: self.record.breaches.get(key).cloned(),
+        }
     }
 }

@@ -9,13 +9,13 @@ use super::{
     Actor, Context, Ledger, ProcessId, ProcessView, ProtocolMessage, StorageGate,
     actor::Effect,
     adversary::Adversary,
-    check::PromiseRecord,
+    promise::PromiseRecord,
     slot::{Delivery, Slot, StageEvent},
     storage::SharedStorage,
 };
 use crate::{
     engine::{Agenda, Dice, Links, RunCounts, SimClock, Trace, TraceEvent, ms},
-    faults::ScriptStep,
+    faults::FaultHost,
 };
 
 /// How often a leader writes, unless an algorithm sets another interval.
@@ -36,7 +36,6 @@ pub struct Stage<M: ProtocolMessage> {
     pub(super) agenda: Agenda<StageEvent<M>>,
     pub(super) slots: Vec<Slot<M>>,
     pub(super) names: Vec<String>,
-    pub(super) script: Vec<ScriptStep>,
     pub(super) contenders: usize,
     pub(super) storage: SharedStorage,
     messages: u64,
@@ -60,7 +59,6 @@ impl<M: ProtocolMessage> Stage<M> {
             agenda: Agenda::default(),
             slots: vec![],
             names: vec![],
-            script: vec![],
             contenders: 0,
             storage: SharedStorage::new(gate),
             messages: 0,
@@ -175,8 +173,8 @@ impl<M: ProtocolMessage> Stage<M> {
             StageEvent::Deliver { to, life, what } => self.reach(to, life, what),
             StageEvent::Start(process) => self.start(process),
             StageEvent::Resume(process, life) => self.resume(process, life),
-            StageEvent::Inject(at) => self.inject_step(at),
-            StageEvent::StageUndo(undo) => self.undo(undo),
+            StageEvent::Inject(step) => self.inject_step(&step),
+            StageEvent::Undo(undo) => self.undo(undo),
         }
         true
     }

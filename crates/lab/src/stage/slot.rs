@@ -6,7 +6,10 @@ use serde_json::Value;
 use tenure_replica::Moment;
 
 use super::{Actor, ProcessView, ProtocolMessage, storage::StorageWrite};
-use crate::engine::{ProcessId, SimClock};
+use crate::{
+    engine::{ProcessId, SimClock},
+    faults::{ScriptStep, Undo},
+};
 
 /// Something that reaches a process.
 #[derive(Clone, Debug)]
@@ -109,6 +112,7 @@ pub(super) enum StageEvent<M> {
     Start(ProcessId),
     Resume(ProcessId, u64),
     /// The next step of the fault script is due.
-    Inject(usize),
-    StageUndo(super::inject::StageUndo),
+    Inject(ScriptStep),
+    /// A fault ends.
+    Undo(Undo),
 }

@@ -1,26 +1,14 @@
 //! Elections under faults: one believer, growing tokens, no candidate that waits for ever.
 
-use crate::seeds;
-use tenure_lab::{
-    cluster::{
-        catalogue::{ELECTIONS, ELECTIONS_CALM, RESTORED},
-        scenario::Scenario,
-    },
-    engine::RunCounts,
-    invariants,
+use tenure_lab::cluster::{
+    catalogue::{ELECTIONS, ELECTIONS_CALM, RESTORED},
+    scenario::Scenario,
 };
 
+use crate::holds;
+
 fn run(scenario: &Scenario, usual: u64) {
-    let mut total = RunCounts::default();
-    for seed in seeds(usual) {
-        total.add(&scenario.run(seed, None).counts);
-    }
-    if *seeds(usual).end() >= usual {
-        total.assert_all(scenario.faults.iter().map(|fault| fault.name()));
-        total.assert_all(invariants::expected(scenario));
-        total.assert_all(["granted", "left", "ruled", "guarded_write"]);
-    }
-    println!("{}: {total:?}", scenario.name);
+    holds(scenario, usual, &["granted", "left", "ruled", "guarded_write"]);
 }
 
 #[test]

@@ -25,10 +25,7 @@ fn granted(seed: u64, ttl_secs: i64) -> (World, MemberNumber, Replay) {
 
 fn granted_in(mut world: World, seed: u64, ttl_secs: i64) -> (World, MemberNumber, Replay) {
     let replay = Replay::of_test(seed);
-    world.start_all();
-    world.must_lead_within(ms(1500));
-    world.run(ms(500));
-    let leader = world.leader().expect("there is a raft leader after half a second");
+    let leader = world.started(ms(500));
     grant(&mut world, leader, ttl_secs);
     (world, leader, replay)
 }

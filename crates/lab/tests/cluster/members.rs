@@ -6,18 +6,16 @@ use tenure_replica::{
     command::{Command, MemberChange},
 };
 
-use crate::{seeds, service::started};
+use crate::{holds, seeds, service::started};
 use tenure_lab::{
     cluster::{
         World,
         catalogue::{CHANGING, CHANGING_CALM, GROWING},
         clients::RegisterClient,
-        member::{MemberNumber, MembershipState, id},
+        member::{MemberNumber, MembershipState, id, peer_url},
         scenario::Scenario,
-        world::peer_url,
     },
-    engine::{RunCounts, ms},
-    invariants,
+    engine::ms,
 };
 
 const KINDS: [&str; 7] = [
@@ -31,16 +29,7 @@ const KINDS: [&str; 7] = [
 ];
 
 fn run(scenario: &Scenario, usual: u64) {
-    let mut total = RunCounts::default();
-    for seed in seeds(usual) {
-        total.add(&scenario.run(seed, None).counts);
-    }
-    if *seeds(usual).end() >= usual {
-        total.assert_all(scenario.faults.iter().map(|fault| fault.name()));
-        total.assert_all(invariants::expected(scenario));
-        total.assert_all(KINDS);
-    }
-    println!("{}: {total:?}", scenario.name);
+    holds(scenario, usual, &KINDS);
 }
 
 #[test]
@@ -196,8 +185,8 @@ fn learner_is_promoted_only_when_in_sync() {
     assert_eq!(early, Err(Failure::LearnerNotReady), "it has not even started");
     let voter = change(&mut world, leader, MemberChange::Promote(id(leader)));
     assert_eq!(voter, Err(Failure::NotLearner));
-    let nobody = change(&mut world, leader, MemberChange::Promote(id(99)));
-    assert_eq!(nobody, Err(Failure::MemberNotFound));
+    let unknown = change(&mut world, leader, MemberChange::Promote(id(99)));
+    assert_eq!(unknown, Err(Failure::MemberNotFound));
     let caught_up = |world: &mut World| {
         let process = world.members[&new].process.as_ref();
         process.is_some_and(|process| process.replica.status().has_caught_up)

@@ -18,10 +18,7 @@ use tenure_lab::{
 pub fn started(seed: u64, members: u64) -> (World, MemberNumber, Replay) {
     let replay = Replay::of_test(seed);
     let mut world = World::new(seed, members);
-    world.start_all();
-    world.must_lead_within(ms(1500));
-    world.run(ms(500));
-    let leader = world.leader().expect("there is a raft leader after half a second");
+    let leader = world.started(ms(500));
     (world, leader, replay)
 }
 
@@ -74,8 +71,7 @@ fn reads_at_followers_are_served_over_slow_links() {
 pub fn reads_over_slow_links(seed: u64) {
     for one_way in [ms(30), ms(60), ms(90)] {
         let (mut world, ..) = started(seed, 3);
-        world.net.links.conditions.delay_min = one_way;
-        world.net.links.conditions.delay_max = one_way + ms(5);
+        world.net.links.conditions.delay = (one_way, one_way + ms(5));
         world.run(ms(1000));
         for member in world.numbers() {
             let (took, read) = world.timed_probe(member, fresh_read());

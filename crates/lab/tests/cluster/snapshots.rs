@@ -37,10 +37,7 @@ fn snapshot_brings_back_a_member_that_was_away_long() {
 fn restarted_member_catches_up_when_snapshots_cannot_be_saved() {
     let _replay = Replay::of_test(3);
     let mut world = World::with(3, 3, |config| config.snapshot_entries = 50);
-    world.start_all();
-    world.must_lead_within(ms(1500));
-    world.run(ms(300));
-    let leader = world.leader().expect("it was just waited for");
+    let leader = world.started(ms(300));
     let away = 1 + leader % 3;
     world.crash(away);
     world.snapshot_failures = 1000;
@@ -123,10 +120,7 @@ fn snapshot_is_not_resent_because_of_new_writes() {
     for seed in seeds(6) {
         let _replay = Replay::of_test(seed);
         let mut world = World::with(seed, 3, |config| config.tail_bytes_max = 500);
-        world.start_all();
-        world.must_lead_within(ms(1500));
-        world.run(ms(300));
-        let leader = world.leader().expect("it was just waited for");
+        let leader = world.started(ms(300));
         let away = 1 + leader % 3;
         let write = |world: &mut World, count: usize| {
             for number in 0..count {

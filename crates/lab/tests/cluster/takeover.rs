@@ -20,10 +20,7 @@ use tenure_lab::{
 fn serving(seed: u64, members: u64) -> (World, MemberNumber, Replay) {
     let replay = Replay::of_test(seed);
     let mut world = World::new(seed, members);
-    world.start_all();
-    world.must_lead_within(ms(1500));
-    world.run(ms(500));
-    let leader = world.leader().expect("there is a raft leader after half a second");
+    let leader = world.started(ms(500));
     world.must_serve_within(ms(100));
     (world, leader, replay)
 }

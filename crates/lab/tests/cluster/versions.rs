@@ -71,7 +71,7 @@ fn cluster_version_refuses_what_the_oldest_member_cannot_apply() {
     let session = Command::Election(ElectionCommand::Open {
         id: LeaseId(7),
         ttl_ms: 60_000,
-        identity: "somebody".into(),
+        identity: "program".into(),
         fast_release: false,
         by: 1,
     });

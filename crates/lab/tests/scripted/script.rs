@@ -31,8 +31,7 @@ use tenure_lab::{
     cluster::{
         World,
         clients::SimClient,
-        member::{MemberNumber, MembershipState},
-        world::peer_url,
+        member::{MemberNumber, MembershipState, peer_url},
     },
     engine::{ms, us},
 };
@@ -69,8 +68,7 @@ impl ScriptedCluster {
 
     fn cluster(&mut self, members: u64) -> String {
         let mut world = World::with(1, members, |config| config.watch.stream_bytes_max = 150);
-        world.net.links.conditions.delay_min = us(200);
-        world.net.links.conditions.delay_max = us(200);
+        world.net.links.conditions.delay = (us(200), us(200));
         for number in world.numbers() {
             world.member_mut(number).disk.flush = (us(300), us(300));
             world.member_mut(number).clock = tenure_lab::engine::SimClock::default();

@@ -1,7 +1,7 @@
-//! Batches: how commands travel, and why none is ever done twice.
+//! Batches: how commands travel, why none is ever done twice, and how much of them an entry may hold.
 
 use bytes::Bytes;
-use tenure_api::{MemberId, Principal};
+use tenure_api::{MemberId, Op, Principal, Span, Txn};
 
 use super::{Command, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_u64};
@@ -29,10 +29,10 @@ pub struct Batch {
     pub commands: Vec<Attributed>,
 }
 
-/// A command, and who asks for it.
+/// A command and its principal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributed {
-    /// Who. Whether it may is judged in [`State::apply`](crate::state::State::apply).
+    /// The principal that asks for it. Whether it may is judged in [`State::apply`](crate::state::State::apply).
     pub by: Principal,
     /// What.
     pub command: Command,
@@ -201,6 +201,40 @@ const ENTRY_FORMAT_WITH_CLOCK: u8 = 2;
 /// The first byte of those that also carry the time that was lost, from cluster version 6 on.
 const ENTRY_FORMAT_WITH_LOST_TIME: u8 = 3;
 
+// How much a command may turn out to be, as far as it can be told before it is done. An entry is applied in one go. What
+// makes an entry is therefore limited not only in bytes and commands but also in weight: a few hundred bytes can ask for
+// the greatest of many thousand values, a hundred times over.
+
+/// What a step weighs that may look at many keys.
+const WIDE: usize = 32;
+
+impl Command {
+    /// How many commands that touch one key it weighs.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Command::Txn(txn) => of_txn(txn),
+            Command::DeleteRange(delete) => of_span(&delete.span),
+            _ => 1,
+        }
+    }
+}
+
+/// Both branches: it is not known yet which one it will be.
+fn of_txn(txn: &Txn) -> usize {
+    let compares = txn.compare.iter().map(|compare| of_span(&compare.span));
+    let steps = txn.success.iter().chain(&txn.failure).map(|op| match op {
+        Op::Range(range) => of_span(&range.span),
+        Op::DeleteRange(delete) => of_span(&delete.span),
+        Op::Put(_) => 1,
+        Op::Txn(inner) => of_txn(inner),
+    });
+    compares.chain(steps).sum::<usize>().max(1)
+}
+
+fn of_span(span: &Span) -> usize {
+    if span.is_wide() { WIDE } else { 1 }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -227,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_entry_is_refused_or_read() {
+    fn batch_entry_that_is_damaged_is_refused_or_read() {
         hold(500, damaged(entry()), |bytes| {
             let Ok(read) = frugally(bytes.len(), || decode_entry(&bytes)) else { return Ok(()) };
             let batches: Vec<Bytes> = read.1.iter().map(|batch| batch.to_bytes().into()).collect();

@@ -269,7 +269,7 @@ fn entries() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn commands_are_the_bytes_that_they_always_were() {
+fn command_bytes_never_change() {
     let mut made: Vec<_> =
         commands().iter().map(|(name, command)| (name.clone(), command.to_bytes())).collect();
     made.extend(entries());
@@ -289,7 +289,7 @@ fn commands_are_the_bytes_that_they_always_were() {
 }
 
 #[test]
-fn a_command_that_can_be_read_has_a_sample() {
+fn command_kinds_all_have_samples() {
     let golden = Golden::read(FILE);
     for (words, before, what) in DOORS {
         for tag in 0..=u8::MAX {

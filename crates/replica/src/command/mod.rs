@@ -13,7 +13,6 @@ mod golden;
 mod members;
 mod ops;
 mod space;
-mod weight;
 
 pub use tenure_api::JoinSpec;
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
@@ -44,7 +43,7 @@ pub(crate) const VOUCHES_SINCE: u32 = 4;
 pub(crate) const INVITES_SINCE: u32 = 5;
 /// The version from which on entries tell how much time was lost.
 pub(crate) const LOST_TIME_SINCE: u32 = 6;
-/// The version from which on commands tell who asks.
+/// The version from which on commands carry their principal.
 pub(crate) const PRINCIPALS_SINCE: u32 = 7;
 /// The version from which on a lease can be ended on condition that it is unused.
 pub const UNUSED_LEASES_SINCE: u32 = 7;

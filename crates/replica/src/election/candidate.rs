@@ -14,7 +14,6 @@ use super::{
     keys::{Arriving, Cause},
     session::Answered,
 };
-use crate::canary::Canary;
 
 /// A key that is a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,7 +195,7 @@ impl Transition<'_> {
         token: Option<Revision>,
         stopped: bool,
     ) -> Answered {
-        let token = token.filter(|_| !Canary::UnguardedUnlock.sings());
+        let token = token.filter(|_| !canary!(UnguardedUnlock));
         let candidate = self.elections.candidate_of(name, id);
         let candidate = candidate
             .filter(|candidate| token.is_none_or(|token| candidate.created == token))

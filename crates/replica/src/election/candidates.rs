@@ -9,7 +9,6 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
 
 use super::{Candidate, EndReason, Mode, Refusal, Tenure, history::TenureEnd, names::FROZEN};
-use crate::canary::Canary;
 
 /// How many ended tenures an election remembers.
 pub(super) const HISTORY_MAX: usize = 32;
@@ -255,7 +254,7 @@ impl Election {
             .map_or(0, |at| at + 1);
         let lower = |candidate: &&Arc<Candidate>| {
             let (theirs, ours) = (candidate.priority(), newcomer.priority());
-            let outranked = theirs < ours || theirs == ours && Canary::OvertakesEqual.sings();
+            let outranked = theirs < ours || theirs == ours && canary!(OvertakesEqual);
             !candidate.holds() && !self.is_chosen(candidate) && outranked
         };
         let before = self.candidates.iter().take_while(|candidate| candidate.key != newcomer.key);

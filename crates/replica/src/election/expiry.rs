@@ -4,10 +4,7 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Revision, Term};
 
 use super::{ElectionEvent, Elections, EndReason, SessionEndReason, Transfer, apply::Transition};
-use crate::{
-    canary::Canary,
-    command::{Expiry, Overdue},
-};
+use crate::command::{Expiry, Overdue};
 
 /// A session that held, went, and may not have noticed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +22,7 @@ impl Transition<'_> {
     /// Leases that this term's raft leader found to have run out.
     pub(super) fn expire(&mut self, judged_in: Term, expiries: &[Expiry]) {
         for expiry in expiries {
-            let confirmed = self.leases.confirms(*expiry) || Canary::StaleExpiry.sings();
+            let confirmed = self.leases.confirms(*expiry) || canary!(StaleExpiry);
             if judged_in != self.at.term || !confirmed {
                 self.effects.refused_expiries.push(expiry.id);
             } else if let Ok(keys) = self.leases.revoke(expiry.id) {

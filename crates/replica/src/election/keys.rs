@@ -11,7 +11,7 @@ use super::{
     elections::{TENURE_VALUE_BYTES_MAX, shortened},
     name_of, names_above,
 };
-use crate::{canary::Canary, mvcc::Change};
+use crate::mvcc::Change;
 
 /// Why keys change, as far as it matters to elections. Unless something is said, a client changed them.
 #[derive(Clone, Debug, Default)]
@@ -173,7 +173,7 @@ impl Transition<'_> {
                 session.ttl_ms
             });
             let unsure = candidate.told && !stopped && why != EndReason::Expired;
-            if unsure && !Canary::DelayForgotten.sings() {
+            if unsure && !canary!(DelayForgotten) {
                 self.begin_delay(name, (id, candidate.created), ttl_ms, at);
             }
         }

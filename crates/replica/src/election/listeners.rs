@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tenure_api::{KeyValue, LeaseId, Revision};
 
 use super::{CandidacyView, ElectionEvent, Elections, EndReason, SessionEndReason, Tenure};
-use crate::{canary::Canary, state::State};
+use crate::state::State;
 
 /// A listener, numbered by the host.
 pub type Listener = u64;
@@ -231,9 +231,7 @@ impl Listeners {
         let known =
             elections.election(&name).and_then(|election| election.candidate(created, &key));
         match known {
-            None if Canary::OwnKeyNotReread.sings() => {
-                self.news.push((listener, ListenerEvent::Held))
-            }
+            None if canary!(OwnKeyNotReread) => self.news.push((listener, ListenerEvent::Held)),
             None => self.news.push((listener, ListenerEvent::Gone(None))),
             Some(candidate) if candidate.told => self.news.push((listener, ListenerEvent::Held)),
             Some(_) => {

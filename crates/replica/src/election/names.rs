@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_is_known_by_its_lease() {
+    fn election_key_names_the_lease_of_its_candidate() {
         let lease = LeaseId(0x694d_71dd_af1b_6e12);
         let key = key_of(b"jobs/nightly", lease);
         assert_eq!(&key[..], b"jobs/nightly/694d71ddaf1b6e12");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_exact_number_counts() {
+    fn election_key_with_another_form_of_the_number_is_none() {
         assert_eq!(name("a/1f", 0x1f).as_deref(), Some(&b"a"[..]));
         assert_eq!(name("a/01f", 0x1f), None);
         assert_eq!(name("a/1F", 0x1f), None);
@@ -87,13 +87,13 @@ mod tests {
     }
 
     #[test]
-    fn a_key_lies_under_each_of_its_parts() {
+    fn election_key_lies_under_each_of_its_parts() {
         let above: Vec<&[u8]> = names_above(b"/a/b/c").collect();
         assert_eq!(above, [&b""[..], b"/a", b"/a/b"]);
     }
 
     #[test]
-    fn odd_names_are_refused() {
+    fn election_name_that_is_odd_is_refused() {
         for bad in ["", "/", "//a", "a/", "a//b", "a/!frozen"] {
             assert_eq!(check(bad.as_bytes()), Err(Refusal::BadName), "{bad:?}");
         }

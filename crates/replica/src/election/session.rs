@@ -12,10 +12,7 @@ use super::{
     ElectionEvent, ElectionOutcome, EndReason, IDENTITY_BYTES_MAX, Refusal, SESSION_TTL_MS_MAX,
     SESSION_TTL_MS_MIN, apply::Transition, keys::Cause,
 };
-use crate::{
-    canary::Canary,
-    command::{SessionEnding, SessionRequest},
-};
+use crate::command::{SessionEnding, SessionRequest};
 
 /// How many of its latest requests a session remembers the answers of.
 const ANSWERED_MAX: usize = 64;
@@ -203,7 +200,7 @@ impl Transition<'_> {
         request: &SessionRequest,
     ) -> Answered {
         let session = self.elections.session(id).ok_or(Refusal::SessionGone)?;
-        let answered = session.answered(number).filter(|_| !Canary::RequestTwice.sings());
+        let answered = session.answered(number).filter(|_| !canary!(RequestTwice));
         if let Some(answer) = answered {
             return answer;
         }
@@ -230,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_answered_again_until_it_is_forgotten() {
+    fn session_request_is_answered_again_until_it_is_forgotten() {
         let mut session = Session::new("a".into(), 1000, false);
         assert_eq!(session.answered(1), None);
         for request in 1..=ANSWERED_MAX as u64 + 1 {

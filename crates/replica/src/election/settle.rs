@@ -12,7 +12,6 @@ use super::{
     elections::{IDLE_ELECTIONS_MAX, TENURE_VALUE_BYTES_MAX, identity_of, shortened},
     keys::{Arriving, Cause},
 };
-use crate::canary::Canary;
 
 /// What must be done before an election is settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,7 +262,7 @@ impl Transition<'_> {
     /// Notifies the holders that have not been told, unless they must wait.
     fn tell_holders(&mut self, name: &Bytes) {
         let Some(election) = self.elections.elections.get(name) else { return };
-        if Canary::ElectionStuck.sings() && !election.predecessor().is_empty() {
+        if canary!(ElectionStuck) && !election.predecessor().is_empty() {
             return;
         }
         // Holders come before candidates that wait.
@@ -296,7 +295,7 @@ impl Transition<'_> {
                     continue;
                 };
                 let mut candidate = Arc::new(told);
-                if Canary::TokenReused.sings()
+                if canary!(TokenReused)
                     && let Some(before) =
                         election.tenures().filter(|tenure| tenure.end.is_some()).last()
                 {

@@ -257,7 +257,7 @@ mod tests {
     const B: LeaseId = LeaseId(2);
 
     #[test]
-    fn a_renewed_lease_is_not_due_at_its_old_deadline() {
+    fn deadline_moves_when_a_lease_is_renewed() {
         let mut deadlines: Deadlines = Deadlines::default();
         deadlines.restart(A, Duration::from_secs(5), at(0), None);
         deadlines.restart(A, Duration::from_secs(5), at(3000), None);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_time_prolongs_every_lease_by_exactly_that_time() {
+    fn deadlines_get_back_exactly_the_lost_time() {
         let mut deadlines: Deadlines = Deadlines::default();
         deadlines.restart(A, Duration::from_secs(5), at(1000), None);
         deadlines.restart(B, Duration::from_secs(5), at(2000), None);
@@ -279,7 +279,7 @@ mod tests {
 
     /// Ten seconds without a raft leader, and a renewal right after them.
     #[test]
-    fn a_lease_renewed_after_much_time_was_lost_still_ends_on_time() {
+    fn deadline_of_a_renewal_does_not_count_earlier_lost_time() {
         let mut deadlines: Deadlines = Deadlines::default();
         deadlines.restart(A, Duration::from_secs(5), at(20_000), None);
         deadlines.hold_back(at(6000), Duration::from_secs(10));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_due_lease_is_handed_out_once_and_again_when_put_back() {
+    fn deadline_is_due_once_and_again_when_put_back() {
         let mut deadlines: Deadlines = Deadlines::default();
         deadlines.restart(A, Duration::from_secs(1), at(0), None);
         assert_eq!(deadlines.take_due(at(1000), 10), [A]);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_renewed_while_taken_must_be_put_back_to_be_seen() {
+    fn deadline_renewed_while_taken_is_due_only_when_put_back() {
         let mut deadlines: Deadlines = Deadlines::default();
         deadlines.restart(A, Duration::from_secs(1), at(0), None);
         assert_eq!(deadlines.take_due(at(1000), 10), [A]);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_bounds_one_round_and_the_rest_follows() {
+    fn deadlines_beyond_the_limit_are_due_in_the_next_round() {
         let mut deadlines: Deadlines = Deadlines::default();
         for id in 1..=10 {
             deadlines.restart(LeaseId(id), Duration::from_secs(1), at(0), None);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_gone_leaves_nothing_behind() {
+    fn deadlines_forget_a_lease_that_is_gone() {
         let mut deadlines: Deadlines = Deadlines::default();
         for id in 1..=1000 {
             deadlines.restart(LeaseId(id), Duration::from_secs(60), at(0), None);
@@ -337,7 +337,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(5);
 
     #[test]
-    fn a_lease_is_as_old_as_the_entries_behind_its_renewal_say() {
+    fn lease_age_follows_the_entries_after_its_renewal() {
         let mut deadlines: Deadlines = Deadlines::default();
         // Replayed in one go.
         deadlines.restart(A, TTL, at(100), stamp(2, 70_000));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_of_an_earlier_term_is_as_old_as_the_newest_term() {
+    fn lease_age_of_an_earlier_term_is_that_of_the_newest_term() {
         let mut deadlines: Deadlines = Deadlines::default();
         deadlines.restart(A, TTL, at(100), stamp(2, 999_000));
         deadlines.restart(B, TTL, at(100), None);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_a_stamp_hides_all_ages() {
+    fn lease_age_is_unknown_after_an_entry_without_a_stamp() {
         let mut deadlines: Deadlines = Deadlines::default();
         deadlines.applied(at(100), stamp(2, 1000));
         deadlines.restart(A, TTL, at(100), None);
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn age_does_not_take_back_what_was_given_back() {
+    fn lease_age_keeps_time_that_was_given_back() {
         let mut deadlines: Deadlines = Deadlines::default();
         deadlines.restart(A, TTL, at(1000), stamp(2, 1000));
         deadlines.applied(at(1000), stamp(2, 1000));

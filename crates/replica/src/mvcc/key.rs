@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_are_ordered_as_their_bytes(
+        fn store_key_order_is_that_of_its_bytes(
             a in prop::collection::vec(0u8..3, 0..60),
             b in prop::collection::vec(0u8..3, 0..60),
         ) {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_one_word_larger_than_bytes() {
+    fn store_key_is_one_word_larger_than_bytes() {
         assert_eq!(size_of::<Key>(), 40);
     }
 }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_story_told_again_makes_the_same_store() {
+    fn retelling_makes_the_same_store() {
         let mut store = Store::new();
         for key in ["b", "a", "b", "c"] {
             store.put(&put(key), &|_| true).unwrap();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_can_tell_of_the_past_afterwards() {
+    fn retelling_refuses_revisions_out_of_order() {
         let version = |revision| KeyValue {
             version: 1,
             create_revision: Revision(revision),

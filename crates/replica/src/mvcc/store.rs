@@ -10,7 +10,6 @@ use tenure_api::{
 };
 
 use super::{history::History, key::Key};
-use crate::canary::Canary;
 
 /// What a kept version costs beside its key and value: its numbers, its place in the map, in its
 /// history and in the list of changes. Measured by `examples/mvcc_cost.rs`, rounded up.
@@ -148,7 +147,7 @@ impl Store {
 
     pub(super) fn commit(&mut self, write: Write) -> Option<Change> {
         if write.events.is_empty() {
-            if Canary::RevisionGivenBack.sings() {
+            if canary!(RevisionGivenBack) {
                 self.revision.0 -= 1;
             }
             return None;

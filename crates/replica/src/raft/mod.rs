@@ -36,7 +36,6 @@ use self::{
     translate::{entry_in, entry_out, hard_state_in, hard_state_out, mark_of, message_in},
 };
 use crate::{
-    canary::Canary,
     log::{Entry, HardState, LogIndex, Persist, SnapshotMark},
     message::{RaftKind, RaftMessage},
 };
@@ -177,10 +176,10 @@ impl Consensus {
             return;
         }
         let asks = matches!(message.kind, RaftKind::RequestVote | RaftKind::RequestPreVote);
-        if asks && Canary::VoteForAnybody.sings() {
+        if asks && canary!(VoteForAnybody) {
             message.log_term = Term(u64::MAX);
         }
-        if message.kind == RaftKind::Append && Canary::AppendsAnywhere.sings() {
+        if message.kind == RaftKind::Append && canary!(AppendsAnywhere) {
             let found = self.node.raft.raft_log.term(message.index).unwrap_or(0);
             message.log_term = if found == 0 { message.log_term } else { Term(found) };
         }
@@ -227,7 +226,7 @@ impl Consensus {
     fn set_floor(&mut self, round: Bytes) -> bool {
         let floor = self.vouches.given_to_any(self.term());
         let has_floor = self.role() == Role::Leader && floor > self.committed();
-        if !has_floor || Canary::ReadUncounted.sings() {
+        if !has_floor || canary!(ReadUncounted) {
             return true;
         }
         let under_way = &self.node.raft.read_only.pending_read_index;
@@ -237,7 +236,7 @@ impl Consensus {
     /// Not while a snapshot is installed but not durable: raft-rs would look for entries between
     /// what it counts as applied and the snapshot, find none, and panic.
     fn may_campaign(&self) -> bool {
-        if Canary::NeverCampaigns.sings() && self.node.raft.term > 0 {
+        if canary!(NeverCampaigns) && self.node.raft.term > 0 {
             return false;
         }
         !self.pending.has_snapshots()
@@ -316,17 +315,17 @@ impl Consensus {
         self.add_floors(&mut messages);
         let mut after = outgoing(ready.take_persisted_messages());
         // A raft leader that confirmed a round of reads and stepped down in the same call answers it here.
-        if !Canary::FloorForgotten.sings() {
+        if !canary!(FloorForgotten) {
             self.add_floors(&mut after);
         }
         let needs_disk = ready.must_sync();
         self.node.advance_append_async(ready);
 
         let vote_waits = changes_vote || self.writes_vote();
-        if Canary::SkippedFlush.sings() {
+        if canary!(SkippedFlush) {
             progress.messages.append(&mut after);
         }
-        if vote_waits && !Canary::SpeaksBeforeVote.sings() {
+        if vote_waits && !canary!(SpeaksBeforeVote) {
             self.pending.hold(messages);
         } else {
             let (urgent, rest) = after.into_iter().partition(|message| needs_no_disk(message.kind));
@@ -344,8 +343,7 @@ impl Consensus {
         if needs_disk {
             progress.persist = Some(persist);
         }
-        let durable =
-            if Canary::EarlyPersist.sings() && self.role() == Role::Leader { number } else { 0 };
+        let durable = if canary!(EarlyPersist) && self.role() == Role::Leader { number } else { 0 };
         progress.messages.extend(self.settle(durable));
         self.set_timeout();
         Some(progress)
@@ -353,7 +351,7 @@ impl Consensus {
 
     /// What is written of the term and the vote.
     fn written(&self, hard_state: HardState) -> HardState {
-        let vote = hard_state.vote.filter(|_| !Canary::VoteNotPersisted.sings());
+        let vote = hard_state.vote.filter(|_| !canary!(VoteNotPersisted));
         HardState { vote, ..hard_state }
     }
 

@@ -61,7 +61,7 @@ mod tests {
     use crate::raft::table::{MEMBERS, Table};
 
     #[test]
-    fn everybody_hears_what_is_committed_and_nobody_answers_that() {
+    fn commit_notice_reaches_all_members_and_is_not_answered() {
         let mut table = Table::new(3);
         assert!(table.first().propose(b"x".to_vec()));
         table.settle();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_about_an_entry_that_did_not_arrive_commits_nothing() {
+    fn commit_notice_of_a_missing_entry_commits_nothing() {
         let mut table = Table::new(3);
         let before = table.first().committed();
         let at = (before + 1, table.first().term());

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_depends_on_who_could_still_be_sent_it() {
+    fn log_tail_keeps_what_members_may_still_need() {
         let all_have = Trim {
             useless: 12,
             unwanted: 20,
@@ -223,11 +223,11 @@ mod tests {
             wanted_bytes_max: 2000,
             applied: 20,
         };
-        assert_eq!(first_after(all_have), 13, "everybody has it");
+        assert_eq!(first_after(all_have), 13, "all members have it");
         let away = Trim { useless: 0, bytes_max: 500, wanted_bytes_max: 1000, ..all_have };
-        assert_eq!(first_after(away), 16, "whoever lags too far gets a snapshot");
+        assert_eq!(first_after(away), 16, "a member that lags too far gets a snapshot");
         let catching_up = Trim { unwanted: 7, wanted_bytes_max: 2000, ..away };
-        assert_eq!(first_after(catching_up), 8, "somebody waits for what follows");
+        assert_eq!(first_after(catching_up), 8, "a member waits for what follows");
         let far_behind = Trim { wanted_bytes_max: 1000, ..catching_up };
         assert_eq!(first_after(far_behind), 11, "but not for any price");
         let not_applied = Trim { applied: 4, ..far_behind };

@@ -21,7 +21,7 @@ use raft::{ProgressState, RawNode, StateRole};
 use tenure_api::{MemberId, Term};
 
 use super::tail::LogTail;
-use crate::{canary::Canary, log::LogIndex, message::RaftMessage};
+use crate::{log::LogIndex, message::RaftMessage};
 
 /// With so many voters, the raft leader and one other are a majority.
 const VOTERS_MAX: usize = 3;
@@ -47,11 +47,11 @@ impl Vouches {
         self.enter(term);
         let conf = node.store().conf_state();
         let is_plain = conf.voters_outgoing.is_empty() && !raft.has_pending_conf();
-        let are_few = conf.voters.len() <= VOTERS_MAX || Canary::VouchesInCrowds.sings();
+        let are_few = conf.voters.len() <= VOTERS_MAX || canary!(VouchesInCrowds);
         if raft.state != StateRole::Leader || !are_few || !is_plain {
             return words;
         }
-        let own = if Canary::VouchesUnwritten.sings() {
+        let own = if canary!(VouchesUnwritten) {
             raft.raft_log.last_index()
         } else {
             raft.prs().get(raft.id).map_or(0, |progress| progress.matched)
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_whose_disk_has_what_the_leaders_has_need_not_ask() {
+    fn vouch_lets_a_follower_commit_what_both_disks_have() {
         let mut table = Table::new(3);
         let (index, writes) = table.propose();
         let words = leader_has_written(&mut table, writes[&ONE]);
@@ -164,7 +164,7 @@ mod tests {
         assert!(table.first().vouch().is_empty(), "once is enough");
         table.hand(words);
         let before = table.member(TWO).committed();
-        assert!(table.turn(TWO).0.is_empty(), "nobody answers that");
+        assert!(table.turn(TWO).0.is_empty(), "that has no answer");
         assert!(before < index, "its own disk is not done");
         let acknowledgement = table.member(TWO).persisted(writes[&TWO]);
         assert_eq!(table.member(TWO).committed(), index);
@@ -174,13 +174,13 @@ mod tests {
         table.hand(acknowledgement);
         assert_eq!(table.first().committed(), index);
         let (said, _) = table.turn(ONE);
-        assert_eq!(of_kind(&said, RaftKind::Append), 0, "whoever can count is not told");
+        assert_eq!(of_kind(&said, RaftKind::Append), 0, "members that can count are not told");
         let _ = table.member(THREE).persisted(writes[&THREE]);
         assert_eq!(table.member(THREE).committed(), index);
     }
 
     #[test]
-    fn whoever_is_sure_before_the_leaders_disk_is_tells_all() {
+    fn vouch_by_a_follower_that_is_first_reaches_all() {
         let mut table = Table::new(3);
         let (index, writes) = table.propose();
         for id in [TWO, THREE] {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_in_another_term_does_not_count() {
+    fn vouch_of_another_term_does_not_count() {
         let mut table = Table::new(3);
         let (index, writes) = table.propose();
         let words = leader_has_written(&mut table, writes[&ONE]);
@@ -215,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn two_of_five_are_no_majority() {
+    fn vouch_is_not_given_where_two_are_no_majority() {
         let mut table = Table::new(5);
         let (_, writes) = table.propose();
         assert!(leader_has_written(&mut table, writes[&ONE]).is_empty());
     }
 
     #[test]
-    fn a_read_waits_for_what_a_follower_may_have_counted() {
+    fn vouch_makes_reads_wait_for_what_followers_may_have_counted() {
         let mut table = Table::new(3);
         let (index, writes) = table.propose();
         let words = leader_has_written(&mut table, writes[&ONE]);

@@ -3,7 +3,6 @@
 use super::{Replica, budget::Budget};
 use crate::{
     Moment,
-    canary::Canary,
     command::{Attributed, Batch, Command, EntryClock, MemberChange, decode_entry},
     input::{Fatal, Notice, Reply},
     lease::RenewalStamp,
@@ -77,7 +76,7 @@ impl Replica {
         apply_effects: &mut ApplyEffects,
         budget: &mut Budget,
     ) {
-        let ms = if Canary::OwnClock.sings() { self.clock_ms(now).unwrap_or(ms) } else { ms };
+        let ms = if canary!(OwnClock) { self.clock_ms(now).unwrap_or(ms) } else { ms };
         let at = EntryContext { index: entry.index, term: entry.term, ms };
         self.state.leap(ms);
         self.proposals.settled(batch.number());

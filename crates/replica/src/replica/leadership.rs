@@ -12,7 +12,6 @@ use tenure_api::{Failure, MemberId};
 use super::Replica;
 use crate::{
     Moment,
-    canary::Canary,
     input::{Notice, Reply, RequestId},
 };
 
@@ -155,7 +154,7 @@ impl Replica {
         self.leadership.heard = at;
         if silence > self.silence_max()
             && self.leadership.is_renewable()
-            && !Canary::CutOffTimeCounts.sings()
+            && !canary!(CutOffTimeCounts)
         {
             self.hold_back(self.last_call, silence);
         }
@@ -232,7 +231,7 @@ impl Replica {
         if before.0 == Some(self.config.me) {
             // A deposed raft leader may have been cut off for as long as check-quorum allows.
             self.leadership.heard =
-                if Canary::CutOffTimeCounts.sings() { now } else { self.contact.last() };
+                if canary!(CutOffTimeCounts) { now } else { self.contact.last() };
             self.proposals.clear();
             self.take_back_expiries(now);
         }
@@ -278,13 +277,13 @@ impl Replica {
             return;
         }
         if let Some(since) = self.leadership.unrenewable_since.take() {
-            if Canary::LeaderlessTimeCounts.sings() {
+            if canary!(LeaderlessTimeCounts) {
                 return;
             }
-            if Canary::TtlReset.sings() {
+            if canary!(TtlReset) {
                 self.deadlines.hold_back(now, now.since(Moment::ZERO).min(TTL_RESET));
             }
-            self.leadership.ages_unknown = self.is_leader() && !Canary::AgeUnknown.sings();
+            self.leadership.ages_unknown = self.is_leader() && !canary!(AgeUnknown);
             self.hold_back(now, now.since(since));
         }
     }

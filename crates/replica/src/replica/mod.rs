@@ -37,7 +37,6 @@ pub use self::{
 };
 use crate::{
     Moment,
-    canary::Canary,
     command::VOUCHES_SINCE,
     input::{Answer, Effects, Input, Notice, RequestId},
     lease::Deadlines,
@@ -175,7 +174,7 @@ impl Replica {
         self.follow_catching_up(now);
         self.effects.watch = self.watchers.take_news();
         self.effects.elections = self.elections.listeners.take_news();
-        let at_once = more || Canary::NeverSleeps.sings();
+        let at_once = more || canary!(NeverSleeps);
         self.wake_at = if at_once { now } else { self.next_wake() };
         self.effects.wake_at = self.wake_at;
         std::mem::take(&mut self.effects)
@@ -341,7 +340,7 @@ impl Replica {
         let late = now.since(self.wake_at.max(self.last_call));
         self.last_call = now;
         // All of it, though some was sleep: it is not known when the pause began.
-        if late > PAUSE_MIN && !Canary::PauseCounts.sings() {
+        if late > PAUSE_MIN && !canary!(PauseCounts) {
             self.hold_back(now, pause);
             self.last_pause = renewable::Pause { lasted: pause, until: now };
             self.leadership.paused(pause);

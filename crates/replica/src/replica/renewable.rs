@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, time::Duration};
 use tenure_api::{MemberId, Term};
 
 use super::{PAUSE_MIN, Replica};
-use crate::{Moment, canary::Canary, log::LogIndex, message::RaftKind};
+use crate::{Moment, log::LogIndex, message::RaftKind};
 
 /// Heartbeats that may go without an answer before the time counts as lost.
 const HEARTBEATS_MISSED: u32 = 2;
@@ -143,7 +143,7 @@ impl Replica {
         };
         let lost = self.contact.observe(now, &seen);
         // Until leases are renewable for the first time, all of it is given back anyway.
-        if !lost.is_zero() && self.leadership.is_renewable() && !Canary::CutOffTimeCounts.sings() {
+        if !lost.is_zero() && self.leadership.is_renewable() && !canary!(CutOffTimeCounts) {
             self.hold_back(now, lost);
         }
     }
@@ -154,7 +154,7 @@ impl Replica {
         let unusual = |since: Moment, usual: Duration| {
             Some(self.last_call.since(since)).filter(|silence| *silence > usual)
         };
-        if !self.is_leader() || Canary::AloneUntold.sings() {
+        if !self.is_leader() || canary!(AloneUntold) {
             return Duration::ZERO;
         }
         let silence = unusual(self.contact.quorum, self.silence_max());
@@ -178,7 +178,7 @@ impl Replica {
 
     /// Up to which moment the raft leader may judge leases.
     pub(super) fn judges_until(&self, now: Moment) -> Option<Moment> {
-        if Canary::VerdictUnasked.sings() {
+        if canary!(VerdictUnasked) {
             return Some(now);
         }
         let is_pending = self.raft.committed() < self.raft.last_index();

@@ -6,7 +6,6 @@ use tenure_api::{Failure, LeaseStatus, MemberId, Principal, Range};
 use super::{Replica, budget::Budget};
 use crate::{
     Moment,
-    canary::Canary,
     codec::Codec,
     command::{Batch, Command, Lane, PRINCIPALS_SINCE},
     input::{Consistency, Operation, Read, Reply, Request, RequestId},
@@ -168,7 +167,7 @@ impl Replica {
         let lost_after = self.config.pipeline.read_round_heartbeats * self.config.heartbeat;
         let round = self.reads.start_round(now, lost_after);
         self.counts.read_rounds_lost += u64::from(is_asking && round.is_some());
-        if Canary::ReadUnasked.sings()
+        if canary!(ReadUnasked)
             && self.raft.role() == crate::Role::Leader
             && let Some(context) = &round
         {

@@ -92,7 +92,7 @@ fn read<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Result<State, DecodeE
 }
 
 #[test]
-fn chunks_are_the_bytes_that_they_always_were() {
+fn snapshot_chunks_keep_their_bytes() {
     // The last version that changed any layout but the roll's.
     let state = state(ELECTIONS_SINCE);
     let made = chunks(&state);
@@ -127,7 +127,7 @@ fn chunks_are_the_bytes_that_they_always_were() {
 }
 
 #[test]
-fn a_chunk_that_can_be_read_has_a_sample() {
+fn snapshot_chunk_kinds_all_have_samples() {
     let golden = Golden::read(FILE);
     let (roll, header) = (golden.bytes("1 roll"), golden.bytes("3 1 header"));
     for tag in 0..=u8::MAX {

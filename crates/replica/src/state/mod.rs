@@ -18,7 +18,6 @@ use tenure_api::{
 
 pub use self::replay::{Applied, EntryContent};
 use crate::{
-    canary::Canary,
     command::{Batch, Command, ELECTIONS_SINCE, MemberChange},
     election::{ElectionEvent, ElectionOp, ElectionOutcome, Elections, Refusal, Transition},
     lease::{Lease, Leases},
@@ -152,7 +151,7 @@ impl State {
             Some(last) if last.boot > batch.boot => return false,
             _ => 1,
         };
-        let again = Canary::BatchTwice.sings() && batch.sequence + 1 == next;
+        let again = canary!(BatchTwice) && batch.sequence + 1 == next;
         if batch.sequence != next && !again {
             return false;
         }

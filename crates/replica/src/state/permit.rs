@@ -1,4 +1,4 @@
-//! Who may do what.
+//! What each principal may do.
 //!
 //! Asked in apply, where every member knows the same: a right that is withdrawn ends at one place in the log, and a request
 //! that was on its way meanwhile is refused by all members alike. A change of the members that concerns raft is the exception:

@@ -24,7 +24,7 @@ pub struct EntryContent {
 pub struct Applied<'a> {
     /// Where it stands.
     pub at: EntryContext,
-    /// Who asked for it.
+    /// The principal that asked for it.
     pub by: &'a Principal,
     /// What it is.
     pub command: &'a Command,

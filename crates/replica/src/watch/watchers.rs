@@ -14,7 +14,6 @@ use super::{
 };
 use crate::{
     Moment,
-    canary::Canary,
     mvcc::{Change, Store},
 };
 
@@ -354,7 +353,7 @@ impl Watchers {
             self.answer_progress(to.stream, revision);
             return false;
         }
-        let from = if Canary::WatchGap.sings() { next.next() } else { next };
+        let from = if canary!(WatchGap) { next.next() } else { next };
         let (events, cost, read_up_to) =
             gather_history(store, &watcher.interest, from, answer_max, budget);
         let in_step = read_up_to >= revision;

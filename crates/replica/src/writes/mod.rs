@@ -310,7 +310,7 @@ impl Writes {
         // Each time that something was taken out it became shorter, so its length tells which one it is.
         let mut versions = sent.before.into_iter().chain([sent.waiters]);
         let waiters = versions.find(|waiters| waiters.len() == commands);
-        Some((waiters.expect("nobody but us makes our batches"), since))
+        Some((waiters.expect("only this member makes its batches"), since))
     }
 
     /// A snapshot holds this member's batches up to `sequence`: they were applied, but their

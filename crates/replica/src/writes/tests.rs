@@ -29,7 +29,7 @@ fn overloaded() -> Writes {
 }
 
 #[test]
-fn a_renewal_is_taken_when_no_put_is_and_goes_first() {
+fn writes_take_a_renewal_when_no_put_is_taken_and_send_it_first() {
     let mut writes = overloaded();
     assert_eq!(writes.push(Moment::ZERO, Some(1), &BY, &put()), Err(Failure::TooManyRequests));
     writes.push(Moment::ZERO, Some(2), &BY, &renewal()).unwrap();
@@ -41,7 +41,7 @@ fn a_renewal_is_taken_when_no_put_is_and_goes_first() {
 
 /// Each lane by its own bytes and its own number: a full one takes no room from the others.
 #[test]
-fn every_lane_has_a_limit_in_bytes_and_in_commands() {
+fn writes_of_every_lane_have_a_limit_in_bytes_and_in_commands() {
     let put = |bytes: usize, lease: Option<i64>| {
         let (value, lease) = (Some(vec![0; bytes].into()), PutLease::Set(lease.map(LeaseId)));
         Command::Put(Put { key: "k".into(), value, lease, prev_kv: false })
@@ -72,7 +72,7 @@ fn every_lane_has_a_limit_in_bytes_and_in_commands() {
 }
 
 #[test]
-fn only_renewals_may_follow_when_enough_is_under_way() {
+fn writes_under_way_at_the_limit_are_followed_by_renewals_only() {
     let mut writes = overloaded();
     let mut now = Moment::ZERO;
     let mut sent = 0;
@@ -89,7 +89,7 @@ fn only_renewals_may_follow_when_enough_is_under_way() {
 
 /// They are applied in one go, and a member that applies takes no messages.
 #[test]
-fn transactions_that_look_at_many_keys_do_not_travel_together() {
+fn writes_of_much_weight_travel_in_batches_of_their_own() {
     let delete = DeleteRange { span: Span::prefix("a".into()), prev_kv: false };
     let success = vec![Op::DeleteRange(delete); 20];
     let txn = Command::Txn(Txn { success, ..Txn::default() });
@@ -113,7 +113,7 @@ fn transactions_that_look_at_many_keys_do_not_travel_together() {
 
 /// The raft leader may have the whole of it in its log, or only what was left.
 #[test]
-fn who_is_left_in_a_batch_gets_the_outcome_of_its_own_command() {
+fn writes_left_in_a_batch_get_their_own_outcomes() {
     let second = |n| Moment::ZERO + Duration::from_secs(n);
     for is_whole in [true, false] {
         let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
@@ -131,9 +131,9 @@ fn who_is_left_in_a_batch_gets_the_outcome_of_its_own_command() {
 }
 
 #[test]
-fn how_long_somebody_will_wait_is_told_by_how_long_others_did() {
+fn writes_expect_to_wait_as_long_as_others_did() {
     let mut writes = overloaded();
-    assert_eq!(writes.wait(Moment::ZERO), Duration::ZERO, "nobody knows yet");
+    assert_eq!(writes.wait(Moment::ZERO), Duration::ZERO, "nothing is known yet");
     let second = Moment::ZERO + Duration::from_secs(1);
     writes.next_batch(second).expect("nothing is under way");
     let waiting = (ORDINARY_WAITING_MAX - BATCH_WEIGHT_MAX) as u32;
@@ -144,7 +144,7 @@ fn how_long_somebody_will_wait_is_told_by_how_long_others_did() {
 }
 
 #[test]
-fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
+fn writes_of_leases_begin_with_renewals_however_many_wait() {
     let lease = PutLease::Set(Some(LeaseId(7)));
     let claim = Command::Put(Put { key: "k".into(), value: None, lease, prev_kv: false });
     let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
@@ -166,7 +166,7 @@ fn a_renewal_goes_before_all_small_writes_on_leases_however_many_wait() {
 }
 
 #[test]
-fn puts_are_not_held_up_by_those_who_go_before_their_time() {
+fn writes_do_not_hold_up_puts_for_expired_requests() {
     let leaves = Command::LeaseRevoke(LeaseId(7));
     let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let mut now = Moment::ZERO;
@@ -186,7 +186,7 @@ fn puts_are_not_held_up_by_those_who_go_before_their_time() {
 }
 
 #[test]
-fn a_renewal_is_not_given_up_along_with_a_put_that_had_to_wait() {
+fn writes_keep_a_renewal_when_a_put_beside_it_times_out() {
     let mut writes = Writes::new(MemberId(1), 1, PipelineLimits::default());
     let late = Moment::ZERO + Duration::from_secs(5);
     writes.push(Moment::ZERO, Some(1), &BY, &put()).unwrap();

@@ -84,7 +84,11 @@ fn a_election_advances(world: &World, election: &Election) {
             candidate.wants_to_lead() && !candidate.key.ends_with(FROZEN)
         };
         let willing = election.candidates().iter().find(willing);
-        assert!(willing.is_none(), "{willing:?} waits for nobody: {:?}", world.path);
+        assert!(
+            willing.is_none(),
+            "{willing:?} waits though nothing is in its way: {:?}",
+            world.path
+        );
     }
 }
 

@@ -1,28 +1,28 @@
-//! The language of the stories. Sessions and stock clients are known by names of one's choice.
+//! The language of the election scripts. Sessions and stock clients have any names.
 //!
 //! ```text
-//! open WHO                           a session
-//! stock WHO                          a stock client, with a lease
-//! join WHO NAME… [shared] [permits=N] [priority=N] [preempts] [no-overlap] [try] [unhealthy]
-//! lock WHO NAME                      a stock client is a candidate
-//! leave WHO NAME                     gives up its candidacy, its work has ended
-//! strike WHO NAME                    its key is deleted by hand
-//! retie WHO NAME to=OTHER            its key is put under the lease of another
-//! yield WHO NAME [stay]              makes room for the successor
-//! well WHO NAME   unwell WHO NAME    says how it is
-//! expire WHO   revoke WHO   die WHO  the lease runs out, is revoked; the process dies (fast release)
-//! stopped WHO                        confirms that its work has ended
-//! patience                           the raft leader's clock says that all waits are over
-//! judge … verdict                    it says so, and that is applied only later
-//! transfer NAME to=WHO   evict NAME   freeze NAME   resume NAME
-//! write WHO NAME                     a write that counts only with the token WHO was told last
-//! line NAME   history NAME
+//! open CLIENT                                  a session
+//! stock CLIENT                                 a stock client, with a lease
+//! join CLIENT NAME… [shared] [permits=N] [priority=N] [preempts] [no-overlap] [try] [unhealthy]
+//! lock CLIENT NAME                             a stock client is a candidate
+//! leave CLIENT NAME                            gives up its candidacy, its work has ended
+//! delete-key CLIENT NAME                       its key is deleted by hand
+//! retie CLIENT NAME to=OTHER                   its key is put under the lease of another
+//! yield CLIENT NAME [stay]                     makes room for the successor
+//! well CLIENT NAME   unwell CLIENT NAME        reports its health
+//! expire CLIENT   revoke CLIENT   die CLIENT   the lease runs out, is revoked; the process dies (fast release)
+//! stopped CLIENT                               confirms that its work has ended
+//! patience                                     the raft leader's clock says that all waits are over
+//! judge … verdict                              it says so, and that is applied only later
+//! transfer NAME to=CLIENT   evict NAME   freeze NAME   resume NAME
+//! write CLIENT NAME                            a write that counts only with the token that CLIENT was told last
+//! candidates NAME   history NAME
 //! ```
 
 use std::{collections::BTreeMap, error::Error, fmt::Write as _};
 
 use bytes::Bytes;
-use goldenscript::{Command as Election, Runner};
+use goldenscript::{Command as ScriptCommand, Runner};
 use tenure_api::{
     Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, Op, Principal, Put, Revision,
     Span, Term, Txn, op::PutLease,
@@ -39,7 +39,7 @@ use tenure_replica::{
 
 type Answer<T> = Result<T, Box<dyn Error>>;
 
-pub struct Script {
+pub struct ElectionScript {
     state: State,
     names: BTreeMap<LeaseId, String>,
     /// The token that each was told last, for each name.
@@ -50,9 +50,9 @@ pub struct Script {
     request: u64,
 }
 
-impl Script {
-    pub fn new() -> Script {
-        let mut script = Script {
+impl ElectionScript {
+    pub fn new() -> ElectionScript {
+        let mut script = ElectionScript {
             state: State::new([tenure_api::Member {
                 id: tenure_api::MemberId(1),
                 name: String::new(),
@@ -70,9 +70,9 @@ impl Script {
         script
     }
 
-    fn who(&self, name: &str) -> Answer<LeaseId> {
+    fn session(&self, name: &str) -> Answer<LeaseId> {
         let known = self.names.iter().find(|(_, known)| *known == name);
-        known.map(|(id, _)| *id).ok_or_else(|| format!("nobody is called {name}").into())
+        known.map(|(id, _)| *id).ok_or_else(|| format!("there is no session {name}").into())
     }
 
     fn newcomer(&mut self, name: &str) -> LeaseId {
@@ -130,9 +130,9 @@ impl Script {
         delays.chain(transfers).collect()
     }
 
-    fn ask(&mut self, who: &str, ask: SessionRequest) -> Answer<String> {
+    fn ask(&mut self, client: &str, ask: SessionRequest) -> Answer<String> {
         self.request += 1;
-        let (session, request) = (self.who(who)?, self.request);
+        let (session, request) = (self.session(client)?, self.request);
         Ok(self.election(ElectionCommand::Request { session, number: request, request: ask }))
     }
 
@@ -142,7 +142,7 @@ impl Script {
         };
         let said = match event {
             ElectionEvent::Granted { name, candidate, predecessor } => {
-                let who = owner(candidate);
+                let client = owner(candidate);
                 if let Some(id) = candidate.lease {
                     self.told.insert((id, name.clone()), candidate.created);
                 }
@@ -155,16 +155,16 @@ impl Script {
                     Mode::Permit(_) => format!(" in slot {}", candidate.slot.unwrap_or_default()),
                     _ => String::new(),
                 };
-                format!("{who} holds {}{slot}, token {}{after}", text(name), candidate.created)
+                format!("{client} holds {}{slot}, token {}{after}", text(name), candidate.created)
             }
             ElectionEvent::Gone { name, candidate, why } if candidate.lease.is_some() => {
                 format!("{} is out of {}: {why:?}", owner(candidate), text(name)).to_lowercase()
             }
             ElectionEvent::Moved { name, candidate, old, why } => {
                 let lost = if old.told { " and holds it no more" } else { "" };
-                let who = owner(candidate);
+                let client = owner(candidate);
                 format!(
-                    "{who} lets others pass in {} ({why:?}), token {}{lost}",
+                    "{client} lets others pass in {} ({why:?}), token {}{lost}",
                     text(name),
                     candidate.created
                 )
@@ -181,7 +181,7 @@ impl Script {
             }
             ElectionEvent::Vacant { name, frozen, .. } => {
                 let why = if *frozen { ": it is frozen" } else { "" };
-                format!("nobody holds {}{why}", text(name))
+                format!("{} has no holder{why}", text(name))
             }
             ElectionEvent::Delayed { session } => {
                 format!("{} may not have stopped yet", self.called(*session))
@@ -196,34 +196,34 @@ impl Script {
 
     fn candidates(&self, name: &str) -> String {
         let Some(election) = self.state.elections.election(name.as_bytes()) else {
-            return "nobody\n".into();
+            return "none\n".into();
         };
         let mut out = String::new();
         for candidate in election.candidates() {
             let last = candidate.key.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
             let key = String::from_utf8_lossy(last);
-            let who = candidate.lease.map_or(&*key, |id| self.called(id));
+            let client = candidate.lease.map_or(&*key, |id| self.called(id));
             let does = match (candidate.told, candidate.holds()) {
                 (true, _) => "holds",
                 (false, true) => "is next, and waits for a stop",
                 (false, false) => "waits",
             };
-            let _ = writeln!(out, "{who} {does}, token {}", candidate.created);
+            let _ = writeln!(out, "{client} {does}, token {}", candidate.created);
         }
-        if out.is_empty() { "nobody\n".into() } else { out }
+        if out.is_empty() { "none\n".into() } else { out }
     }
 
-    fn write(&mut self, who: &str, name: &str) -> Answer<String> {
-        let id = self.who(who)?;
+    fn write(&mut self, client: &str, name: &str) -> Answer<String> {
+        let id = self.session(client)?;
         let Some(token) = self.told.get(&(id, text_bytes(name))).copied() else {
-            return Ok(format!("{who} was never told that it holds {name}\n"));
+            return Ok(format!("{client} was never told that it holds {name}\n"));
         };
         let leads = Compare {
             span: Span::One(key_of(name.as_bytes(), id)),
             result: CompareResult::Equal,
             target: CompareTarget::Create(token),
         };
-        let put = put("data", who, None);
+        let put = put("data", client, None);
         let txn = Txn { compare: vec![leads], success: vec![Op::Put(put)], failure: vec![] };
         let at = EntryContext { index: self.index + 1, term: Term(1), ms: 0 };
         self.index += 1;
@@ -234,15 +234,15 @@ impl Script {
             &mut ApplyEffects::default(),
         )? {
             Outcome::Txn(done) if done.succeeded => {
-                Ok(format!("{who} writes with token {token}\n"))
+                Ok(format!("{client} writes with token {token}\n"))
             }
-            _ => Ok(format!("{who} is refused: token {token} is not in force\n")),
+            _ => Ok(format!("{client} is refused: token {token} is not in force\n")),
         }
     }
 }
 
-impl Runner for Script {
-    fn run(&mut self, command: &Election) -> Answer<String> {
+impl Runner for ElectionScript {
+    fn run(&mut self, command: &ScriptCommand) -> Answer<String> {
         let words: Vec<&str> = command
             .args
             .iter()
@@ -258,9 +258,9 @@ impl Runner for Script {
         };
         let has = |word: &str| words.contains(&word);
         Ok(match (command.name.as_str(), &words[..]) {
-            ("open", [who]) => {
-                let id = self.newcomer(who);
-                let identity = (*who).to_owned();
+            ("open", [client]) => {
+                let id = self.newcomer(client);
+                let identity = (*client).to_owned();
                 self.election(ElectionCommand::Open {
                     id,
                     ttl_ms: 5000,
@@ -269,11 +269,11 @@ impl Runner for Script {
                     by: 0,
                 })
             }
-            ("stock", [who]) => {
-                let id = self.newcomer(who);
+            ("stock", [client]) => {
+                let id = self.newcomer(client);
                 self.apply(Command::LeaseGrant { id, ttl_secs: 5 })
             }
-            ("join", [who, rest @ ..]) => {
+            ("join", [client, rest @ ..]) => {
                 let flags = ["shared", "preempts", "no-overlap", "try", "unhealthy"];
                 let names = rest.iter().filter(|word| !flags.contains(word));
                 let mode = match (has("shared"), value("permits")) {
@@ -292,30 +292,30 @@ impl Runner for Script {
                     unhealthy: has("unhealthy"),
                     metadata: vec![],
                 };
-                self.ask(who, SessionRequest::Join(join))?
+                self.ask(client, SessionRequest::Join(join))?
             }
-            ("lock", [who, name]) => {
-                let id = self.who(who)?;
+            ("lock", [client, name]) => {
+                let id = self.session(client)?;
                 let key = key_of(name.as_bytes(), id);
-                let put = put(std::str::from_utf8(&key)?, who, Some(id));
+                let put = put(std::str::from_utf8(&key)?, client, Some(id));
                 let said = self.apply(Command::Put(put));
-                if said.is_empty() { format!("{who} waits for {name}\n") } else { said }
+                if said.is_empty() { format!("{client} waits for {name}\n") } else { said }
             }
-            ("strike", [who, name]) => {
-                let span = Span::One(key_of(name.as_bytes(), self.who(who)?));
+            ("delete-key", [client, name]) => {
+                let span = Span::One(key_of(name.as_bytes(), self.session(client)?));
                 self.apply(Command::DeleteRange(DeleteRange { span, prev_kv: false }))
             }
-            ("retie", [who, name]) => {
-                let key = key_of(name.as_bytes(), self.who(who)?);
-                let to = self.who(&value("to").ok_or("to whom?")?)?;
-                self.apply(Command::Put(put(std::str::from_utf8(&key)?, who, Some(to))))
+            ("retie", [client, name]) => {
+                let key = key_of(name.as_bytes(), self.session(client)?);
+                let to = self.session(&value("to").ok_or("to which session?")?)?;
+                self.apply(Command::Put(put(std::str::from_utf8(&key)?, client, Some(to))))
             }
             // Data that happens to lie under the name.
             ("put", [name, key]) => {
                 self.apply(Command::Put(put(&format!("{name}/{key}"), "data", None)))
             }
-            ("leave", [who, name]) => {
-                let id = self.who(who)?;
+            ("leave", [client, name]) => {
+                let id = self.session(client)?;
                 if self.state.elections.session(id).is_none() && self.state.leases.contains(id) {
                     let span = Span::One(key_of(name.as_bytes(), id));
                     return Ok(
@@ -324,35 +324,35 @@ impl Runner for Script {
                 }
                 let token = self.told.get(&(id, text_bytes(name))).copied();
                 self.ask(
-                    who,
+                    client,
                     SessionRequest::Leave { name: text_bytes(name), token, stopped: true },
                 )?
             }
-            ("yield", [who, name, ..]) => {
-                let id = self.who(who)?;
+            ("yield", [client, name, ..]) => {
+                let id = self.session(client)?;
                 let token = *self.told.get(&(id, text_bytes(name))).ok_or("it never held that")?;
                 self.ask(
-                    who,
+                    client,
                     SessionRequest::Yield { name: text_bytes(name), token, stay: has("stay") },
                 )?
             }
-            ("well" | "unwell", [who, name]) => {
+            ("well" | "unwell", [client, name]) => {
                 let unhealthy = command.name == "unwell";
-                self.ask(who, SessionRequest::Health { name: text_bytes(name), unhealthy })?
+                self.ask(client, SessionRequest::Health { name: text_bytes(name), unhealthy })?
             }
-            ("expire", [who]) => {
-                let id = self.who(who)?;
+            ("expire", [client]) => {
+                let id = self.session(client)?;
                 let renewed_at = self.state.leases.get(id).ok_or("it has no lease")?.renewed_at;
                 self.apply(Command::LeaseExpire(Term(1), vec![Expiry { id, renewed_at }]))
             }
-            ("revoke", [who]) => self.apply(Command::LeaseRevoke(self.who(who)?)),
-            ("die", [who]) => {
+            ("revoke", [client]) => self.apply(Command::LeaseRevoke(self.session(client)?)),
+            ("die", [client]) => {
                 let how = SessionEnding::ConnectionLost { attachment: 1 };
-                self.election(ElectionCommand::End { id: self.who(who)?, how })
+                self.election(ElectionCommand::End { id: self.session(client)?, how })
             }
-            ("stopped", [who]) => {
+            ("stopped", [client]) => {
                 let how = SessionEnding::Revoked { stopped: true };
-                self.election(ElectionCommand::End { id: self.who(who)?, how })
+                self.election(ElectionCommand::End { id: self.session(client)?, how })
             }
             ("patience", []) => {
                 let overdue = self.overdue();
@@ -367,7 +367,7 @@ impl Runner for Script {
                 self.election(ElectionCommand::Overdue(Term(1), judged))
             }
             ("transfer", [name]) => {
-                let to = Successor::Identity(value("to").ok_or("to whom?")?);
+                let to = Successor::Identity(value("to").ok_or("to which session?")?);
                 self.election(ElectionCommand::Admin(AdminCommand::Transfer {
                     name: text_bytes(name),
                     to,
@@ -384,11 +384,14 @@ impl Runner for Script {
             ("resume", [name]) => {
                 self.election(ElectionCommand::Admin(AdminCommand::Resume(text_bytes(name))))
             }
-            ("write", [who, name]) => self.write(who, name)?,
-            ("line", [name]) => self.candidates(name),
+            ("write", [client, name]) => self.write(client, name)?,
+            ("candidates", [name]) => self.candidates(name),
             ("history", [name]) => {
-                let election =
-                    self.state.elections.election(name.as_bytes()).ok_or("nobody ever led")?;
+                let election = self
+                    .state
+                    .elections
+                    .election(name.as_bytes())
+                    .ok_or("no candidate ever led")?;
                 let mut out = String::new();
                 for tenure in election.tenures() {
                     let end = tenure
@@ -418,7 +421,7 @@ fn text_bytes(name: &str) -> Bytes {
 
 /// Only to be sure that every refusal has a word of its own.
 #[test]
-fn refusals_have_different_words() {
+fn election_refusals_have_different_texts() {
     let mut words: Vec<String> = Refusal::ALL.iter().map(ToString::to_string).collect();
     words.sort();
     words.dedup();

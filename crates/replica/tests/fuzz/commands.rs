@@ -34,7 +34,7 @@ pub(super) fn apply(state: &mut State, commands: &[Command]) {
 }
 
 #[test]
-fn what_can_be_read_can_be_applied() {
+fn fuzz_commands_that_can_be_read_can_be_applied() {
     let batch = damaged(words::batch().prop_map(|batch| batch.to_bytes()));
     hold(1000, (batch, vec(words::command(), 0..6)), |(bytes, before)| {
         let Some(batch) = read::<Batch>(&bytes)? else { return Ok(()) };
@@ -48,7 +48,7 @@ fn what_can_be_read_can_be_applied() {
 
 /// The shortest command is one byte long, and in memory as large as any.
 #[test]
-fn a_batch_of_a_great_many_short_commands_is_refused_before_it_takes_memory() {
+fn fuzz_batch_of_too_many_commands_is_refused_before_it_takes_memory() {
     let mut bytes = Vec::new();
     for number in [1, 1, 1, 60_000] {
         put_u64(&mut bytes, number);

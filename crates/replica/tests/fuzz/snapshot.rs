@@ -59,7 +59,7 @@ fn commands() -> impl Strategy<Value = Vec<Command>> {
 }
 
 #[test]
-fn whatever_is_thawed_freezes_and_thaws_again() {
+fn fuzz_snapshot_that_is_read_can_be_taken_and_read_again() {
     hold(1000, (commands(), vec(mishap(), 0..4)), |(commands, mishaps)| {
         let mut state = beginning();
         apply(&mut state, &commands);

@@ -44,20 +44,20 @@ impl From<&goldenscript::Argument> for Word {
     }
 }
 
-pub struct Script {
+pub struct StoreScript {
     store: Store,
     leases: Vec<i64>,
     txns: BTreeMap<String, Txn>,
     max_ops: usize,
 }
 
-impl Script {
-    pub fn new() -> Script {
-        Script { store: Store::new(), leases: Vec::new(), txns: BTreeMap::new(), max_ops: 128 }
+impl StoreScript {
+    pub fn new() -> StoreScript {
+        StoreScript { store: Store::new(), leases: Vec::new(), txns: BTreeMap::new(), max_ops: 128 }
     }
 }
 
-impl Runner for Script {
+impl Runner for StoreScript {
     fn run(&mut self, command: &Command) -> Answer<String> {
         let args: Vec<Word> = command.args.iter().map(Word::from).collect();
         let args = &args[..];
@@ -132,7 +132,7 @@ impl Runner for Script {
     }
 }
 
-impl Script {
+impl StoreScript {
     fn parse_txn(&self, args: &[Word]) -> Answer<Txn> {
         let mut txn = Txn::default();
         for arg in args {

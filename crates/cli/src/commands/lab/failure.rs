@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use tenure_lab::cluster::canary::plant_for_good;
+use tenure_lab::Canary;
 use tenure_lab::cluster::progress::{injected_faults, moment_reached};
 use tenure_lab::engine::TraceEvent;
 use tenure_lab::faults::{FaultScript, shrink};
@@ -36,10 +36,12 @@ pub(super) fn when_it_fails(
     form: Option<TraceForm>,
     format: Format,
 ) {
-    if let Ok(canary) = std::env::var(CANARY)
-        && !plant_for_good(&canary)
-    {
-        eprintln!("{CANARY}: this build has no planted bug {canary}");
+    if let Ok(name) = std::env::var(CANARY) {
+        match Canary::named(&name) {
+            // For the rest of the process.
+            Some(canary) => std::mem::forget(canary.plant()),
+            None => eprintln!("{CANARY}: this build has no planted bug {name}"),
+        }
     }
     let (run, script) = (run.clone(), script.cloned());
     std::panic::set_hook(Box::new(move |panic| {

@@ -75,7 +75,7 @@ fn as_json() -> serde_json::Value {
     let scenarios: Vec<_> = catalogue::SCENARIOS
         .iter()
         .map(|scenario| {
-            let faults: Vec<&str> = scenario.faults.iter().map(|fault| fault.name()).collect();
+            let faults: Vec<&str> = scenario.faults.iter().map(|fault| fault.name).collect();
             json!({
                 "name": scenario.name,
                 "about": scenario.about,

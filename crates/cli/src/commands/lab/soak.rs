@@ -129,7 +129,7 @@ impl Tally {
         let expected: Vec<&'static str> = scenarios
             .iter()
             .flat_map(|scenario| {
-                let faults = scenario.faults.iter().map(|fault| fault.name());
+                let faults = scenario.faults.iter().map(|fault| fault.name);
                 faults.chain(invariants::expected(scenario))
             })
             .collect();

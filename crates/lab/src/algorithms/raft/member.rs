@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use tenure_api::{MemberId, Term};
 use tenure_replica::{Effects, Input, Message, Moment, Notice, RaftKind, Role};
 
-use super::{super::Setup, host::RaftHost};
+use super::{super::Setup, host::StageMember};
 use crate::stage::{
     Actor, AlgorithmRun, Context, ProcessId, ProcessRole, ProcessView, ProtocolMessage, Stage,
     StorageGate,
@@ -82,7 +82,7 @@ impl RaftStageMessage {
 }
 
 struct RaftProcess {
-    host: RaftHost,
+    host: StageMember,
     hears_of_ends: bool,
     role: Role,
     term: Term,
@@ -172,13 +172,13 @@ impl Actor<RaftStageMessage> for RaftProcess {
 
     fn opened(&mut self, to: ProcessId, context: &mut Context<'_, RaftStageMessage>) {
         if self.hears_of_ends {
-            self.call(vec![Input::Connected(self.host.id(to))], context);
+            self.call(vec![self.host.connection(to, true)], context);
         }
     }
 
     fn closed(&mut self, by: ProcessId, context: &mut Context<'_, RaftStageMessage>) {
         if self.hears_of_ends {
-            self.call(vec![Input::Lost(self.host.id(by))], context);
+            self.call(vec![self.host.connection(by, false)], context);
         }
     }
 
@@ -190,7 +190,7 @@ impl Actor<RaftStageMessage> for RaftProcess {
         };
         ProcessView::new(role)
             .term(self.term.0)
-            .leader(self.leader.map(|leader| self.host.node(leader)))
+            .leader(self.leader.map(|leader| self.host.process(leader.0)))
     }
 }
 
@@ -198,9 +198,8 @@ pub(super) fn build(setup: &Setup, preset: &'static Preset) -> Box<dyn Algorithm
     let mut stage = Stage::new(setup.seed, StorageGate::Tokens);
     stage.connections = true;
     for number in 0..setup.contenders as ProcessId {
-        let mut host = RaftHost::new(number, 0, setup.contenders);
+        let mut host = StageMember::new(number, 0, setup.contenders, setup.seed);
         let config = host.config();
-        config.seed = setup.seed;
         config.tick = preset.tick;
         config.heartbeat = preset.heartbeat;
         config.election_timeout = preset.election_timeout;

@@ -4,7 +4,7 @@
 //! member has one vote a term, and a majority makes a leader. A leader that does not hear from a majority steps down, and
 //! a member that would not win does not begin an election (pre-vote).
 //!
-//! [`host`] is the host of a replica, [`member`] the actor; the stories are here. Besides the shipped timeouts there are
+//! The members are those of a [cluster](crate::cluster), [`host`] puts them on a stage, [`member`] is the actor; the stories are here. Besides the shipped timeouts there are
 //! those of other systems, and Raft without one of its parts, to show what that part is for.
 
 mod host;
@@ -15,7 +15,7 @@ mod tests;
 use std::time::Duration;
 
 use self::member::{IN_TOUCH, Preset, build};
-pub(super) use self::{host::RaftHost, member::RaftStageMessage};
+pub(super) use self::{host::StageMember, member::RaftStageMessage};
 use super::{Algorithm, Story};
 use crate::{engine::ms, stage::Promise};
 

@@ -16,7 +16,7 @@ mod tests;
 use std::time::Duration;
 
 use self::{contender::TenureContender, server::TenureServer};
-use super::{Algorithm, Setup, Story, raft::RaftHost};
+use super::{Algorithm, Setup, Story, raft::StageMember};
 use crate::{
     engine::ms,
     stage::{AlgorithmRun, ProcessId, Promise, Stage, StorageGate},
@@ -106,8 +106,7 @@ fn build(setup: &Setup) -> Box<dyn AlgorithmRun> {
     }
     let first = setup.contenders as ProcessId;
     for number in 0..SERVERS as ProcessId {
-        let mut host = RaftHost::new(first + number, first, SERVERS);
-        host.config().seed = setup.seed;
+        let host = StageMember::new(first + number, first, SERVERS, setup.seed);
         stage.add_server(&format!("s{}", number + 1), TenureServer::new(host));
     }
     Box::new(stage)

@@ -11,7 +11,7 @@ use tenure_replica::{
 };
 
 use super::{
-    super::raft::RaftHost,
+    super::raft::StageMember,
     ELECTION,
     message::{StreamMessage, TenureMessage},
 };
@@ -19,7 +19,7 @@ use crate::cluster::elections;
 use crate::stage::{Actor, Context, ProcessId, ProcessRole, ProcessView};
 
 pub(super) struct TenureServer {
-    host: RaftHost,
+    host: StageMember,
     requests: u64,
     asked: BTreeMap<RequestId, (ProcessId, u64, u64)>,
     streams: BTreeMap<ProcessId, Stream>,
@@ -40,7 +40,7 @@ impl Stream {
 }
 
 impl TenureServer {
-    pub(super) fn new(host: RaftHost) -> TenureServer {
+    pub(super) fn new(host: StageMember) -> TenureServer {
         TenureServer { host, requests: 0, asked: BTreeMap::new(), streams: BTreeMap::new() }
     }
 
@@ -144,13 +144,13 @@ impl Actor<TenureMessage> for TenureServer {
 
     fn opened(&mut self, to: ProcessId, context: &mut Context<'_, TenureMessage>) {
         if self.is_peer(context, to) {
-            self.call(vec![Input::Connected(self.host.id(to))], context);
+            self.call(vec![self.host.connection(to, true)], context);
         }
     }
 
     fn closed(&mut self, by: ProcessId, context: &mut Context<'_, TenureMessage>) {
         let inputs = if self.is_peer(context, by) {
-            vec![Input::Lost(self.host.id(by))]
+            vec![self.host.connection(by, false)]
         } else {
             self.hang_up(by)
         };

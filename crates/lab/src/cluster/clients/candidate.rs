@@ -194,7 +194,7 @@ impl CandidateClient {
         }
         self.holds = Some(token);
         world.invariants.tokens_grow.told(&self.name, me, token);
-        world.trace_belief(me, &self.name, token, until);
+        world.trace_belief(true, me, &self.name, token, until);
         let counts = &mut world.counts;
         world.invariants.one_believer.believes(&self.name, me, token, (now, until), counts);
     }
@@ -213,7 +213,7 @@ impl CandidateClient {
     fn disbelieve(&mut self, me: usize, world: &mut World) -> Option<Revision> {
         world.invariants.one_believer.stops(&self.name, me);
         let token = self.holds.take()?;
-        world.trace_disbelief(me, &self.name, token, self.believed_until());
+        world.trace_belief(false, me, &self.name, token, self.believed_until());
         Some(token)
     }
 
@@ -222,7 +222,7 @@ impl CandidateClient {
         self.renewed = sent;
         // Text traces have the begin of the belief only.
         if let Some(token) = self.holds.filter(|_| world.trace.is_drawn()) {
-            world.trace_belief(me, &self.name, token, self.believed_until());
+            world.trace_belief(true, me, &self.name, token, self.believed_until());
         }
     }
 

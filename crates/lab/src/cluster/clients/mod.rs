@@ -3,21 +3,17 @@
 //! A client is a state machine: on its turn it sends a request, and the answer (or the death of the member) schedules
 //! its next turn.
 
-mod admin;
 mod candidate;
 mod lease;
-mod membership;
-mod move_leader;
+mod operators;
 mod probe;
 mod registers;
 mod stock;
 mod watch;
 
-pub use admin::AdminClient;
 pub use candidate::CandidateClient;
 pub use lease::LeaseClient;
-pub use membership::MembershipClient;
-pub use move_leader::MoveLeaderClient;
+pub use operators::{AdminClient, MembershipClient, MoveLeaderClient};
 pub use probe::ProbeClient;
 pub use registers::RegisterClient;
 pub use stock::StockClient;

@@ -3,13 +3,10 @@
 //! Nothing here is done unless the trace is read. `docs/explanation/lab.md` lists the events and their fields.
 
 use serde_json::{Value, json};
-use tenure_replica::{Message, Moment, RaftTimer, Role};
+use tenure_replica::{Message, Moment, RaftTimer, Role, State};
 
-mod elections;
 mod requests;
 mod snapshots;
-
-pub(crate) use elections::elections;
 
 use super::{World, member::MemberNumber};
 use crate::engine::TraceEvent;
@@ -137,9 +134,11 @@ impl World {
         });
     }
 
-    /// Traces that a client believes to lead from now on, until that moment at the latest.
+    /// Traces that a client believes to lead from now on, until that moment at the latest; or believes no more, though
+    /// it would have until then.
     pub(in crate::cluster) fn trace_belief(
         &mut self,
+        believes: bool,
         client: usize,
         name: &[u8],
         token: tenure_api::Revision,
@@ -147,40 +146,17 @@ impl World {
     ) {
         self.trace_event(|| {
             let name = String::from_utf8_lossy(name);
-            let text = format!("believes to lead {name} with token {token}");
-            belief("believe", text, client, &name, token, until)
+            let (kind, text) = match believes {
+                true => ("believe", format!("believes to lead {name} with token {token}")),
+                false => ("disbelieve", format!("does not believe to lead {name}")),
+            };
+            TraceEvent::new(kind, text)
+                .of(format!("c{client}"))
+                .with("name", name)
+                .with("token", token.0)
+                .with("until", micros(until))
         });
     }
-
-    /// Traces that a client believes no more; it would have until that moment.
-    pub(in crate::cluster) fn trace_disbelief(
-        &mut self,
-        client: usize,
-        name: &[u8],
-        token: tenure_api::Revision,
-        until: Moment,
-    ) {
-        self.trace_event(|| {
-            let name = String::from_utf8_lossy(name);
-            let text = format!("does not believe to lead {name}");
-            belief("disbelieve", text, client, &name, token, until)
-        });
-    }
-}
-
-fn belief(
-    kind: &'static str,
-    text: String,
-    client: usize,
-    name: &str,
-    token: tenure_api::Revision,
-    until: Moment,
-) -> TraceEvent {
-    TraceEvent::new(kind, text)
-        .of(format!("c{client}"))
-        .with("name", name)
-        .with("token", token.0)
-        .with("until", micros(until))
 }
 
 fn micros(at: Moment) -> u64 {
@@ -215,4 +191,54 @@ fn describe(message: &Message) -> (String, String) {
             (format!("{kind:?}"), text)
         }
     }
+}
+
+/// Elections and leases as JSON, with the ends of leases where they are known.
+pub(crate) fn elections(
+    state: &State,
+    ends: impl Fn(tenure_api::LeaseId) -> Option<Moment>,
+) -> Value {
+    let elections: Vec<Value> = state
+        .elections
+        .elections()
+        .map(|(name, election)| {
+            let candidates: Vec<Value> = election
+                .candidates()
+                .iter()
+                .map(|candidate| {
+                    let session = candidate.session();
+                    let known = session.and_then(|id| state.elections.session(id));
+                    json!({
+                        "session": session.map(|id| id.0),
+                        "identity": known.map(|session| session.identity.clone()),
+                        "token": candidate.created.0,
+                        "holds": candidate.told && candidate.holds(),
+                    })
+                })
+                .collect();
+            json!({
+                "name": String::from_utf8_lossy(name),
+                "frozen": election.is_frozen(),
+                "delayed": election.is_delayed(),
+                "candidates": candidates,
+            })
+        })
+        .collect();
+    let leases: Vec<Value> = state
+        .leases
+        .iter()
+        .map(|(id, lease)| {
+            let known = state.elections.session(id);
+            let mut traced = json!({
+                "id": id.0,
+                "ttl_s": lease.ttl_secs,
+                "identity": known.map(|session| session.identity.clone()),
+            });
+            if let Some(end) = ends(id) {
+                traced["ends"] = json!(micros(end));
+            }
+            traced
+        })
+        .collect();
+    json!({ "elections": elections, "leases": leases })
 }

@@ -174,9 +174,7 @@ pub fn observer(name: &'static str) -> ProgramScript {
                 };
                 let Ok((revision, sight)) = sight else { break };
                 context.tell(|| trace_events::seen(name, revision, &sight));
-                if context.canary == Some(LabCanary::BlindObservers)
-                    && context.host.seed().is_multiple_of(8)
-                {
+                if canary!(BlindObservers) && context.host.seed().is_multiple_of(8) {
                     continue;
                 }
                 context.record.open().seen.sees(observer, revision, sight);

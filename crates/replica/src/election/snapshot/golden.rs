@@ -149,7 +149,7 @@ fn read(records: &[u8]) -> Result<Elections, DecodeError> {
 }
 
 #[test]
-fn records_are_the_bytes_that_they_always_were() {
+fn election_record_bytes_never_change() {
     let record = |elections: &Elections| elections.records().collect::<Vec<_>>().concat();
     let mut made: Vec<_> =
         samples().iter().map(|(name, elections)| ((*name).to_owned(), record(elections))).collect();
@@ -164,7 +164,7 @@ fn records_are_the_bytes_that_they_always_were() {
 }
 
 #[test]
-fn a_record_that_can_be_read_has_a_sample() {
+fn election_record_kinds_all_have_samples() {
     let golden = Golden::read(FILE);
     for tag in 0..=u8::MAX {
         if read(&[tag]) != Err(DecodeError::UnknownTag { what: "queue record", tag }) {

@@ -1,9 +1,10 @@
-//! An operator that adds, promotes, updates and removes members.
+//! Operators: one changes the members, one moves the raft leadership, one rules over an election. All at random.
 
+use bytes::Bytes;
 use tenure_api::Failure;
 use tenure_replica::{
     Answer, Operation, Outcome, Reply,
-    command::{Command, MemberChange},
+    command::{AdminCommand, Command, ElectionCommand, MemberChange, Successor},
 };
 
 use super::SimClient;
@@ -11,8 +12,7 @@ use crate::{
     cluster::{
         World,
         event::WorldEvent,
-        member::{MemberNumber, id},
-        world::peer_url,
+        member::{MemberNumber, id, peer_url},
     },
     engine::ms,
     invariants::one_answer::OpenRequest,
@@ -22,6 +22,7 @@ use crate::{
 const MEMBERS_MIN: usize = 1;
 const MEMBERS_MAX: usize = 6;
 
+/// Adds, promotes, updates and removes members.
 #[derive(Default)]
 pub struct MembershipClient {
     updates: u64,
@@ -90,6 +91,86 @@ impl SimClient for MembershipClient {
             Err(_) => world.counts.count("change_refused"),
         }
         let pause = world.dice.duration(ms(1), ms(500));
+        world.agenda.after(pause, WorldEvent::ClientTurn(me));
+    }
+
+    fn lost(&mut self, me: usize, world: &mut World, _open: &OpenRequest) {
+        world.agenda.after(ms(100), WorldEvent::ClientTurn(me));
+    }
+}
+
+/// Moves the raft leadership between members.
+pub struct MoveLeaderClient;
+
+impl SimClient for MoveLeaderClient {
+    fn turn(&mut self, me: usize, world: &mut World) {
+        if world.resting {
+            return;
+        }
+        let target = world.some_member();
+        let asked = world
+            .leader()
+            .zip(target)
+            .and_then(|(leader, to)| world.send_request(me, leader, Operation::MoveLeader(id(to))));
+        if asked.is_none() {
+            world.agenda.after(ms(100), WorldEvent::ClientTurn(me));
+        }
+    }
+
+    fn answered(&mut self, me: usize, world: &mut World, _open: &OpenRequest, answer: &Answer) {
+        match answer.result {
+            Ok(_) => world.counts.count("leader_moved"),
+            Err(
+                // The target may be a learner, or leaving; and another move may be under way.
+                Failure::NotLeader
+                | Failure::TimedOutLeaderTransfer
+                | Failure::TooManyRequests
+                | Failure::BadLeaderTransferee,
+            ) => {}
+            Err(failure) => panic!("the leader was not moved: {failure}"),
+        }
+        let pause = world.dice.duration(ms(20), ms(400));
+        world.agenda.after(pause, WorldEvent::ClientTurn(me));
+    }
+
+    fn lost(&mut self, me: usize, world: &mut World, _open: &OpenRequest) {
+        world.agenda.after(ms(100), WorldEvent::ClientTurn(me));
+    }
+}
+
+/// Evicts, transfers, freezes and resumes.
+pub struct AdminClient {
+    pub name: &'static str,
+}
+
+impl SimClient for AdminClient {
+    fn turn(&mut self, me: usize, world: &mut World) {
+        if world.resting {
+            return;
+        }
+        let name = Bytes::from_static(self.name.as_bytes());
+        // Before the end it resumes, so that every candidate may lead again.
+        let rule = match world.dice.below(100) {
+            _ if !world.rough => AdminCommand::Resume(name),
+            0..30 => AdminCommand::Evict { name, token: None },
+            30..70 => {
+                let to = Successor::Identity(format!("c{}", world.dice.below(20)));
+                let within_ms = world.dice.between(20, 600);
+                AdminCommand::Transfer { name, to, within_ms }
+            }
+            70..78 => AdminCommand::Freeze(name),
+            _ => AdminCommand::Resume(name),
+        };
+        let request = Operation::Write(Command::Election(ElectionCommand::Admin(rule)));
+        let member = world.some_member();
+        if member.and_then(|member| world.send_request(me, member, request)).is_none() {
+            world.agenda.after(ms(50), WorldEvent::ClientTurn(me));
+        }
+    }
+
+    fn answered(&mut self, me: usize, world: &mut World, _open: &OpenRequest, answer: &Answer) {
+        world.counts.count(if answer.result.is_ok() { "ruled" } else { "not_ruled" });
+        let pause = world.dice.duration(ms(50), ms(600));
         world.agenda.after(pause, WorldEvent::ClientTurn(me));
     }
 

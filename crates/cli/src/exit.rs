@@ -22,7 +22,7 @@ pub(crate) enum Exit {
     Lost,
     /// This member was removed from its cluster; starting it again changes nothing.
     Removed,
-    /// No server could be reached.
+    /// No server could be reached, or none that has a quorum.
     Unreachable,
     /// No answer in time.
     TimedOut,
@@ -92,7 +92,9 @@ impl Exit {
             return Exit::Unreachable;
         }
         match error.downcast_ref::<ClientError>() {
-            Some(ClientError::Unreachable { .. }) => Exit::Unreachable,
+            Some(ClientError::Unreachable { .. } | ClientError::NoQuorum { .. }) => {
+                Exit::Unreachable
+            }
             Some(ClientError::TimedOut { .. }) => Exit::TimedOut,
             Some(ClientError::Endpoint { .. }) => Exit::Usage,
             _ => Exit::Error,

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use tenure::Engine;
-use tenure::backend::Native;
 use tenure::grpc::{Client, Credentials, Endpoint, Options};
 
 use super::duration;
@@ -78,7 +77,7 @@ impl Settings {
 
     /// The engine at these endpoints, for sessions, elections and locks. Every verb that opens a session gets it here.
     pub(crate) fn engine(&self) -> Engine {
-        Engine::new(Native::new(self.endpoints.clone(), self.options.clone()))
+        Engine::tenure_at(self.endpoints.clone(), self.options.clone())
     }
 }
 

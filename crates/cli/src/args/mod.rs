@@ -1,5 +1,6 @@
 //! What may be typed.
 
+mod candidate;
 mod client;
 mod examples;
 #[cfg(test)]
@@ -7,6 +8,7 @@ mod fuzz;
 mod overview;
 mod span;
 
+pub(crate) use candidate::CandidateArgs;
 pub(crate) use client::{ClientArgs, Settings};
 pub(crate) use overview::{command, whole};
 pub(crate) use span::{SpanArgs, bytes, lease_id, member_id};

@@ -47,7 +47,7 @@ pub enum OnDoubt {
 pub struct ElectorConfig {
     /// The election.
     pub name: ElectionName,
-    /// Identity, for people.
+    /// Identity, for people; by default as that of a [session](crate::SessionOptions::identity).
     pub identity: String,
     /// The value that others read of the leader: its address, say. The identity by default.
     pub value: Option<Vec<u8>>,
@@ -76,6 +76,10 @@ pub struct ElectorConfig {
     pub priority: u32,
     /// Take over from a leader of lower priority; for engines that can.
     pub preempts: bool,
+    /// Let the next candidate lead as soon as the kernel of this process has closed its connection, about 50 ms after
+    /// its death, and not after [`lease_duration`](Self::lease_duration); for engines that can. A broken connection then
+    /// ends leadership too, so a member that restarts costs a tenure. Off by default.
+    pub fast_release: bool,
     /// What everything runs on: this, if it is given; otherwise sessions have threads of their own, and the
     /// rest is done on the runtime that the elector is run on. For simulators.
     pub host: Option<Arc<dyn Host>>,
@@ -104,6 +108,7 @@ impl ElectorConfig {
             no_overlap: false,
             priority: 0,
             preempts: false,
+            fast_release: false,
             host: None,
         })
     }

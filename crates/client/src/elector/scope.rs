@@ -7,7 +7,9 @@ use tokio::sync::watch;
 
 use crate::backend::Drain;
 use crate::fence::HolderKey;
-use crate::{Doubt, ElectionName, FencingToken, Held, Leadership, Loss, ProclaimError, SessionState};
+use crate::{
+    Doubt, ElectionName, FencingToken, Held, Leadership, Loss, ProclaimError, SessionState,
+};
 
 /// Why the work has to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +72,9 @@ impl Scope {
     /// What may be believed now.
     pub fn state(&self) -> SessionState {
         let leadership = self.leadership();
-        leadership.as_ref().map_or(SessionState::Lost(Loss::Resigned), |leadership| leadership.state())
+        leadership
+            .as_ref()
+            .map_or(SessionState::Lost(Loss::Resigned), |leadership| leadership.state())
     }
 
     /// Whether the work has to end.

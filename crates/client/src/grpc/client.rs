@@ -179,11 +179,10 @@ impl Client {
                 Ok(Err(status)) => status,
                 Err(_) => {
                     self.leave(turn);
-                    let outcome_unknown = kind == Kind::Mutation;
-                    return Err(ClientError::TimedOut { after, outcome_unknown });
+                    return Err(attempts.timed_out(after));
                 }
             };
-            match attempts.failed(&status, &self.addresses()) {
+            match attempts.failed(&status, &self.at(turn).endpoint, &self.addresses()) {
                 Next::GiveUp(error) => {
                     if !error.is_refused() {
                         self.leave(turn);

@@ -44,7 +44,7 @@ pub(super) fn signal(text: &str) -> Result<i32, String> {
 
 /// What a signal means to the supervisor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(in crate::commands) enum Wish {
     /// End it all, beginning with this signal.
     End(i32),
     /// For the command alone.
@@ -57,7 +57,7 @@ pub(super) enum Wish {
 
 /// The signals that come to this process.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(in crate::commands) struct Signals {
     ends: [Listener; 3],
     passes: [Listener; 4],
     suspend: Listener,
@@ -69,7 +69,7 @@ const PASSES: [Signal; 4] = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::WI
 
 impl Signals {
     /// From now on they come here.
-    pub(super) fn listen() -> io::Result<Signals> {
+    pub(in crate::commands) fn listen() -> io::Result<Signals> {
         let on = |signal: Signal| listen(SignalKind::from_raw(signal.as_raw()));
         let [a, b, c] = ENDS.map(on);
         let [h, i, j, k] = PASSES.map(on);
@@ -82,7 +82,7 @@ impl Signals {
     }
 
     /// The next one. May be dropped and called again.
-    pub(super) async fn next(&mut self) -> Wish {
+    pub(in crate::commands) async fn next(&mut self) -> Wish {
         let [interrupt, terminate, quit] = &mut self.ends;
         let [hang_up, first, second, resized] = &mut self.passes;
         tokio::select! {

@@ -47,13 +47,14 @@ Examples:
     (
         "elect",
         "\
-Exit codes: 0 resigned or made room, 3 somebody else leads (with --nonblock), 4 leadership lost.
+Exit codes: 0 resigned or made room, 3 another candidate leads (with --nonblock), 4 leadership was taken away.
 
 Examples:
   tenure elect nightly-job                       lead, or wait to; Ctrl-C resigns
   tenure elect nightly-job 10.0.0.7:8080         tell others where the leader is
   tenure elect nightly-job --identity alice      be known by a name
   tenure elect nightly-job --ttl 3s              be replaced sooner when silent
+  tenure elect nightly-job --fast-release        be replaced 50 ms after this process dies
   tenure elect nightly-job --nonblock            lead now or not at all
   tenure elect nightly-job --priority 10         before those who have less
 ",
@@ -61,7 +62,7 @@ Examples:
     (
         "leader",
         "\
-Exit codes: 0 somebody leads, 3 nobody does.
+Exit codes: 0 a candidate leads, 3 none does.
 
 Examples:
   tenure leader nightly-job                      who leads, with its token
@@ -99,8 +100,11 @@ Examples:
 Exit codes: 0 it leads, 3 it does not.
 
 Examples:
-  tenure is-leader nightly-job && ./backup.sh    only where this host leads
+  tenure is-leader nightly-job && ./backup.sh    only where this host leads: its identity is HOST or HOST/…
+  tenure is-leader nightly-job -v                and say who leads, and why yes or no
   tenure is-leader nightly-job --identity alice  whether alice leads
+
+Inside a command of tenure run or lock it is this very tenure that is asked about, by its token (TENURE_TOKEN).
 ",
     ),
     (
@@ -123,7 +127,7 @@ Examples:
         "evict",
         "\
 Examples:
-  tenure evict nightly-job                       whoever leads now
+  tenure evict nightly-job                       the present leader
   tenure evict nightly-job --token 17            the place with this token, and no other
 
 Politer: tenure resign, tenure transfer.
@@ -133,7 +137,7 @@ Politer: tenure resign, tenure transfer.
         "freeze",
         "\
 Examples:
-  tenure freeze nightly-job                      nobody leads, say during a migration
+  tenure freeze nightly-job                      no candidate leads, say during a migration
   tenure resume nightly-job                      they may lead again
 ",
     ),

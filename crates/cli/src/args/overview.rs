@@ -11,7 +11,7 @@ use super::{Cli, examples};
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Start a server", &["serve", "up"]),
     ("Lead", &["run", "lock", "elect", "sidecar"]),
-    ("Refuse who was replaced", &["fence"]),
+    ("Fence off replaced leaders", &["fence"]),
     (
         "See who leads",
         &["leader", "candidates", "observe", "history", "is-leader", "locks", "sessions", "doctor"],

@@ -182,7 +182,7 @@ pub async fn guarded_txn(
 ///
 /// let put = PutRequest { key: "job/next".into(), value: "17".into(), ..Default::default() };
 /// match guarded_put(&client, &holder, put).await {
-///     Err(GuardedError::Deposed { .. }) => return Ok(()), // somebody else leads: stop
+///     Err(GuardedError::Deposed { .. }) => return Ok(()), // another process leads: stop
 ///     done => done?,
 /// };
 /// # Ok(())

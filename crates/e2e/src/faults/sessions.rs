@@ -96,8 +96,8 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd-backup-restore#1052, etcd#9222",
         shown: Ours {
             tests: &[(
-                "e2e/tests/elections/upkeep.rs",
-                &["sessions_of_a_second_outlive_everything_that_an_operator_may_do"],
+                "e2e/tests/elections/sessions_during_maintenance.rs",
+                &["sessions_of_a_second_outlive_compaction_defragmentation_hashes_and_backups"],
             )],
             says: "there is no defragmentation, and compaction, hashes and backups are done beside the loop",
         },

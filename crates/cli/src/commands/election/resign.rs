@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Args {
     /// The name of the election
     name: String,
-    /// How long the leader may take to stop; then the next in line leads anyway
+    /// How long the leader may take to stop; then the next candidate leads anyway
     #[arg(long, default_value = "10s", value_parser = duration)]
     within: Duration,
     /// Do not wait until the next one leads
@@ -39,10 +39,10 @@ const EXAMPLES: &str = "\
 Exit codes: 0 the next one leads, 1 it could not be done, 3 nobody leads, 124 it took too long.
 
 Examples:
-  tenure resign nightly-job                 the next in line takes over
+  tenure resign nightly-job                 the next candidate takes over
   tenure resign nightly-job --within 1m     give the leader a minute to finish
   tenure transfer nightly-job --to bob      if it matters who is next
-  tenure evict nightly-job                  if nobody waits, or the leader cannot be asked
+  tenure evict nightly-job                  if no candidate waits, or the leader cannot be asked
 ";
 
 #[derive(Serialize)]

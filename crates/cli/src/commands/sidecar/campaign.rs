@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tenure::leading::{self, Next, Parting, Policy, Turn};
 use tenure::{
-    AcquireError, Election, ElectionName, Engine, FencingToken, Leadership, Loss, Session,
-    SessionError, SessionOptions, SessionState,
+    AcquireError, Election, ElectionName, Engine, EngineError, FencingToken, Leadership, Loss,
+    Session, SessionError, SessionOptions, SessionState,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -222,6 +222,13 @@ impl Policy for Standing {
     }
 
     async fn no_session(&mut self, error: SessionError) -> ControlFlow<Ended> {
+        if matches!(error, SessionError::Engine(EngineError::Refused { .. })) {
+            // Whether that is for good is for the reporter to find out, which asks the same servers.
+            let name = self.campaign.name.clone();
+            let failure = format!("{:#}", anyhow::Error::from(error));
+            self.tell(failure, |text| format!("no candidate for {name}: {text}; trying again"));
+            return self.wait().await;
+        }
         match self.opening.failed(error) {
             Ok(pause) => self.rest_for(pause).await,
             Err(error) => ControlFlow::Break(Err(error)),

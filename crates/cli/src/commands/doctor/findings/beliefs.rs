@@ -151,7 +151,7 @@ fn truth<'a>(chart: &Chart, election: Option<&'a Election>) -> Truth<'a> {
             let is = (first.token > 0).then_some(first.token);
             is.map(|token| Holder { identity: None, token, told: true }).into_iter().collect()
         }
-        (None, _) => return Truth::Unknown("who stands in line cannot be asked".into()),
+        (None, _) => return Truth::Unknown("the candidates cannot be asked".into()),
     };
     if holders.is_empty() { Truth::Nobody } else { Truth::Held(holders) }
 }

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_transfer_is_advised_on_by_its_kind_whatever_the_words() {
+    fn advice_on_a_refused_transfer_follows_its_kind() {
         let error = ClientError::ElectionRefused {
             kind: RefusalKind::StockCandidateAhead,
             code: tenure::grpc::Code::FailedPrecondition,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn etcds_refusals_are_advised_on_by_their_texts() {
+    fn advice_on_etcds_refusals_follows_their_texts() {
         let error = ClientError::Refused {
             code: tenure::grpc::Code::NotFound,
             text: tenure::api::Failure::LeaseNotFound.text().into(),

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_has_the_code_that_scripts_expect() {
+    fn exit_code_of_an_error_is_what_scripts_expect() {
         let unreachable =
             ClientError::Unreachable { endpoints: "a:1".into(), cause: "refused".into() };
         assert_eq!(Exit::of(&unreachable.into()), Exit::Unreachable);

@@ -18,7 +18,7 @@
 //! | health | reported; work is cancelled | probes; the command is ended | no reports | no reports |
 //! | drain | the work is cancelled, then released | the command is ended, then released | released; the end | answers "no", waits for the grace, releases |
 //! | enforces deadlines by | a guard on the session's thread | a guardian process | saying that it is lost | judging each answer by the clock |
-//! | confirms that work has stopped | by releasing, or closing a session that is over | the same, or the guardian does; never if it is unknown | by releasing, or closing a session that is over | by releasing after the grace |
+//! | confirms that work has stopped | by releasing, or closing a session that is over | the same, or the guardian does; never if it is unknown | by releasing; never after a loss | by releasing after the grace |
 //! | no overlap | if asked for | unless the session has fast release | `lock`: the same; `elect`: no | unless the session has fast release |
 //! | fast release | if asked for | if asked for | if asked for | if asked for |
 //!

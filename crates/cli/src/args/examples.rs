@@ -100,7 +100,7 @@ Examples:
 Exit codes: 0 it leads, 3 it does not.
 
 Examples:
-  tenure is-leader nightly-job && ./backup.sh    only where this host leads: its identity is HOST or HOST/…
+  tenure is-leader nightly-job && ./backup.sh    only where this host leads: its identity is HOST or HOST/PID
   tenure is-leader nightly-job -v                and say who leads, and why yes or no
   tenure is-leader nightly-job --identity alice  whether alice leads
 
@@ -149,7 +149,7 @@ Exit codes: 3 if a condition did not hold; what was found instead goes to stderr
 Examples:
   tenure put greeting hello                      write a key
   tenure put greeting < hello.txt                its value from stdin
-  tenure put leader me --if-absent               only if nobody has
+  tenure put leader me --if-absent               only if there is none
   tenure put leader me --if-value you            only if it is still that
   tenure put leader me --if-revision 17          only if it was not changed since
   tenure put job me --ttl 5s --if-absent         it goes away by itself
@@ -215,7 +215,7 @@ Examples:
         "\
 Examples:
   tenure bench put                               writes
-  tenure bench hand-over --by resign             how long nobody leads
+  tenure bench hand-over --by resign             how long no process leads
 ",
     ),
 ];

@@ -108,13 +108,14 @@ impl<Announce: FnMut(&Held) -> anyhow::Result<()>> Policy for Holder<Announce> {
         }
         let name = held.name().clone();
         let exit = tokio::select! {
+            // Whether those that were told of the token have stopped is unknown: the servers must not hear that they have.
             loss = held.lost() => {
                 if self.holding.once || !ended_by_itself(loss) {
                     talk!("tenure: lost {name}: {loss}");
-                    return end(Exit::Lost);
+                    return Next::End(Ok(Exit::Lost), Parting::Drop);
                 }
                 talk!("tenure: lost {name}: {loss}; a candidate again");
-                return Next::Reopen(Parting::Close);
+                return Next::Reopen(Parting::Drop);
             }
             drain = held.drain() => {
                 talk!("tenure: making room in {name} for {}", visible(&drain.successor));
@@ -122,10 +123,9 @@ impl<Announce: FnMut(&Held) -> anyhow::Result<()>> Policy for Holder<Announce> {
             }
             _ = interrupted(&mut self.signals) => Exit::Done,
         };
-        match held.release().await {
-            Ok(()) => end(exit),
-            Err(error) => Next::End(Err(error.into()), Parting::Close),
-        }
+        // If no member can be told, the lease ends by itself.
+        let _ = tokio::time::timeout(FAREWELL, held.release()).await;
+        end(exit)
     }
 }
 

@@ -55,8 +55,8 @@ impl SessionOpening {
             return Err(error);
         }
         if !std::mem::replace(&mut self.told, true) {
-            let waiting = if self.opened { "no session" } else { "waiting for a server" };
-            talk!("tenure: {waiting}: {error:#}; trying again");
+            let waiting = if self.opened { "" } else { "waiting for a server: " };
+            talk!("tenure: {waiting}{error:#}; trying again");
             if let Some(next) = advice::next_step(&error) {
                 talk!("tenure: {next}");
             }

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_client_go_and_valid() {
+    fn elector_defaults_are_those_of_client_go_and_valid() {
         let config = config();
         config.validate().unwrap();
         let secs = [config.lease_duration, config.renew_deadline, config.retry_period]
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_broken_rule_is_named_at_once() {
+    fn elector_config_names_every_broken_rule_at_once() {
         let mut config = config();
         config.renew_deadline = Duration::from_secs(15);
         config.retry_period = Duration::from_secs(14);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lease_is_longer_than_renewing_is_longer_than_retrying() {
+    fn elector_lease_is_longer_than_renewing_is_longer_than_retrying() {
         let mut config = config();
         config.renew_deadline = Duration::from_millis(2_400);
         assert!(config.validate().is_err(), "2 s × 1.2 is 2.4 s");

@@ -40,7 +40,8 @@ impl Default for Options {
 
 impl Options {
     /// The same, with no attempt that takes longer than this.
-    pub(crate) fn within(&self, attempt_max: Duration) -> Options {
+    #[must_use]
+    pub fn within(&self, attempt_max: Duration) -> Options {
         Options {
             dial_timeout: self.dial_timeout.min(attempt_max),
             request_timeout: self.request_timeout.min(attempt_max),

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_goes_elsewhere_only_if_nothing_was_sent() {
+    fn retry_sends_a_change_elsewhere_only_if_nothing_was_sent() {
         let mut attempts = Attempts::new(Kind::Mutation);
         assert!(matches!(attempts.failed(&refused_connection(), &at(), &two()), Next::Elsewhere));
         let Next::GiveUp(error) = attempts.failed(&broken_connection(), &at(), &two()) else {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_repeated_until_the_limit() {
+    fn retry_repeats_a_read_until_the_limit() {
         let mut attempts = Attempts::new(Kind::Repeatable);
         let no_leader = Status::unavailable("etcdserver: no leader");
         for _ in 1..ATTEMPTS_MAX {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_out_names_the_member_that_has_no_raft_leader() {
+    fn retry_names_the_member_without_raft_leader_when_time_is_over() {
         let mut attempts = Attempts::new(Kind::Mutation);
         let after = Duration::from_secs(1);
         assert!(matches!(attempts.timed_out(after), ClientError::TimedOut { .. }));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_told_after_one_round() {
+    fn retry_tells_after_one_round_that_no_member_is_there() {
         let mut attempts = Attempts::new(Kind::Repeatable);
         assert!(matches!(attempts.failed(&refused_connection(), &at(), &two()), Next::Elsewhere));
         let Next::GiveUp(error) = attempts.failed(&refused_connection(), &at(), &two()) else {
@@ -179,7 +179,7 @@ mod tests {
 
     /// A learner refuses every such request, and changes nothing.
     #[test]
-    fn what_a_learner_does_not_serve_is_asked_of_another() {
+    fn retry_asks_another_member_for_what_a_learner_does_not_serve() {
         let learner = Status::failed_precondition("etcdserver: rpc not supported for learner");
         let mut attempts = Attempts::new(Kind::Mutation);
         assert!(matches!(attempts.failed(&learner, &at(), &two()), Next::Elsewhere));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_final_and_keeps_code_and_text() {
+    fn retry_takes_an_answer_as_final_with_code_and_text() {
         let status = Status::not_found("etcdserver: requested lease not found");
         let next = Attempts::new(Kind::Repeatable).failed(&status, &at(), &two());
         let Next::GiveUp(error) = next else { panic!() };
@@ -200,7 +200,7 @@ mod tests {
 
     /// Whatever the words are.
     #[test]
-    fn a_refusal_keeps_the_kind_that_the_member_names() {
+    fn retry_keeps_the_kind_of_a_refusal() {
         let mut status = Status::failed_precondition("no, because");
         let kind = "TRANSFER_UNDER_WAY".parse().unwrap();
         status.metadata_mut().insert(tenure_api::wire::REFUSAL_TRAILER, kind);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_token_is_renewed_once() {
+    fn retry_renews_a_stale_token_once() {
         let status = Status::unauthenticated("etcdserver: invalid auth token");
         let mut attempts = Attempts::new(Kind::Mutation);
         assert!(matches!(attempts.failed(&status, &at(), &two()), Next::Authenticate));

@@ -92,7 +92,9 @@ impl Supervisor {
             running: None,
             give_up: how.timeout.map(|time| Instant::now() + time),
             is_unsure: false,
-            opening: SessionOpening::new(how.candidate.wait_for_server.unwrap_or(waits)),
+            opening: SessionOpening::new(
+                how.candidate.wait_for_server.unwrap_or(waits && !how.nonblock),
+            ),
             how,
         })
     }

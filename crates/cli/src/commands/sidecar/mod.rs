@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::ElectionName;
-use tenure::grpc::{Client, Options};
+use tenure::grpc::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -169,13 +169,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
 
 /// A client that gives requests up early enough to repeat them within a lease.
 fn client(settings: &Settings, ttl: Duration) -> Client {
-    let longest = ttl / ATTEMPTS_PER_TTL;
-    let options = Options {
-        dial_timeout: settings.options.dial_timeout.min(longest),
-        request_timeout: settings.options.request_timeout.min(longest),
-        credentials: settings.options.credentials.clone(),
-    };
-    Client::new(settings.endpoints.clone(), options)
+    Client::new(settings.endpoints.clone(), settings.options.within(ttl / ATTEMPTS_PER_TTL))
 }
 
 async fn wait_for(mut stopping: watch::Receiver<bool>) -> anyhow::Result<()> {

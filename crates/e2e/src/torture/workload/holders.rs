@@ -177,7 +177,7 @@ impl Contender {
             self.shared.seen().sessions += 1;
             while !stop.told() && !matches!(session.state(), SessionState::Lost(_)) {
                 match self.acquire(&session).await {
-                    Ok(seat) => self.hold(&session, seat, &stop).await,
+                    Ok(seat) => self.hold(seat, &stop).await,
                     Err(AcquireError::TimedOut { .. }) => {}
                     Err(_) => tokio::time::sleep(FAILED_PAUSE).await,
                 }
@@ -202,7 +202,7 @@ impl Contender {
     }
 
     /// Writes for a while, and lets go.
-    async fn hold(&mut self, session: &Session, seat: Seat, stop: &Stop) {
+    async fn hold(&mut self, seat: Seat, stop: &Stop) {
         let from = Instant::now();
         let token = seat.token();
         let holder = seat.holder_key();

@@ -244,7 +244,7 @@ mod tests {
 
     /// Real members cannot be made to do this: it would be a bug of ours.
     #[test]
-    fn members_that_differ_at_one_revision_are_not_merely_late() {
+    fn doctor_tells_members_that_differ_from_members_that_are_late() {
         let seen = |revision, token| Election {
             name: "jobs".into(),
             first: Some(first(9, 7)),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_or_could_is_looked_at() {
+    fn doctor_judges_the_leader_and_all_that_could_lead() {
         let of = |candidates| Election {
             name: "jobs".into(),
             candidates: Some(candidates),

@@ -35,7 +35,7 @@ pub(crate) struct CandidateArgs {
         value_name = "on|off"
     )]
     pub(crate) fast_release: bool,
-    /// Wait at the start until a server can be reached [default: on for run and sidecar, otherwise off]
+    /// Wait at the start until a server can be reached [default: on for run without -n, and for sidecar; otherwise off]
     #[arg(
         long,
         num_args = 0..=1,

@@ -1,4 +1,4 @@
-//! Lengths of time, as etcdctl's users write them: `5s`, `300ms`, `1m30s`, `1.5h`.
+//! Lengths of time, as etcdctl's users write them: `5s`, `300ms`, `1m30s`, `1.5h`; and `7d`.
 
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
+            "d" => 86400.0,
             _ => return Err(refused()),
         };
         let number: f64 = number.parse().map_err(|_| refused())?;
@@ -55,6 +56,7 @@ mod tests {
             ("300ms", 300),
             ("1m30s", 90_000),
             ("1.5h", 5_400_000),
+            ("7d", 604_800_000),
             ("2h45m0.5s", 9_900_500),
             ("0", 0),
         ] {

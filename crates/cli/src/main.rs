@@ -1,7 +1,7 @@
 //! The tenure command.
 //!
 //! `args` reads what was typed, `commands` has a file for each verb, `output` writes what came back in the format asked
-//! for, `exit` is the one table of exit codes, and `advice` says what to do next when something went wrong; `memory` is
+//! for, `exit` is the one table of exit codes, `jobs` is work that happens once for all hosts, and `advice` says what to do next when something went wrong; `memory` is
 //! about giving it back. Results go to stdout, talk to stderr; `talk` is for threads that must never block.
 
 mod advice;
@@ -10,6 +10,7 @@ mod commands;
 mod exit;
 mod files;
 mod guardian;
+mod jobs;
 mod memory;
 mod output;
 mod talk;

@@ -10,7 +10,7 @@ use super::{Cli, examples};
 /// What one wants to do, and the verbs for it.
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Start a server", &["serve", "up"]),
-    ("Lead", &["run", "lock", "elect", "sidecar"]),
+    ("Lead", &["run", "once", "lock", "elect", "sidecar"]),
     ("Fence off replaced leaders", &["fence"]),
     (
         "See who leads",

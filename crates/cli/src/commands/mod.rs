@@ -19,6 +19,7 @@ mod lease;
 mod man;
 mod member;
 mod move_leader;
+mod once;
 mod opening;
 mod progress;
 mod put;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Run(Box<run::Run>),
     /// Run a command while holding a lock
     Lock(Box<run::Lock>),
+    /// Run a command once for all hosts that ask for it: a nightly job
+    Once(Box<once::Once>),
     /// Run several members here, to try and to break
     Up(up::Args),
     /// Become a candidate and lead until interrupted
@@ -142,6 +145,7 @@ impl Command {
             Command::Serve(args) => serve::run(*args),
             Command::Run(args) => block_on(run::run(*args, client.settings()?)),
             Command::Lock(args) => block_on(run::lock(*args, client.settings()?)),
+            Command::Once(args) => block_on(once::run(*args, client.settings()?)),
             Command::Up(args) => up::run(args, client),
             Command::Elect(args) => block_on(election::elect::run(args, client.settings()?)),
             Command::Observe(args) => block_on(election::observe::run(args, client.settings()?)),

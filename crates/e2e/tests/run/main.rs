@@ -10,6 +10,7 @@ mod fence_proxy_crowd;
 mod fence_proxy_ends;
 mod fence_proxy_heads;
 mod fence_proxy_page;
+mod once;
 mod public_names;
 mod run;
 mod run_bad_days;

@@ -150,7 +150,7 @@ fn span(ms: u64) -> String {
 }
 
 /// Writes things: a line each for people, or as JSON, one object a line.
-pub(super) fn write<T: Serialize>(
+pub(in crate::commands) fn write<T: Serialize>(
     settings: &Settings,
     things: impl IntoIterator<Item = T>,
     election: impl Fn(&T) -> String,

@@ -56,21 +56,21 @@ pub(crate) struct Lock {
 pub(crate) struct How {
     /// How long the lease lasts without a sign of life
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
-    pub(super) ttl: Duration,
+    pub(in crate::commands) ttl: Duration,
     #[command(flatten)]
-    pub(super) candidate: CandidateArgs,
+    pub(in crate::commands) candidate: CandidateArgs,
     /// What others read of the holder: its address, say
     #[arg(long, default_value = "", hide_default_value = true)]
-    pub(super) value: String,
+    pub(in crate::commands) value: String,
     /// How long the command may take to end by itself before it is killed [default: a quarter of --ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
-    pub(super) grace: Option<Duration>,
+    pub(in crate::commands) grace: Option<Duration>,
     /// When it is lost, do not campaign again: exit with 4
     #[arg(long)]
-    pub(super) once: bool,
+    pub(in crate::commands) once: bool,
     /// Do not wait: exit with 3 if another candidate holds it
     #[arg(long, short = 'n')]
-    pub(super) nonblock: bool,
+    pub(in crate::commands) nonblock: bool,
     /// Wait no longer than this: exit with 3
     #[arg(
         long,
@@ -80,50 +80,50 @@ pub(crate) struct How {
         value_name = "DURATION",
         conflicts_with = "nonblock"
     )]
-    pub(super) timeout: Option<Duration>,
+    pub(in crate::commands) timeout: Option<Duration>,
     /// The exit code of -n and -w instead of 3
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = 3, hide_default_value = true)]
-    pub(super) conflict_exit_code: u8,
+    pub(in crate::commands) conflict_exit_code: u8,
     /// Start the command at once, and tell it by this signal that it leads
     #[arg(long, value_parser = signal, value_name = "SIGNAL")]
-    pub(super) won: Option<i32>,
+    pub(in crate::commands) won: Option<i32>,
     /// Tell the command by this signal, and not by TERM, that it leads no more
     #[arg(long, value_parser = signal, value_name = "SIGNAL")]
-    pub(super) lost: Option<i32>,
+    pub(in crate::commands) lost: Option<i32>,
     /// A file that exists while the command may run, with the token in it
     #[arg(long, value_name = "FILE")]
-    pub(super) marker: Option<PathBuf>,
+    pub(in crate::commands) marker: Option<PathBuf>,
     /// A command to run while waiting (by sh)
     #[arg(long, value_name = "CMD")]
-    pub(super) standby_cmd: Option<String>,
+    pub(in crate::commands) standby_cmd: Option<String>,
     /// Keep it at least so long, also if the command ends earlier
     #[arg(long, value_parser = duration, value_name = "DURATION")]
-    pub(super) hold_at_least: Option<Duration>,
+    pub(in crate::commands) hold_at_least: Option<Duration>,
     /// End the command after this time, and exit with 124
     #[arg(long, value_parser = duration, value_name = "DURATION")]
-    pub(super) hold_at_most: Option<Duration>,
+    pub(in crate::commands) hold_at_most: Option<Duration>,
     /// Start the command again when it fails, instead of giving up the lead
     #[arg(long, value_enum, default_value_t = Restart::Never)]
-    pub(super) restart: Restart,
+    pub(in crate::commands) restart: Restart,
     /// When the lease cannot be confirmed: stop (at most one runs) or continue (duplicates possible)
     #[arg(long, value_enum, default_value_t = OnDoubt::Stop)]
-    pub(super) on_doubt: OnDoubt,
+    pub(in crate::commands) on_doubt: OnDoubt,
     /// A device that resets the machine if the guardian cannot do its work, as /dev/watchdog
     #[arg(long, value_name = "DEVICE")]
-    pub(super) watchdog: Option<PathBuf>,
+    pub(in crate::commands) watchdog: Option<PathBuf>,
     /// The timeout of that device, if the system does not tell it
     #[arg(long, value_parser = duration, value_name = "DURATION", requires = "watchdog")]
-    pub(super) watchdog_timeout: Option<Duration>,
+    pub(in crate::commands) watchdog_timeout: Option<Duration>,
     /// Say nothing but what goes wrong
     #[arg(long, short = 'q')]
-    pub(super) quiet: bool,
+    pub(in crate::commands) quiet: bool,
     #[command(flatten)]
-    pub(super) health: HealthArgs,
+    pub(in crate::commands) health: HealthArgs,
     #[command(flatten)]
-    pub(super) fence: FenceArgs,
+    pub(in crate::commands) fence: FenceArgs,
     /// Taken here without its short form, which is that of --timeout
     #[arg(id = "write_out", long = "write-out", value_enum, hide = true)]
-    pub(super) _write_out: Option<Format>,
+    pub(in crate::commands) _write_out: Option<Format>,
 }
 
 /// How it is seen whether the command does its work.
@@ -132,25 +132,25 @@ pub(crate) struct How {
 pub(crate) struct HealthArgs {
     /// A command that succeeds while all is well (by sh); asked of candidates too
     #[arg(long, value_name = "CMD")]
-    pub(super) health_cmd: Option<String>,
+    pub(in crate::commands) health_cmd: Option<String>,
     /// An address that answers 200 to 399 while all is well
     #[arg(long, value_name = "URL")]
-    pub(super) health_http: Option<String>,
+    pub(in crate::commands) health_http: Option<String>,
     /// An address that takes connections while all is well
     #[arg(long, value_name = "HOST:PORT")]
-    pub(super) health_tcp: Option<String>,
+    pub(in crate::commands) health_tcp: Option<String>,
     /// Memory that the command and all it started may use, as 512M
     #[arg(long, value_parser = size, value_name = "SIZE")]
-    pub(super) max_rss: Option<Size>,
+    pub(in crate::commands) max_rss: Option<Size>,
     /// Disk that must be free, as 1G or 1G:/var/lib; asked of candidates too
     #[arg(long, value_name = "SIZE[:PATH]")]
-    pub(super) min_disk_free: Option<String>,
+    pub(in crate::commands) min_disk_free: Option<String>,
     /// How often to look
     #[arg(long, default_value = "5s", value_parser = duration, value_name = "DURATION")]
-    pub(super) health_interval: Duration,
+    pub(in crate::commands) health_interval: Duration,
     /// How many failures in a row are too many
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) unhealthy_after: u32,
+    pub(in crate::commands) unhealthy_after: u32,
 }
 
 /// What to do about a holder that may not have stopped.
@@ -181,6 +181,21 @@ pub(crate) enum Restart {
 pub(crate) enum OnDoubt {
     Stop,
     Continue,
+}
+
+impl HealthArgs {
+    /// No checks.
+    pub(in crate::commands) fn none() -> HealthArgs {
+        HealthArgs {
+            health_cmd: None,
+            health_http: None,
+            health_tcp: None,
+            max_rss: None,
+            min_disk_free: None,
+            health_interval: Duration::from_secs(5),
+            unhealthy_after: 3,
+        }
+    }
 }
 
 impl How {

@@ -57,17 +57,24 @@ impl Supervisor {
         held: Held,
     ) -> anyhow::Result<After> {
         let since = Instant::now();
-        let name = self.name();
-        self.say(&format!("{} {name} with token {}", self.holding(), held.token()));
+        let slot = self.slot.as_ref().map_or_else(String::new, |run| format!(" for {}", run.slot));
+        self.say(&format!("{} {}{slot} with token {}", self.holding(), self.name(), held.token()));
         match self.cut_off_predecessors(&held).await {
             Ok(()) => {}
             Err(next) => return Ok(self.step_aside(session, held, next).await),
         }
+        if let Err(next) = self.claim_slot(session, &held).await {
+            let _ = tokio::time::timeout(FAREWELL, held.release()).await;
+            return Ok(next);
+        }
         let mut pause = RESTART_FIRST;
+        let mut attempts = 0;
         let end = loop {
             let mut end = self.run_once(session, &held, since).await?;
+            attempts += 1;
             let failed = end.cause.is_none() && end.ending != Some(Ending::Code(0));
-            if !(failed && self.how.restart == Restart::OnFailure) {
+            let retries = self.slot.as_ref().map_or(0, |run| run.retries);
+            if !(failed && (self.how.restart == Restart::OnFailure || attempts <= retries)) {
                 break end;
             }
             // The session goes on.
@@ -81,6 +88,7 @@ impl Supervisor {
             }
             pause = RESTART_MAX.min(pause * 2);
         };
+        self.finish_slot(session, end.ending.map(exit_of), attempts).await;
         self.leave(session, held, end, since).await
     }
 

@@ -10,6 +10,7 @@
 //!   between them.
 //! - `health`, `stonith`: when not to lead, and what to do about earlier leaders; `shell` runs their commands.
 //! - `marker`, `terminal`: what others see of it.
+//! - `slot`: a command that runs once for all hosts (`tenure once`).
 //!
 //! A lock without a command is held by [`super::hold`].
 
@@ -20,20 +21,21 @@ mod marker;
 mod shell;
 pub(super) mod signals;
 mod size;
+mod slot;
 mod standby;
 mod stonith;
 mod supervisor;
 mod takeover;
 mod terminal;
 
-pub(super) use args::{Lock, Run};
+pub(super) use args::{FenceArgs, HealthArgs, How, Lock, OnDoubt, Restart, Run};
+pub(super) use slot::SlotRun;
 use std::io::Write;
+pub(super) use supervisor::Supervisor;
 
 use tenure::backend::{JoinSpec, Mode};
 use tenure::{ElectionName, Held};
 
-use self::args::How;
-use self::supervisor::Supervisor;
 use super::hold::Holding;
 use crate::args::Settings;
 use crate::exit::{Exit, usage};
@@ -84,6 +86,6 @@ async fn hold(mut join: JoinSpec, how: How, settings: &Settings) -> anyhow::Resu
     holding.run(settings).await
 }
 
-fn name(text: String) -> anyhow::Result<ElectionName> {
+pub(super) fn name(text: String) -> anyhow::Result<ElectionName> {
     ElectionName::try_from(text).map_err(|error| usage(error.to_string()))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tenure::{AcquireError, Session};
 
 use super::health::Role;
+use super::slot::SlotRun;
 use super::supervisor::{Stood, Supervisor, ended, follow, overdue};
 use crate::exit::Exit;
 use crate::guardian::{Charge, Guardian, Job};
@@ -72,6 +73,7 @@ impl Supervisor {
         let health = Arc::clone(&self.health);
         let mut unhealthy = std::pin::pin!(health.unhealthy(Role::Standby));
         let mut healthy = std::pin::pin!(health.healthy());
+        let mut settled = std::pin::pin!(SlotRun::settled(self.slot.clone()));
         let (mut told, mut well) = (false, true);
         loop {
             tokio::select! {
@@ -81,6 +83,9 @@ impl Supervisor {
                     self.tell_place(session).await;
                 }
                 () = overdue(self.give_up) => return Ok(Some(Stood::Exit(self.not_taken()))),
+                record = &mut settled => {
+                    return Ok(Some(Stood::Exit(self.slot_taken(&record, false))));
+                }
                 what = &mut unhealthy, if well => {
                     well = false;
                     self.say(&format!("to be passed over in {}: {what}", self.name()));

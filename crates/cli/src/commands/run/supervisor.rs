@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::args::{How, OnDoubt};
 use super::health::Health;
 use super::signals::{Signals, Wish};
+use super::slot::SlotRun;
 use super::stonith::Stonith;
 use super::terminal::Terminal;
 use crate::args::Settings;
@@ -28,7 +29,7 @@ use crate::talk::talk;
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs a command while leading.
-pub(super) struct Supervisor {
+pub(in crate::commands) struct Supervisor {
     pub(super) join: JoinSpec,
     pub(super) how: How,
     pub(super) command: Vec<OsString>,
@@ -40,6 +41,8 @@ pub(super) struct Supervisor {
     pub(super) terminal: Terminal,
     /// The command, where it runs already while waiting: `--won`, `--on-doubt continue`.
     pub(super) running: Option<Guardian>,
+    /// The slot that the command is run for, if it is to be run once for all hosts.
+    pub(super) slot: Option<SlotRun>,
     /// When to stop waiting.
     pub(super) give_up: Option<Instant>,
     /// The server must not be told that this session's tenure has ended well.
@@ -70,7 +73,7 @@ pub(super) enum Stood {
 }
 
 impl Supervisor {
-    pub(super) fn new(
+    pub(in crate::commands) fn new(
         mut join: JoinSpec,
         how: How,
         command: Vec<OsString>,
@@ -90,6 +93,7 @@ impl Supervisor {
             stonith: Stonith::new(&how.fence),
             terminal: Terminal::default(),
             running: None,
+            slot: None,
             give_up: how.timeout.map(|time| Instant::now() + time),
             is_unsure: false,
             opening: SessionOpening::new(
@@ -99,8 +103,13 @@ impl Supervisor {
         })
     }
 
+    /// The same, once for all that run it for this slot.
+    pub(in crate::commands) fn for_slot(self, slot: SlotRun) -> Supervisor {
+        Supervisor { slot: Some(slot), ..self }
+    }
+
     /// From the first attempt to the end.
-    pub(super) async fn supervise(mut self) -> anyhow::Result<Exit> {
+    pub(in crate::commands) async fn supervise(mut self) -> anyhow::Result<Exit> {
         if let Some(exit) = missing(&self.command[0]) {
             talk!(
                 "tenure: {}: {}",
@@ -212,6 +221,9 @@ impl Supervisor {
                 environment.push(("TENURE_SLOT", slot.to_string().into()));
             }
         }
+        if let Some(run) = &self.slot {
+            environment.push(("TENURE_JOB_SLOT", run.slot.clone().into()));
+        }
         if let Some(session) = session {
             let key = format!("{name}/{:x}", session.id().0);
             environment.push(("TENURE_KEY", key.into()));
@@ -248,6 +260,7 @@ impl Supervisor {
     /// What is said when it is ours.
     pub(super) fn holding(&self) -> &'static str {
         match self.join.mode {
+            Mode::Exclusive if self.slot.is_some() => "running",
             Mode::Exclusive => "leading",
             Mode::Shared | Mode::Permit(_) => "holding",
         }

@@ -65,7 +65,7 @@ def crowd(bench, cluster):
         bench.load.command(cluster, words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     for line in load.stderr:
-        if "everybody stands in line" in line:
+        if "all candidates wait" in line:
             break
     time.sleep(2)
     before, at = cluster.cpu_seconds(), time.monotonic()

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Time to live of the sessions
     #[arg(long, default_value = "10s", value_parser = duration)]
     ttl: Duration,
-    /// How long to live once everybody stands in line
+    /// How long to live once all candidates wait
     #[arg(long, default_value = "30s", value_parser = duration)]
     duration: Duration,
     /// What all names begin with
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Repo
         _ = ready.wait() => {}
         Some(Ok(Err(error))) = crowd.join_next() => return Err(error),
     }
-    eprintln!("everybody stands in line");
+    eprintln!("all candidates wait");
     let mut renewals = 0;
     while let Some(lived) = crowd.join_next().await {
         renewals += lived??;

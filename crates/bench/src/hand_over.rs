@@ -13,14 +13,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tenure::api::wire::tenure::v1::TransferRequest;
 use tenure::api::wire::{etcdserverpb, v3electionpb as pb};
 use tenure::grpc::Client;
-use tenure::{Election, Engine, Leadership, Session, SessionOptions};
+use tenure::{Election, Leadership, Session, SessionOptions};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 use crate::BenchTarget;
 use crate::connection::{Connection, Fault, framed, path};
-use crate::hold::endpoints;
 use crate::lease_grant::grant;
 use crate::load::connect;
 use crate::report::Report;
@@ -178,9 +177,8 @@ impl Runner {
 }
 
 async fn session(target: &BenchTarget, identity: String) -> anyhow::Result<Session> {
-    let engine = Engine::tenure(&endpoints(target))?;
     let options = SessionOptions { identity, ..SessionOptions::new(Duration::from_secs(60)) };
-    Ok(Session::open_with(&engine, options).await?)
+    Ok(Session::open_with(&target.engine, options).await?)
 }
 
 /// The time from when a leader has made room until its successor is told.
@@ -248,7 +246,7 @@ async fn deaths(args: &Args, target: &BenchTarget, stage: &Stage) -> anyhow::Res
 fn victim(args: &Args, target: &BenchTarget, name: &str) -> anyhow::Result<Child> {
     let ttl = format!("{}ms", args.ttl.as_millis());
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--endpoints", &endpoints(target), "bench", "hold", "--ttl", &ttl]);
+    command.args(["--endpoints", &target.addresses(), "bench", "hold", "--ttl", &ttl]);
     command.args(["--name", name]).stdout(Stdio::piped()).kill_on_drop(true);
     if matches!(args.by, By::Death) {
         command.arg("--fast-release");

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use tenure::{Election, Engine, Session, SessionOptions};
+use tenure::{Election, Session, SessionOptions};
 
 use crate::BenchTarget;
 use crate::report::Report;
@@ -25,18 +25,12 @@ pub(crate) struct Args {
 
 /// Says its token when it leads, and then nothing more.
 pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
-    let engine = Engine::tenure(&endpoints(target))?;
     let fast_release = args.fast_release;
     let options = SessionOptions { fast_release, ..SessionOptions::new(args.ttl) };
-    let session = Session::open_with(&engine, options).await?;
+    let session = Session::open_with(&target.engine, options).await?;
     let leads = Election::new(&session, args.name)?.candidate("").campaign().await?;
     let mut out = std::io::stdout();
     writeln!(out, "{}", leads.token())?;
     out.flush()?;
     anyhow::bail!("lost: {}", leads.lost().await)
-}
-
-pub(crate) fn endpoints(target: &BenchTarget) -> String {
-    let all: Vec<String> = target.endpoints.iter().map(ToString::to_string).collect();
-    all.join(",")
 }

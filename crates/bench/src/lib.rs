@@ -35,6 +35,7 @@ mod watch;
 use std::io::{IsTerminal, stderr};
 
 use clap::Subcommand;
+use tenure::Engine;
 use tenure::grpc::{Endpoint, Options};
 
 pub use report::Report;
@@ -69,7 +70,7 @@ enum Workload {
     Lock(lock::Args),
     /// Let one leader go and see how soon the next one is told
     HandOver(hand_over::Args),
-    /// Stand in many lines and live: what that costs shows at the members
+    /// Be a candidate in many elections and live: what that costs shows at the members
     Crowd(crowd::Args),
     /// Keep many sessions and see how close they come to their end while others do harm
     Sessions(sessions::Args),
@@ -87,6 +88,16 @@ pub struct BenchTarget {
     pub endpoints: Vec<Endpoint>,
     /// How to connect to them. Credentials are not used by every workload: leave them out.
     pub options: Options,
+    /// The same as an engine, for the workloads that hold sessions.
+    pub engine: Engine,
+}
+
+impl BenchTarget {
+    /// The endpoints as they are written.
+    fn addresses(&self) -> String {
+        let all: Vec<String> = self.endpoints.iter().map(ToString::to_string).collect();
+        all.join(",")
+    }
 }
 
 /// Runs the workload to its end, with progress on stderr if that is a terminal.

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::host::{Host, Machine};
-use tenure::{Engine, Session, SessionOptions, SessionState};
+use tenure::{Session, SessionOptions, SessionState};
 use tokio::time::Instant;
 
 use crate::BenchTarget;
 use crate::connection::Fault;
 use crate::drive::for_each;
-use crate::hold::endpoints;
 use crate::report::Report;
 use crate::stage::{Limit, Stage};
 use tenure::api::duration::duration;
@@ -37,7 +36,7 @@ pub(crate) struct Args {
 
 /// Says on stderr when all are open, so that others can begin to do harm.
 pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Report> {
-    let engine = Engine::tenure(&endpoints(target))?;
+    let engine = &target.engine;
     // All on this runtime: a thread for each would load the machine more than the members do.
     let host: Arc<dyn Host> = Arc::new(Machine::current());
     let sessions = for_each(0..args.sessions, OPENED_AT_ONCE, |_, number| {

@@ -1,9 +1,13 @@
 //! What to do next, after something went wrong.
 
-use tenure::RefusalKind;
 use tenure::grpc::ClientError;
+use tenure::{EngineError, RefusalKind, SessionError};
 
 use crate::exit::{Exit, is_closed_pipe};
+
+const IS_ONE_RUNNING: &str =
+    "is a server running? start one with: tenure serve (or name others: --endpoints)";
+const SEE_MEMBERS: &str = "see how the members are: tenure status";
 
 /// Says what went wrong and what to do about it, on stderr; answers with the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> Exit {
@@ -16,19 +20,24 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     Exit::of(error)
 }
 
-fn next_step(error: &anyhow::Error) -> Option<&'static str> {
+pub(crate) fn next_step(error: &anyhow::Error) -> Option<&'static str> {
+    if let Some(SessionError::Engine(EngineError::Unavailable { text })) = error.downcast_ref() {
+        // All that is left of the client's error is its text.
+        return Some(if text.starts_with("no quorum") { SEE_MEMBERS } else { IS_ONE_RUNNING });
+    }
     match error.downcast_ref::<ClientError>()? {
-        ClientError::Unreachable { .. } => {
-            Some("is a server running? start one with: tenure serve (or name others: --endpoints)")
-        }
+        ClientError::Unreachable { .. } => Some(IS_ONE_RUNNING),
         ClientError::TimedOut { outcome_unknown: false, .. } => {
             Some("allow more time with --command-timeout, or ask the members: tenure status")
         }
         ClientError::TimedOut { outcome_unknown: true, .. }
+        | ClientError::NoQuorum { outcome_unknown: true, .. }
         | ClientError::OutcomeUnknown { .. } => {
             Some("read back what is there before trying again: tenure get KEY")
         }
-        ClientError::Unavailable { .. } => Some("see how the members are: tenure status"),
+        ClientError::Unavailable { .. } | ClientError::NoQuorum { outcome_unknown: false, .. } => {
+            Some(SEE_MEMBERS)
+        }
         ClientError::Refused { text, .. } => about(text),
         ClientError::ElectionRefused { kind, .. } => about_line(*kind),
         ClientError::Endpoint { .. } => Some("for example: --endpoints 127.0.0.1:2379"),
@@ -39,14 +48,14 @@ fn next_step(error: &anyhow::Error) -> Option<&'static str> {
 fn about_line(kind: RefusalKind) -> Option<&'static str> {
     Some(match kind {
         RefusalKind::StockCandidateAhead => {
-            "it came by etcd's means, or stands for several names at once; tenure evict is harder"
+            "it came by etcd's means, or is a candidate for several names at once; tenure evict is harder"
         }
-        RefusalKind::NoSuchCandidate => "see who stands in line: tenure candidates NAME",
+        RefusalKind::NoSuchCandidate => "see the candidates: tenure candidates NAME",
         RefusalKind::TransferUnderWay => {
             "it ends when the leader has stopped or its time is over: tenure candidates NAME"
         }
         RefusalKind::CandidateUnhealthy => "choose another one: tenure candidates NAME",
-        RefusalKind::NameFrozen => "let them lead again: tenure resume NAME",
+        RefusalKind::NameFrozen => "let candidates lead again: tenure resume NAME",
         RefusalKind::NestedName => "see which names are in use: tenure locks",
         RefusalKind::SessionGone => "all sessions: tenure sessions",
         _ => return None,
@@ -97,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_transfer_is_advised_on_by_its_kind_whatever_the_words() {
+    fn advice_on_a_refused_transfer_follows_its_kind() {
         let error = ClientError::ElectionRefused {
             kind: RefusalKind::StockCandidateAhead,
             code: tenure::grpc::Code::FailedPrecondition,
@@ -108,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn etcds_refusals_are_advised_on_by_their_texts() {
+    fn advice_on_etcds_refusals_follows_their_texts() {
         let error = ClientError::Refused {
             code: tenure::grpc::Code::NotFound,
             text: tenure::api::Failure::LeaseNotFound.text().into(),

@@ -24,7 +24,7 @@ pub(crate) enum Exit {
     Lost,
     /// This member was removed from its cluster; starting it again changes nothing.
     Removed,
-    /// No server could be reached.
+    /// No server could be reached, or none that has a quorum.
     Unreachable,
     /// No answer in time.
     TimedOut,
@@ -102,7 +102,9 @@ impl Exit {
             return Exit::Unreachable;
         }
         match error.downcast_ref::<ClientError>() {
-            Some(ClientError::Unreachable { .. }) => Exit::Unreachable,
+            Some(ClientError::Unreachable { .. } | ClientError::NoQuorum { .. }) => {
+                Exit::Unreachable
+            }
             Some(ClientError::TimedOut { .. }) => Exit::TimedOut,
             Some(ClientError::Endpoint { .. }) => Exit::Usage,
             _ => Exit::Error,
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_has_the_code_that_scripts_expect() {
+    fn exit_code_of_an_error_is_what_scripts_expect() {
         let unreachable =
             ClientError::Unreachable { endpoints: "a:1".into(), cause: "refused".into() };
         assert_eq!(Exit::of(&unreachable.into()), Exit::Unreachable);

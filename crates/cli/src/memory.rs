@@ -94,7 +94,7 @@ mod tests {
     /// A new version of the allocator may number its options anew.
     #[test]
     #[allow(unsafe_code)]
-    fn the_option_is_the_one_that_is_meant() {
+    fn memory_option_is_the_one_that_is_meant() {
         let set_by_the_environment = std::env::var_os("MIMALLOC_PURGE_DELAY").is_some();
         // SAFETY: options may be read at any time, by any thread.
         let before = unsafe { mi_option_get(PURGE_DELAY) };
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_was_let_go_runs_on() {
+    fn memory_lets_code_run_on_that_was_let_go() {
         let program = std::env::current_exe().unwrap();
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let code: Vec<_> = maps.lines().filter_map(|line| code_in(line, &program)).collect();

@@ -24,7 +24,7 @@ use std::{
 };
 
 use tenure::api::wire::etcdserverpb as pb;
-use tenure::fence::{GuardedError, HolderKey, guarded_txn};
+use tenure::fence::{GuardedError, guarded_txn};
 use tenure::grpc::{Client, Endpoint, Options};
 use tenure::{AcquireError, Engine, Held, Lock, Session};
 use tokio::process::Command;
@@ -54,7 +54,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
         Err(error) => return Err(error.into()),
     };
-    let holder = HolderKey::exclusive(session.id(), held.name(), held.token());
+    let holder = held.holder_key();
     match guarded_txn(&client, &holder, claim(job, slot)).await {
         Ok(answer) if answer.succeeded => {}
         Ok(_) => {

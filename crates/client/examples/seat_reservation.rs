@@ -18,7 +18,7 @@
 use std::{env, error::Error, io, process::ExitCode, time::Duration};
 
 use tenure::api::wire::etcdserverpb as pb;
-use tenure::fence::{GuardedError, HolderKey, guarded_txn};
+use tenure::fence::{GuardedError, guarded_txn};
 use tenure::grpc::{Client, Endpoint, Options};
 use tenure::{AcquireError, Engine, Lock, Session};
 
@@ -47,7 +47,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     println!("{seat} is held for {customer} under token {}", held.token());
     tokio::task::spawn_blocking(|| io::stdin().lines().next()).await?;
 
-    let holder = HolderKey::exclusive(session.id(), held.name(), held.token());
+    let holder = held.holder_key();
     let code = match guarded_txn(&client, &holder, sell(seat, customer)).await {
         Ok(answer) if answer.succeeded => {
             println!("{seat} is sold to {customer}");

@@ -15,7 +15,7 @@
 use std::{collections::BTreeMap, env, error::Error, time::Duration};
 
 use tenure::api::wire::etcdserverpb::PutRequest;
-use tenure::fence::{GuardedError, HolderKey, guarded_put};
+use tenure::fence::{GuardedError, guarded_put};
 use tenure::grpc::{Client, Endpoint, Options};
 use tenure::{AcquireError, Engine, Held, Lock, RwLock, Session};
 
@@ -106,7 +106,7 @@ impl Worker {
         let mut lost = Vec::new();
         for (shard, held) in &self.owned {
             let Ok(token) = held.may_act(WORK_TAKES) else { break };
-            let holder = HolderKey::exclusive(self.session.id(), held.name(), token);
+            let holder = held.holder_key();
             let put = PutRequest {
                 key: format!("shard_ownership/data/{shard}").into(),
                 value: format!("{} under {token}", self.name).into(),

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_failure_is_followed_at_once_and_pauses_have_a_limit() {
+    fn backoff_follows_the_first_failure_at_once_and_has_a_limit() {
         let (first, longest) = (Duration::from_millis(20), Duration::from_millis(500));
         let mut backoff = Backoff::new(Chance::seeded(7), first, longest);
         assert_eq!(backoff.pause(), Duration::ZERO);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_differ() {
+    fn backoff_pauses_differ() {
         let mut chance = Chance::seeded(7);
         let pause = Duration::from_secs(1);
         let spread: std::collections::BTreeSet<_> = (0..50).map(|_| chance.spread(pause)).collect();

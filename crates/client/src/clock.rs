@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_wakes_nobody_early() {
+    async fn clock_wakes_no_sleeper_early() {
         let clock = Boottime;
         let until = clock.now() + Duration::from_millis(20);
         clock.sleep_until(until).await;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_moment_that_has_passed_is_not_waited_for() {
+    async fn clock_does_not_wait_for_a_moment_that_has_passed() {
         let clock = Boottime;
         let slept = clock.sleep_until(clock.now());
         tokio::time::timeout(Duration::from_secs(5), slept).await.expect("at once");

@@ -32,7 +32,12 @@ impl Engine {
     /// # Errors
     /// [`ClientError::Endpoint`] for what is no address.
     pub fn tenure(endpoints: &str) -> Result<Engine, ClientError> {
-        Ok(Engine::new(Native::new(Endpoint::list(endpoints)?, Options::default())))
+        Ok(Engine::tenure_at(Endpoint::list(endpoints)?, Options::default()))
+    }
+
+    /// The same with timeouts and a user: as long as [`Options::request_timeout`] a session may take to be opened.
+    pub fn tenure_at(endpoints: Vec<Endpoint>, options: Options) -> Engine {
+        Engine::new(Native::new(endpoints, options))
     }
 
     /// Asks the server what it is: tenure's own protocol if the server has it, etcd's otherwise. Needs a tokio runtime.

@@ -92,7 +92,7 @@ pub enum AcquireError {
     },
     /// Our candidacy was taken away: by an operator, or with its key. The session lives, and may become a candidate
     /// again.
-    #[error("out of the line for {name}: {loss}")]
+    #[error("not a candidate for {name} any more: {loss}")]
     CandidacyLost {
         /// What was waited for.
         name: ElectionName,
@@ -114,7 +114,7 @@ pub enum AcquireError {
         after: Duration,
     },
     /// This session is a candidate there already, or holds it.
-    #[error("this session stands in line for {name} already")]
+    #[error("this session is a candidate for {name} already")]
     AlreadyCandidate {
         /// The election or lock.
         name: ElectionName,

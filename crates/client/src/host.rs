@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_there_at_the_last_moment_is_in_time() {
+    async fn host_takes_what_is_there_at_the_last_moment() {
         let host: Arc<dyn Host> = Arc::new(Virtual::start());
         let limit = Duration::from_secs(1);
         assert_eq!(host.within(limit, std::future::pending::<()>()).await, None);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_is_stopped_has_no_result() {
+    async fn host_task_that_is_stopped_has_no_result() {
         let host = Machine::host();
         assert_eq!(host.start(async { 7 }).await, Ok(7));
         let (tell, told) = oneshot::channel::<()>();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn seeds_differ() {
+    async fn host_seeds_differ() {
         let host = Machine::host();
         assert_ne!(host.seed(), host.seed());
     }

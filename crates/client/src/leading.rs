@@ -1,26 +1,26 @@
 //! The loop that leads: open a session, campaign, lead, and begin again.
 //!
 //! [`lead`] is the only such loop. What differs between its users is a [`Policy`]: [`LeaderElector`](crate::LeaderElector)
-//! is one, and the commands `tenure run`, `lock` with a command, and `sidecar` are others.
+//! is one, and the commands `tenure run`, `lock`, `elect` and `sidecar` are others.
 //!
 //! The loop keeps one order for all of them: a session ends, or campaigns again, only after
 //! [`Policy::lead`] has returned, and that returns only when the work has ended and what was held has been given up (or
 //! left to the policy's own confirmation). Deadlines are not the loop's: they are those of the session, and each policy
 //! enforces them by its own means, because a future, a process and a neighbour are ended in different ways.
 //!
-//! | | elector | `run`, `lock` | `sidecar` |
-//! |---|---|---|---|
-//! | pause after a failure | the retry period, with jitter | 100 ms, doubled up to 2 s; signals are heeded | the same; ended by stop |
-//! | pause after a tenure | the retry period, with jitter | none | none |
-//! | first session fails | tried again | ends with an error | tried again |
-//! | what ends the loop | stop, or work that breaks | a signal, the command's end, a limit, `--once`, a refusal | stop |
-//! | session after a tenure | used again while it is confirmed | never: its guardian may still report its end | used again until it is lost |
-//! | health | reported; work is cancelled | probes; the command is ended | no reports |
-//! | drain | the work is cancelled, then released | the command is ended, then released | answers "no", waits for the grace, releases |
-//! | enforces deadlines by | a guard on the session's thread | a guardian process | judging each answer by the clock |
-//! | confirms that work has stopped | by releasing, or closing a session that is over | the same, or the guardian does; never if it is unknown | by releasing after the grace |
-//! | no overlap | if asked for | always | unless the session has fast release |
-//! | fast release | no | no | if asked for |
+//! | | elector | `run`, `lock` with a command | `elect`, `lock` without one | `sidecar` |
+//! |---|---|---|---|---|
+//! | pause after a failure | the retry period, with jitter | 100 ms, doubled up to 2 s; signals are heeded | the same | the same; ended by stop |
+//! | pause after a tenure | the retry period, with jitter | none | none | none |
+//! | first session fails | tried again | `run` waits for a server, `lock` ends with an error, unless told otherwise | ends with an error, unless told otherwise | waits for a server, unless told otherwise |
+//! | what ends the loop | stop, or work that breaks | a signal, the command's end, a limit, `--once`, a refusal | a signal, a decision of an operator or another candidate, `--once`, a refusal | stop |
+//! | session after a tenure | used again while it is confirmed | never: its guardian may still report its end | never | used again until it is lost |
+//! | health | reported; work is cancelled | probes; the command is ended | no reports | no reports |
+//! | drain | the work is cancelled, then released | the command is ended, then released | released; the end | answers "no", waits for the grace, releases |
+//! | enforces deadlines by | a guard on the session's thread | a guardian process | saying that it is lost | judging each answer by the clock |
+//! | confirms that work has stopped | by releasing, or closing a session that is over | the same, or the guardian does; never if it is unknown | by releasing; never after a loss | by releasing after the grace |
+//! | no overlap | if asked for | unless the session has fast release | `lock`: the same; `elect`: no | unless the session has fast release |
+//! | fast release | if asked for | if asked for | if asked for | if asked for |
 //!
 //! One more loop opens sessions: an elector that goes on in doubt
 //! ([`OnDoubt::Continue`](crate::elector::OnDoubt::Continue)) regains its leadership *during* a tenure, beside work that

@@ -31,7 +31,7 @@
 //! |---|---|
 //! | work that one of many replicas does | [`LeaderElector`] |
 //! | leading, and being told when that is over | [`Election`], [`Leadership`] |
-//! | one holder, some, readers and writers, several names at once | [`Lock`], [`Semaphore`], [`RwLock`], [`MultiLock`] |
+//! | one holder, some, readers and writers, several names at once | [`Lock`], [`Semaphore`], [`RwLock`], [`MultiLock`], [`Held`] |
 //! | observing the leader | [`Observer`] |
 //! | refusing late writes | [`fence`] |
 //!
@@ -77,7 +77,7 @@
 //! # When a server restarts
 //!
 //! Sessions and observers reconnect by themselves, to any member. While renewals are not acknowledged a session is
-//! [`Suspect`](SessionState::Suspect) and [`may_act`](Leadership::may_act) answers no; if none is until the deadline, the
+//! [`Suspect`](SessionState::Suspect) and [`may_act`](Held::may_act) answers no; if none is until the deadline, the
 //! session is lost for good, also if the server counts it as alive. [`LeaderElector`] then campaigns again with another one.
 //!
 //! # What holds
@@ -133,10 +133,10 @@ pub use error::{
     AcquireError, EngineError, ObserveError, ProclaimError, ReleaseError, SessionError,
 };
 pub use fence::FencingToken;
-pub use lock::{Held, Lock, MultiLock, RwLock, Semaphore};
+pub use lock::{Lock, MultiLock, RwLock, Semaphore};
 pub use loss::Loss;
 pub use name::{BadName, ElectionName, NAME_BYTES_MAX};
 pub use refusal::RefusalKind;
-pub use session::{Session, SessionOptions, SessionState};
+pub use session::{Held, Session, SessionOptions, SessionState};
 pub use tenancy::{Doubt, Standing, Tenancy};
 pub use tenure_api as api;

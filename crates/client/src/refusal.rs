@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_the_wire_is_read_by_number_and_by_name() {
+    fn refusal_kinds_of_the_wire_are_read_by_number_and_by_name() {
         let known = (1..).map_while(|number| pb::RefusalKind::try_from(number).ok());
         let mut count = 0;
         for kind in known {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_no_kind() {
+    fn refusal_kind_that_is_not_known_is_none() {
         assert_eq!(RefusalKind::of(&pb::Refusal::default()), None);
         assert_eq!(RefusalKind::of(&pb::Refusal { kind: 4711, ..Default::default() }), None);
         let mut status = tonic::Status::not_found("etcdserver: requested lease not found");

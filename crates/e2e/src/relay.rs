@@ -1,4 +1,4 @@
-//! A network path that can be slow, or cut without either side being told.
+//! A network path that can be slow, lossy, or cut without either side being told.
 //!
 //! Bytes that are on their way when it is cut are held back, and arrive when it is mended: late, as networks
 //! do it. Connections that are made meanwhile are taken and lead nowhere.
@@ -15,19 +15,27 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 
-use crate::{Address, reserve};
+use crate::{Address, reserve, torture::Chance};
 
 /// How much is passed on at once.
 const PIECE: usize = 16 * 1024;
 /// How long each of them takes on a slow path.
 const SLOW_PIECE: Duration = Duration::from_millis(10);
+/// How long a lost packet is missed: a TCP retransmission takes no less.
+const RETRANSMISSION: Duration = Duration::from_millis(200);
 
-/// What becomes of bytes on the way.
+/// What one direction is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passage {
-    Open,
-    Slow,
-    Cut,
+pub(crate) struct Direction {
+    pub(crate) open: bool,
+    /// How long each piece takes.
+    pub(crate) delay: Duration,
+    /// Pieces of a hundred that come a retransmission later.
+    pub(crate) lost: usize,
+}
+
+impl Direction {
+    pub(crate) const GOOD: Direction = Direction { open: true, delay: Duration::ZERO, lost: 0 };
 }
 
 /// A relay that runs until it is dropped.
@@ -35,7 +43,7 @@ enum Passage {
 pub struct Relay {
     /// Where it listens.
     pub address: Address,
-    passage: watch::Sender<Passage>,
+    direction: watch::Sender<Direction>,
     running: JoinHandle<()>,
 }
 
@@ -47,31 +55,27 @@ impl Relay {
 
     /// Starts one that listens here and leads there.
     pub async fn at(address: Address, target: Address) -> Relay {
-        let listener = TcpListener::bind(address.to_string()).await.expect("nobody else has it");
-        let (passage, seen) = watch::channel(Passage::Open);
-        let running = tokio::spawn(async move {
-            // They end with this task.
-            let mut paths = JoinSet::new();
-            while let Ok((stream, _)) = listener.accept().await {
-                paths.spawn(path(stream, target, seen.clone()));
-            }
+        let (direction, seen) = watch::channel(Direction::GOOD);
+        let running = serve(address, move |stream| {
+            let seen = seen.clone();
+            async move { carry(stream, target, seen.clone(), seen).await }
         });
-        Relay { address, passage, running }
+        Relay { address, direction, running: running.await }
     }
 
     /// Nothing goes through any more.
     pub fn cut(&self) {
-        self.passage.send_replace(Passage::Cut);
+        self.direction.send_replace(Direction { open: false, ..Direction::GOOD });
     }
 
     /// A piece after the other, so that others can look on.
     pub fn slow_down(&self) {
-        self.passage.send_replace(Passage::Slow);
+        self.direction.send_replace(Direction { delay: SLOW_PIECE, ..Direction::GOOD });
     }
 
     /// Everything goes through again, what was held back first.
     pub fn mend(&self) {
-        self.passage.send_replace(Passage::Open);
+        self.direction.send_replace(Direction::GOOD);
     }
 }
 
@@ -81,38 +85,60 @@ impl Drop for Relay {
     }
 }
 
-async fn path(here: TcpStream, target: Address, mut passage: watch::Receiver<Passage>) {
-    if not_cut(&mut passage).await.is_none() {
-        return;
-    }
-    let Ok(there) = TcpStream::connect(target.to_string()).await else { return };
-    let (here_out, here_in) = here.into_split();
-    let (there_out, there_in) = there.into_split();
-    tokio::join!(pass(here_out, there_in, passage.clone()), pass(there_out, here_in, passage));
+/// Listens, and does this with every connection. Connections end with the task.
+pub(crate) async fn serve<Carried>(
+    address: Address,
+    carry: impl Fn(TcpStream) -> Carried + Send + 'static,
+) -> JoinHandle<()>
+where
+    Carried: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind(address.to_string()).await.expect("nobody else has it");
+    tokio::spawn(async move {
+        let mut paths = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            paths.spawn(carry(stream));
+        }
+    })
 }
 
-/// Passes on what comes, also its end, for as long as it is not cut.
+/// Carries one connection on, as both directions allow.
+pub(crate) async fn carry(
+    here: TcpStream,
+    target: Address,
+    mut there: watch::Receiver<Direction>,
+    back: watch::Receiver<Direction>,
+) {
+    if there.wait_for(|direction| direction.open).await.is_err() {
+        return;
+    }
+    let Ok(stream) = TcpStream::connect(target.to_string()).await else { return };
+    let _ = (here.set_nodelay(true), stream.set_nodelay(true));
+    let (here_out, here_in) = here.into_split();
+    let (there_out, there_in) = stream.into_split();
+    tokio::join!(pass(here_out, there_in, there), pass(there_out, here_in, back));
+}
+
+/// Passes on what comes, also its end.
 async fn pass(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut passage: watch::Receiver<Passage>,
+    mut direction: watch::Receiver<Direction>,
 ) {
+    let mut chance = Chance::new(u64::from(from.peer_addr().map_or(0, |peer| peer.port())));
     let mut bytes = vec![0; PIECE];
     while let Ok(length @ 1..) = from.read(&mut bytes).await {
-        match not_cut(&mut passage).await {
-            Some(Passage::Slow) => tokio::time::sleep(SLOW_PIECE).await,
-            Some(_) => {}
-            None => return,
+        let now = *direction.borrow();
+        let lost = if chance.percent(now.lost) { RETRANSMISSION } else { Duration::ZERO };
+        if !(now.delay + lost).is_zero() {
+            tokio::time::sleep(now.delay + lost).await;
         }
-        if to.write_all(&bytes[..length]).await.is_err() {
+        if direction.wait_for(|direction| direction.open).await.is_err()
+            || to.write_all(&bytes[..length]).await.is_err()
+        {
             return;
         }
     }
-    let _ = not_cut(&mut passage).await;
+    let _ = direction.wait_for(|direction| direction.open).await;
     let _ = to.shutdown().await;
-}
-
-/// Waits until something goes through; nothing if the relay is gone.
-async fn not_cut(passage: &mut watch::Receiver<Passage>) -> Option<Passage> {
-    passage.wait_for(|passage| *passage != Passage::Cut).await.ok().map(|passage| *passage)
 }

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use tenure::Engine;
-use tenure::backend::Native;
 use tenure::grpc::{Client, Credentials, Endpoint, Options};
 
 use super::duration;
@@ -78,7 +77,7 @@ impl Settings {
 
     /// The engine at these endpoints, for sessions, elections and locks. Every verb that opens a session gets it here.
     pub(crate) fn engine(&self) -> Engine {
-        Engine::new(Native::new(self.endpoints.clone(), self.options.clone()))
+        Engine::tenure_at(self.endpoints.clone(), self.options.clone())
     }
 }
 
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_our_variable_and_ours_over_etcdctls() {
+    fn client_flag_wins_over_our_variable_and_ours_over_etcdctls() {
         let theirs = ("ETCDCTL_ENDPOINTS", "c:3");
         let ours = ("TENURE_ENDPOINTS", "b:2");
         let flag = ClientArgs { endpoints: vec!["a:1".into()], ..Default::default() };
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_is_refused_rather_than_left_out() {
+    fn client_refuses_tls_rather_than_leaving_it_out() {
         let flag = ClientArgs { cacert: Some("ca.pem".into()), ..Default::default() };
         let error = settle(flag, &[]).unwrap_err().to_string();
         assert!(error.contains("TLS arrives in a later version"), "{error}");
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_may_follow_the_name_or_stand_alone() {
+    fn client_password_may_follow_the_name_or_stand_alone() {
         let user = |user: &str, password: Option<&str>| {
             let args = ClientArgs {
                 user: Some(user.into()),
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_variable_is_named() {
+    fn client_names_a_bad_variable() {
         let error = settle(Default::default(), &[("TENURE_DIAL_TIMEOUT", "5")]).unwrap_err();
         assert!(error.to_string().starts_with("TENURE_DIAL_TIMEOUT: "), "{error}");
     }

@@ -78,13 +78,14 @@ Examples:
     (
         "elect",
         "\
-Exit codes: 0 resigned or made room, 3 somebody else leads (with --nonblock), 4 leadership lost.
+Exit codes: 0 resigned or made room, 3 another candidate leads (with --nonblock), 4 leadership was taken away.
 
 Examples:
   tenure elect nightly-job                       lead, or wait to; Ctrl-C resigns
   tenure elect nightly-job 10.0.0.7:8080         tell others where the leader is
   tenure elect nightly-job --identity alice      be known by a name
   tenure elect nightly-job --ttl 3s              be replaced sooner when silent
+  tenure elect nightly-job --fast-release        be replaced 50 ms after this process dies
   tenure elect nightly-job --nonblock            lead now or not at all
   tenure elect nightly-job --priority 10         before those who have less
 ",
@@ -92,7 +93,7 @@ Examples:
     (
         "leader",
         "\
-Exit codes: 0 somebody leads, 3 nobody does.
+Exit codes: 0 a candidate leads, 3 none does.
 
 Examples:
   tenure leader nightly-job                      who leads, with its token
@@ -130,8 +131,11 @@ Examples:
 Exit codes: 0 it leads, 3 it does not.
 
 Examples:
-  tenure is-leader nightly-job && ./backup.sh    only where this host leads
+  tenure is-leader nightly-job && ./backup.sh    only where this host leads: its identity is HOST or HOST/PID
+  tenure is-leader nightly-job -v                and say who leads, and why yes or no
   tenure is-leader nightly-job --identity alice  whether alice leads
+
+Inside a command of tenure run or lock it is this very tenure that is asked about, by its token (TENURE_TOKEN).
 ",
     ),
     (
@@ -154,7 +158,7 @@ Examples:
         "evict",
         "\
 Examples:
-  tenure evict nightly-job                       whoever leads now
+  tenure evict nightly-job                       the present leader
   tenure evict nightly-job --token 17            the place with this token, and no other
 
 Politer: tenure resign, tenure transfer.
@@ -164,7 +168,7 @@ Politer: tenure resign, tenure transfer.
         "freeze",
         "\
 Examples:
-  tenure freeze nightly-job                      nobody leads, say during a migration
+  tenure freeze nightly-job                      no candidate leads, say during a migration
   tenure resume nightly-job                      they may lead again
 ",
     ),
@@ -176,7 +180,7 @@ Exit codes: 3 if a condition did not hold; what was found instead goes to stderr
 Examples:
   tenure put greeting hello                      write a key
   tenure put greeting < hello.txt                its value from stdin
-  tenure put leader me --if-absent               only if nobody has
+  tenure put leader me --if-absent               only if there is none
   tenure put leader me --if-value you            only if it is still that
   tenure put leader me --if-revision 17          only if it was not changed since
   tenure put job me --ttl 5s --if-absent         it goes away by itself
@@ -242,7 +246,7 @@ Examples:
         "\
 Examples:
   tenure bench put                               writes
-  tenure bench hand-over --by resign             how long nobody leads
+  tenure bench hand-over --by resign             how long no process leads
 ",
     ),
 ];

@@ -8,7 +8,7 @@ use tenure_damage::{damaged_text, frugally, hold};
 use super::{duration, lease_id, member_id, whole_seconds};
 
 #[test]
-fn times() {
+fn durations_that_are_damaged_are_refused_or_read() {
     let sound =
         prop_oneof![Just("1m30s"), Just("1.5h"), Just("300ms"), Just("2h45m0.5s"), Just("7µs9ns")];
     hold(2000, damaged_text(sound.prop_map(str::to_owned)), |text| {
@@ -26,14 +26,14 @@ fn times() {
 
 /// The longest time that can be written, and a bit more, became no time at all.
 #[test]
-fn the_longest_time_is_too_long_for_the_wire() {
+fn duration_that_is_too_long_for_the_wire_is_refused() {
     let longest = "18446744073709549568s2047s0.5s";
     assert_eq!(duration(longest).map(|time| time.as_secs()), Ok(u64::MAX));
     assert!(whole_seconds(longest).is_err());
 }
 
 #[test]
-fn ids() {
+fn ids_that_are_damaged_are_refused_or_read() {
     let id = any::<i64>().prop_map(|id| format!("{id:x}"));
     hold(1000, damaged_text(id), |text| {
         let _ = (lease_id(&text), member_id(&text));

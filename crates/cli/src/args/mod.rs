@@ -1,5 +1,6 @@
 //! What may be typed.
 
+mod candidate;
 mod client;
 mod examples;
 #[cfg(test)]
@@ -7,6 +8,7 @@ mod fuzz;
 mod overview;
 mod span;
 
+pub(crate) use candidate::CandidateArgs;
 pub(crate) use client::{ClientArgs, Settings};
 pub(crate) use overview::{command, whole};
 pub(crate) use span::{SpanArgs, bytes, lease_id, member_id};
@@ -32,13 +34,13 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_arguments_fit_together() {
+    fn arguments_fit_together() {
         Cli::command().debug_assert();
     }
 
     /// Flags of the client stand beside arguments of every verb; none may take the other's name.
     #[test]
-    fn every_verb_can_be_read() {
+    fn arguments_of_every_verb_can_be_read() {
         for line in [
             "put k v --lease 1a --prev-kv",
             "--endpoints a:1 put k v --if-revision 3 --ttl 10s -w json",

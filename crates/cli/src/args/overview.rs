@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
     ("Start a server", &["serve", "up"]),
     ("Lead", &["run", "lock", "elect", "sidecar"]),
     ("Once for all hosts", &["once", "schedule"]),
-    ("Refuse who was replaced", &["fence"]),
+    ("Fence off replaced leaders", &["fence"]),
     (
         "See who leads",
         &["leader", "candidates", "observe", "history", "is-leader", "locks", "sessions", "doctor"],
@@ -100,7 +100,7 @@ mod tests {
     use clap::FromArgMatches;
 
     #[test]
-    fn every_verb_is_in_exactly_one_group() {
+    fn overview_has_every_verb_in_exactly_one_group() {
         let command = Cli::command();
         let visible: Vec<&str> = command
             .get_subcommands()
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_overview_says_what_every_verb_is_for() {
+    fn overview_says_what_every_verb_is_for() {
         let help = command().render_long_help().to_string();
         for verb in Cli::command().get_subcommands() {
             let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
@@ -136,7 +136,7 @@ mod tests {
 
     /// Every example is a line that can be typed.
     #[test]
-    fn examples_can_be_read() {
+    fn help_examples_can_be_read() {
         let mut read = 0;
         for verb in whole().get_subcommands() {
             let Some(text) = verb.get_after_long_help() else { continue };
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verbs_that_people_begin_with_have_examples() {
+    fn help_of_the_first_verbs_has_examples() {
         let whole = whole();
         let begin =
             ["serve", "up", "elect", "leader", "observe", "transfer", "put", "get", "watch"];

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_choose_the_range() {
+    fn span_flags_choose_the_range() {
         assert_eq!(span("a", None, false, false).unwrap(), Span::One("a".into()));
         assert_eq!(
             span("a", Some("c"), false, false).unwrap(),
@@ -89,13 +89,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_prefix_is_everything() {
+    fn span_of_an_empty_prefix_is_everything() {
         assert_eq!(span("", None, true, false).unwrap(), everything());
         assert_eq!(span("", None, false, true).unwrap(), everything());
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn span_refuses_contradictions() {
         assert!(span("a", None, true, true).is_err());
         assert!(span("a", Some("b"), true, false).is_err());
         assert!(span("a", Some("b"), false, true).is_err());

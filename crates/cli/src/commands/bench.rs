@@ -15,7 +15,9 @@ pub(crate) fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
     if settings.options.credentials.is_some() {
         return Err(usage("bench goes without users: leave --user out"));
     }
-    let target = BenchTarget { endpoints: settings.endpoints, options: settings.options };
+    let engine = settings.engine();
+    let Settings { endpoints, options, .. } = settings;
+    let target = BenchTarget { endpoints, options, engine };
     let report = tenure_bench::run(args, &target)?;
     let text = match settings.format {
         Format::Json => serde_json::to_string(&report)? + "\n",

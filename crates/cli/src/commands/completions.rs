@@ -41,7 +41,7 @@ mod tests {
     use clap::ValueEnum;
 
     #[test]
-    fn every_shell_knows_every_verb() {
+    fn completions_know_every_verb_in_every_shell() {
         let whole = args::whole();
         for shell in Shell::value_variants() {
             let script = String::from_utf8(script(*shell)).unwrap();

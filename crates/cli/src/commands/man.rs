@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verb_has_a_page() {
+    fn man_has_a_page_for_every_verb() {
         let pages = pages();
         let names: Vec<&str> = pages.iter().map(|(name, _)| &name[..]).collect();
         assert_eq!(names.last(), Some(&"tenure.1"));

@@ -12,6 +12,7 @@ mod election;
 mod endpoint;
 mod fence;
 mod get;
+mod hold;
 mod import;
 mod lab;
 mod lease;
@@ -19,6 +20,7 @@ mod man;
 mod member;
 mod move_leader;
 mod once;
+mod opening;
 mod progress;
 mod put;
 mod run;
@@ -55,31 +57,31 @@ pub(crate) enum Command {
     Schedule(schedule::Schedule),
     /// Run several members here, to try and to break
     Up(up::Args),
-    /// Stand for an election and lead until interrupted
+    /// Become a candidate and lead until interrupted
     Elect(election::elect::Args),
     /// See who leads, and whenever that changes
     Observe(election::observe::Args),
     /// Show who leads
     Leader(election::look::Name),
-    /// Show everybody in line
+    /// Show the leader and the waiting candidates, in order
     Candidates(election::look::Name),
     /// Show who led before, and why that ended
     History(election::look::Name),
-    /// Tell by the exit code whether somebody leads (0) or not (3)
-    IsLeader(election::look::IsLeader),
+    /// Exit 0 if this host, or this command's own tenure, leads; 3 if not
+    IsLeader(election::is_leader::Args),
     /// Show all elections and locks
     Locks(election::look::Prefix),
     /// Show all sessions
     Sessions,
     /// Compare who believes to lead with who does
     Doctor(doctor::Args),
-    /// Make the leader hand over to the next in line
+    /// Make the leader hand over to the next candidate
     Resign(election::resign::Args),
     /// Make a candidate the next leader
     Transfer(election::rule::Transfer),
-    /// Take a leadership, a lock or a place in line away
+    /// Take a leadership, a lock or a candidacy away
     Evict(election::rule::Evict),
-    /// Let nobody lead until resumed
+    /// Let no candidate lead until resumed
     Freeze(election::rule::Name),
     /// End a freeze
     Resume(election::rule::Name),
@@ -156,9 +158,7 @@ impl Command {
                 block_on(election::look::candidates(args, client.settings()?))
             }
             Command::History(args) => block_on(election::look::history(args, client.settings()?)),
-            Command::IsLeader(args) => {
-                block_on(election::look::is_leader(args, client.settings()?))
-            }
+            Command::IsLeader(args) => block_on(election::is_leader::run(args, client.settings()?)),
             Command::Locks(args) => block_on(election::look::locks(args, client.settings()?)),
             Command::Sessions => block_on(election::look::sessions(client.settings()?)),
             Command::Doctor(args) => block_on(doctor::run(args, client.settings()?)),

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_tells_how_much_and_how_fast() {
+    fn progress_line_tells_how_much_and_how_fast() {
         let second = Duration::from_secs(1);
         assert_eq!(line("saving", 2_000_000, None, second), "saving  2.0 MB  2.0 MB/s");
         assert_eq!(

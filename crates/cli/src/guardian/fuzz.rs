@@ -7,7 +7,7 @@ use tenure_damage::{damaged, damaged_text, frugally, hold};
 use super::words::{Charge, News, Order};
 
 #[test]
-fn orders_and_news() {
+fn guardian_orders_and_news_that_are_damaged_are_refused_or_read() {
     let sound = prop_oneof![
         Just("until 1234567890123"),
         Just("stop 15"),
@@ -33,7 +33,7 @@ fn orders_and_news() {
 }
 
 #[test]
-fn charges() {
+fn guardian_charges_that_are_damaged_are_refused_or_read() {
     let sound =
         br#"{"grace_ms":5000,"kill_time_ms":18446744073709551615,"nice":-5,"until_ns":7,"session":
         {"id":-1,"ttl_ms":9000,"endpoints":"a:1,b:2","user":["a","b"]},"marker":"/run/x",

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_it_in_time() {
+    fn guardian_plan_ends_the_command_in_time_in_silence() {
         let mut plan = plan(9_900);
         assert_eq!(plan.due(at(7_699)), Due::Nothing);
         assert_eq!(plan.next(), Some(at(7_700)));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_moves_it_but_does_not_call_it_back() {
+    fn guardian_plan_is_moved_by_a_renewal_but_not_called_back() {
         let mut plan = plan(9_900);
         plan.extend(at(13_000));
         assert_eq!(plan.due(at(9_000)), Due::Nothing);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_to_stop_has_the_grace_or_what_the_lease_leaves_of_it() {
+    fn guardian_plan_gives_the_grace_or_what_the_lease_leaves_of_it() {
         let mut early = plan(9_900);
         early.stop(at(1_000), Cause::Ordered, 2);
         assert_eq!(early.due(at(1_000)), Due::Terminate(2));
@@ -206,7 +206,7 @@ mod tests {
 
     /// Whatever is ordered, and whenever: nothing is left alive for later than the deadline allows.
     #[test]
-    fn it_is_killed_before_the_deadline_whatever_is_said() {
+    fn guardian_plan_kills_before_the_deadline_whatever_is_said() {
         for step in [1, 7, 130, 999, 2_500] {
             for stop_at in [0, 500, 5_000, 9_000, 9_650, 20_000] {
                 for kill_at in [0, 3_000, 9_690, 20_000] {

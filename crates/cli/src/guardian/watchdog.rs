@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_fed_only_while_the_lease_outlasts_it() {
+    fn watchdog_is_fed_only_while_the_lease_outlasts_it() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let charge = WatchdogCharge { device: file.path().into(), timeout_ms: 4_000 };
         let mut dog = Watchdog::arm(&charge).unwrap();

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_heard() {
+    fn guardian_hears_what_is_said() {
         let until = Moment::after_start(Duration::from_nanos(1_234_567_890_123));
         for order in
             [Order::Until(until), Order::Stop(15), Order::Kill, Order::Signal(10), Order::Done]
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_nothing() {
+    fn guardian_takes_garbage_for_nothing() {
         for line in ["", "until", "until soon", "stop now", "started 1 2", "ended-code 300"] {
             assert_eq!(Order::parse(line), None, "{line}");
             assert_eq!(News::parse(line), None, "{line}");

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alarms_are_told_in_etcdctls_words() {
+    fn alarm_output_is_in_etcdctls_words() {
         let alarms = pb::AlarmResponse {
             header: header(9),
             alarms: vec![pb::AlarmMember { member_id: 8, alarm: pb::AlarmType::Nospace.into() }],

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn health_is_told_in_etcdctls_words() {
+    fn endpoint_health_is_in_etcdctls_words() {
         let took = Duration::from_nanos(3_510_321);
         let member = |endpoint: &str, error: Option<&str>| MemberHealth {
             endpoint: endpoint.into(),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_says_up_to_where_it_goes() {
+    fn endpoint_checksum_says_up_to_where_it_goes() {
         let hash = pb::HashKvResponse {
             header: header(9),
             hash: 77,

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn get_writes_keys_and_values() {
+    fn kv_output_of_get_is_keys_and_values() {
         let simple = |show| written(Format::Simple, |o| o.get(&found(), show));
         assert_eq!(simple(Show::All), "k1\nv2\nk2\nv 2\n");
         assert_eq!(simple(Show::ValuesOnly), "v2\nv 2\n");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_in_etcdctls_order() {
+    fn kv_fields_come_in_etcdctls_order() {
         let found = pb::RangeResponse { kvs: vec![kv("k", "a\nb", 3)], ..found() };
         let expected = "\
 \"ClusterID\" : 7
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn put_and_del_show_what_was_there_before() {
+    fn kv_output_of_put_and_del_shows_what_was_there_before() {
         let put = pb::PutResponse { header: header(4), prev_kv: Some(kv("k", "old", 3)) };
         assert_eq!(written(Format::Simple, |o| o.put(&put)), "OK\nk\nold\n");
         assert!(written(Format::Fields, |o| o.put(&put)).contains("\"PrevValue\" : \"old\"\n"));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_can_be_shown_in_hexadecimal() {
+    fn kv_bytes_can_be_shown_in_hexadecimal() {
         let mut output = Output { out: Vec::new(), format: Format::Simple, hex: true };
         let found = pb::RangeResponse { kvs: vec![kv("a1", "x", 3)], ..found() };
         output.get(&found, Show::All).unwrap();

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leases_are_told_in_etcdctls_words() {
+    fn lease_output_is_in_etcdctls_words() {
         let granted =
             pb::LeaseGrantResponse { header: header(9), id: 0x1a, ttl: 100, error: String::new() };
         assert_eq!(
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_comes_with_the_keys_if_asked() {
+    fn lease_time_left_comes_with_the_keys_if_asked() {
         let lease = pb::LeaseTimeToLiveResponse {
             header: header(9),
             id: 0x1a,

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_one_line() {
+    fn member_list_is_one_line_for_a_member() {
         let list = pb::MemberListResponse {
             header: header(0),
             members: vec![member(17, "a"), member(18, "")],
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_added_member_is_told_how_to_start() {
+    fn member_add_says_how_to_start_the_member() {
         let added = pb::MemberAddResponse {
             header: header(3),
             member: Some(member(18, "")),
@@ -237,7 +237,7 @@ tenure serve --name b --initial-cluster-state existing --initial-cluster a=http:
     }
 
     #[test]
-    fn whoever_votes_later_than_was_asked_for_is_told() {
+    fn member_add_says_when_the_member_will_vote_later() {
         let added = |as_learner| {
             let member = Some(pb::Member { is_learner: true, ..member(18, "") });
             let added = pb::MemberAddResponse { header: header(3), member, members: vec![] };

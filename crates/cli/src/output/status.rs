@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_is_one_line() {
+    fn status_output_is_one_line_for_a_member() {
         let status = pb::StatusResponse {
             header: header(30),
             version: "3.5.1".into(),

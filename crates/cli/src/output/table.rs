@@ -31,7 +31,7 @@ pub(super) fn draw<const N: usize>(
 #[cfg(test)]
 mod tests {
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
+    fn table_columns_are_as_wide_as_their_widest_cell() {
         let mut out = Vec::new();
         let rows = [["a".into(), "12".into()], ["bbbb".into(), "3".into()]];
         super::draw(&mut out, ["K", "COUNT"], &rows).unwrap();

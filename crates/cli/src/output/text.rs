@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_quoted_as_go_does() {
+    fn text_quotes_bytes_as_go_does() {
         assert_eq!(quoted(b"v 2"), r#""v 2""#);
         assert_eq!(quoted(b"1\n2\t\"\\"), r#""1\n2\t\"\\""#);
         assert_eq!(quoted(b"a\xff\x00\x7f"), r#""a\xff\x00\x7f""#);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_rounded_as_etcdctl_does() {
+    fn text_rounds_sizes_as_etcdctl_does() {
         for (bytes, text) in [
             (0, "0 B"),
             (9, "9 B"),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_rule_a_terminal_is_shown_instead() {
+    fn text_shows_control_characters_instead_of_obeying_them() {
         assert_eq!(visible("alice ä\u{4e16} \\n"), "alice ä\u{4e16} \\n");
         assert_eq!(visible("a\nroot\tleads"), "a\\nroot\\tleads");
         assert_eq!(visible("\x1b[2J\x7f\u{9b}2J\r"), "\\x1b[2J\\x7f\\u009b2J\\r");

@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn each_step_follows_an_empty_line() {
+    fn txn_output_puts_an_empty_line_before_each_step() {
         assert_eq!(written(Format::Simple, |o| o.txn(&done())), "SUCCESS\n\nOK\n\nk1\nhi\n\n1\n");
         let failed = pb::TxnResponse { succeeded: false, responses: vec![], ..done() };
         assert_eq!(written(Format::Simple, |o| o.txn(&failed)), "FAILURE\n");
     }
 
     #[test]
-    fn json_shows_the_union_as_go_does() {
+    fn txn_json_shows_the_union_as_go_does() {
         assert_eq!(
             written(Format::Json, |o| o.txn(&done())),
             concat!(

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_its_kind_what_was_before_and_what_is_now() {
+    fn watch_output_is_the_kind_what_was_before_and_what_is_now() {
         assert_eq!(
             written(Format::Simple, |o| o.watch(&two_events())),
             "PUT\nwk\n2\nDELETE\nwk\n2\nwk\n\n"
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_one_line_for_each_answer() {
+    fn watch_json_is_one_line_for_each_answer() {
         assert_eq!(
             written(Format::Json, |o| o.watch(&two_events())),
             concat!(

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 pub use etcd::Etcd;
 pub use join::{Grant, HeldName, JoinSpec};
-pub use native::{Attached, Heard, Native, Reach, Wire, stream_error};
+pub use native::{Attached, ElectionEvents, Heard, Native, Reach, Wire, stream_error};
 pub use observe::{Candidate, Observation, Sight, Tenure};
 use tenure_api::LeaseId;
 pub use tenure_api::Mode;

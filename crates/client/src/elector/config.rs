@@ -47,7 +47,7 @@ pub enum OnDoubt {
 pub struct ElectorConfig {
     /// The election.
     pub name: ElectionName,
-    /// Identity, for people.
+    /// Identity, for people; by default as that of a [session](crate::SessionOptions::identity).
     pub identity: String,
     /// The value that others read of the leader: its address, say. The identity by default.
     pub value: Option<Vec<u8>>,
@@ -76,6 +76,10 @@ pub struct ElectorConfig {
     pub priority: u32,
     /// Take over from a leader of lower priority; for engines that can.
     pub preempts: bool,
+    /// Let the next candidate lead as soon as the kernel of this process has closed its connection, about 50 ms after
+    /// its death, and not after [`lease_duration`](Self::lease_duration); for engines that can. A broken connection then
+    /// ends leadership too, so a member that restarts costs a tenure. Off by default.
+    pub fast_release: bool,
     /// What everything runs on: this, if it is given; otherwise sessions have threads of their own, and the
     /// rest is done on the runtime that the elector is run on. For simulators.
     pub host: Option<Arc<dyn Host>>,
@@ -104,6 +108,7 @@ impl ElectorConfig {
             no_overlap: false,
             priority: 0,
             preempts: false,
+            fast_release: false,
             host: None,
         })
     }
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_those_of_client_go_and_valid() {
+    fn elector_defaults_are_those_of_client_go_and_valid() {
         let config = config();
         config.validate().unwrap();
         let secs = [config.lease_duration, config.renew_deadline, config.retry_period]
@@ -185,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_broken_rule_is_named_at_once() {
+    fn elector_config_names_every_broken_rule_at_once() {
         let mut config = config();
         config.renew_deadline = Duration::from_secs(15);
         config.retry_period = Duration::from_secs(14);
@@ -198,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lease_is_longer_than_renewing_is_longer_than_retrying() {
+    fn elector_lease_is_longer_than_renewing_is_longer_than_retrying() {
         let mut config = config();
         config.renew_deadline = Duration::from_millis(2_400);
         assert!(config.validate().is_err(), "2 s × 1.2 is 2.4 s");

@@ -46,14 +46,10 @@ pub(super) struct Guard {
 impl Guard {
     /// Begins to watch, where the session of the scope's leadership is kept. Nothing, if the tenure is over.
     pub(super) fn post(elector: &LeaderElector, scope: &Scope, phase: &watch::Sender<Phase>) {
-        let Some((held, host)) = scope.leadership().as_ref().map(|leadership| {
-            let hold = leadership.hold();
-            (hold.watched(), hold.core().host.clone())
-        }) else {
-            return;
-        };
+        let held = scope.leadership().as_ref().map(|leadership| leadership.watched());
+        let Some(held) = held else { return };
         let (elector, scope, phase) = (elector.clone(), scope.clone(), phase.clone());
-        host.spawn(Box::pin(Guard { elector, held, scope, phase }.watch()));
+        held.host().spawn(Box::pin(Guard { elector, held, scope, phase }.watch()));
     }
 
     async fn watch(self) {

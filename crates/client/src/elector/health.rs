@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_break_the_text() {
+    fn elector_metrics_are_not_broken_by_a_name() {
         let metrics = Metrics { name: "a\"b\\".into(), master_status: true, slowpath_total: 3 };
         let text = metrics.to_string();
         assert!(text.contains("leader_election_master_status{name=\"a\\\"b\\\\\"} 1\n"), "{text}");

@@ -99,7 +99,7 @@ impl LeaderElector {
             tracing::warn!(%name, error = refused, "campaign failed");
             return None;
         }
-        tracing::info!(%name, reason = refused, "not well, and not in line until it is");
+        tracing::info!(%name, reason = refused, "not healthy, and no candidate until it is");
         let _ = well.wait_for(|well| *well).await;
         None
     }
@@ -110,6 +110,7 @@ impl LeaderElector {
         options.identity.clone_from(&config.identity);
         options.renew_after = Some(config.retry_period);
         options.suspect_after = Some(config.renew_deadline);
+        options.fast_release = config.fast_release;
         options.host.clone_from(&config.host);
         options
     }

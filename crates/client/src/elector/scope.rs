@@ -7,7 +7,9 @@ use tokio::sync::watch;
 
 use crate::backend::Drain;
 use crate::fence::HolderKey;
-use crate::{Doubt, ElectionName, FencingToken, Leadership, Loss, ProclaimError, SessionState};
+use crate::{
+    Doubt, ElectionName, FencingToken, Held, Leadership, Loss, ProclaimError, SessionState,
+};
 
 /// Why the work has to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ impl Scope {
 
     /// The leader's key, to guard writes in the same store with. `None` if the tenure is over.
     pub fn holder_key(&self) -> Option<HolderKey> {
-        self.leadership().as_ref().map(Leadership::holder_key)
+        self.leadership().as_ref().map(|leadership| leadership.holder_key())
     }
 
     /// Whether something that takes so long may be begun now, and under which token.
@@ -70,7 +72,9 @@ impl Scope {
     /// What may be believed now.
     pub fn state(&self) -> SessionState {
         let leadership = self.leadership();
-        leadership.as_ref().map_or(SessionState::Lost(Loss::Resigned), Leadership::state)
+        leadership
+            .as_ref()
+            .map_or(SessionState::Lost(Loss::Resigned), |leadership| leadership.state())
     }
 
     /// Whether the work has to end.
@@ -104,7 +108,7 @@ impl Scope {
     /// See [`ProclaimError`].
     pub async fn proclaim(&self, value: impl Into<Vec<u8>>) -> Result<(), ProclaimError> {
         let asked = match &*self.leadership() {
-            Some(leadership) => leadership.hold().ask_to_proclaim(value.into()),
+            Some(leadership) => Held::proclaim(leadership, value.into()),
             None => {
                 let name = self.inner.name.clone();
                 return Err(ProclaimError::Lost { name, loss: Loss::Resigned });

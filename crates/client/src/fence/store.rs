@@ -182,7 +182,7 @@ pub async fn guarded_txn(
 ///
 /// let put = PutRequest { key: "job/next".into(), value: "17".into(), ..Default::default() };
 /// match guarded_put(&client, &holder, put).await {
-///     Err(GuardedError::Deposed { .. }) => return Ok(()), // somebody else leads: stop
+///     Err(GuardedError::Deposed { .. }) => return Ok(()), // another process leads: stop
 ///     done => done?,
 /// };
 /// # Ok(())
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_everything_under_the_name() {
+    fn guard_reads_everything_under_the_name() {
         let range = holder("a/b/1f").first_in_line();
         assert_eq!((&range.key[..], &range.range_end[..]), (&b"a/b/"[..], &b"a/b0"[..]));
         let range = holder("alone").first_in_line();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_given_transaction_stays_whole() {
+    fn guard_leaves_the_given_transaction_whole() {
         let own = pb::TxnRequest { compare: vec![holder("x").lasts()], ..Default::default() };
         let guarded = holder("a/1f").guard(own.clone());
         assert_eq!(guarded.compare, [holder("a/1f").lasts()]);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_who_holds_now() {
+    fn guard_says_which_token_holds_now() {
         let token = FencingToken::from_revision;
         let deposed = |in_force| GuardedError::Deposed { token: token(7).unwrap(), in_force };
         let said = deposed(token(9)).to_string();

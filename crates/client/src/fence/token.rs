@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_revision_is_no_token() {
+    fn token_is_never_made_of_what_is_no_revision() {
         for revision in [0, -1, i64::MIN] {
             assert_eq!(FencingToken::from_revision(revision), None);
         }

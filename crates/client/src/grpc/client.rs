@@ -40,7 +40,8 @@ impl Default for Options {
 
 impl Options {
     /// The same, with no attempt that takes longer than this.
-    pub(crate) fn within(&self, attempt_max: Duration) -> Options {
+    #[must_use]
+    pub fn within(&self, attempt_max: Duration) -> Options {
         Options {
             dial_timeout: self.dial_timeout.min(attempt_max),
             request_timeout: self.request_timeout.min(attempt_max),
@@ -179,11 +180,10 @@ impl Client {
                 Ok(Err(status)) => status,
                 Err(_) => {
                     self.leave(turn);
-                    let outcome_unknown = kind == Kind::Mutation;
-                    return Err(ClientError::TimedOut { after, outcome_unknown });
+                    return Err(attempts.timed_out(after));
                 }
             };
-            match attempts.failed(&status, &self.addresses()) {
+            match attempts.failed(&status, &self.at(turn).endpoint, &self.addresses()) {
                 Next::GiveUp(error) => {
                     if !error.is_refused() {
                         self.leave(turn);

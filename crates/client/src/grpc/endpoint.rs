@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_read_as_people_write_it() {
+    fn endpoint_is_read_as_people_write_it() {
         assert_eq!(uri("127.0.0.1:2379"), "http://127.0.0.1:2379/");
         assert_eq!(uri("http://node-1:99/"), "http://node-1:99/");
         assert_eq!(uri("[::1]:2379"), "http://[::1]:2379/");
@@ -98,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_keeps_its_order_and_its_spelling() {
+    fn endpoint_list_keeps_its_order_and_its_spelling() {
         let list = Endpoint::list("a:1, http://b:2,").unwrap();
         assert_eq!(list.iter().map(Endpoint::to_string).collect::<Vec<_>>(), ["a:1", "http://b:2"]);
     }
 
     #[test]
-    fn what_is_no_address_is_named() {
+    fn endpoint_that_is_no_address_is_named() {
         for (list, rule) in [
             ("", "at least one address"),
             ("a:1,b:x", "the port must be a number"),

@@ -26,6 +26,14 @@ pub enum ClientError {
         /// Why the last of them could not be reached.
         cause: String,
     },
+    /// A member could be reached, and it follows no raft leader: too few members can reach each other.
+    #[error("no quorum: member {member} reachable, no raft leader{}", doubt(*outcome_unknown))]
+    NoQuorum {
+        /// Where it was reached.
+        member: String,
+        /// A change was sent, and it may have happened.
+        outcome_unknown: bool,
+    },
     /// A member answered, and the answer is no. Asking again changes nothing by itself.
     #[error("{text}")]
     Refused {
@@ -61,13 +69,17 @@ pub enum ClientError {
         text: String,
     },
     /// No answer within the time allowed for a request.
-    #[error("no answer within {after:?}{}", if *.outcome_unknown { " (the change may or may not have happened)" } else { "" })]
+    #[error("no answer within {after:?}{}", doubt(*outcome_unknown))]
     TimedOut {
         /// The time allowed.
         after: Duration,
         /// It was a change, and it may have happened.
         outcome_unknown: bool,
     },
+}
+
+fn doubt(outcome_unknown: bool) -> &'static str {
+    if outcome_unknown { " (the change may or may not have happened)" } else { "" }
 }
 
 impl ClientError {
@@ -78,7 +90,9 @@ impl ClientError {
             | ClientError::ElectionRefused { code, .. }
             | ClientError::Unavailable { code, .. }
             | ClientError::OutcomeUnknown { code, .. } => Some(*code),
-            ClientError::Unreachable { .. } => Some(Code::Unavailable),
+            ClientError::Unreachable { .. } | ClientError::NoQuorum { .. } => {
+                Some(Code::Unavailable)
+            }
             ClientError::TimedOut { .. } => Some(Code::DeadlineExceeded),
             ClientError::Endpoint { .. } => None,
         }
@@ -122,6 +136,7 @@ impl ClientError {
             self,
             ClientError::OutcomeUnknown { .. }
                 | ClientError::TimedOut { outcome_unknown: true, .. }
+                | ClientError::NoQuorum { outcome_unknown: true, .. }
         )
     }
 }

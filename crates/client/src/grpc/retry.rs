@@ -6,8 +6,10 @@
 
 use std::time::Duration;
 
+use tenure_api::Failure;
 use tonic::Status;
 
+use super::Endpoint;
 use super::error::{ClientError, Fate, root_cause};
 
 /// How often a request is made in all, before the last failure is reported.
@@ -44,16 +46,21 @@ pub(super) struct Attempts {
     /// Attempts in a row that no member took up.
     unsent: usize,
     authenticated: bool,
+    /// A member that answered that it follows no raft leader.
+    leaderless: Option<String>,
 }
 
 impl Attempts {
     pub(super) fn new(kind: Kind) -> Attempts {
-        Attempts { kind, made: 0, unsent: 0, authenticated: false }
+        Attempts { kind, made: 0, unsent: 0, authenticated: false, leaderless: None }
     }
 
-    /// Judges one more failure. `endpoints` lists where the request can go.
-    pub(super) fn failed(&mut self, status: &Status, endpoints: &[String]) -> Next {
+    /// Judges one more failure, of the member at this endpoint. `endpoints` lists where the request can go.
+    pub(super) fn failed(&mut self, status: &Status, at: &Endpoint, endpoints: &[String]) -> Next {
         self.made += 1;
+        if status.message() == Failure::NoLeader.text() {
+            self.leaderless = Some(at.to_string());
+        }
         let fate = Fate::of(status);
         let taken_up = !matches!(fate, Fate::Unsent | Fate::NotHere);
         self.unsent = if taken_up { 0 } else { self.unsent + 1 };
@@ -74,15 +81,28 @@ impl Attempts {
             }
             (Fate::Unavailable, Kind::Repeatable) if self.made < ATTEMPTS_MAX => Next::Elsewhere,
             (Fate::Unavailable, Kind::Repeatable) => {
-                Next::GiveUp(ClientError::Unavailable { code, text })
+                Next::GiveUp(self.no_quorum().unwrap_or(ClientError::Unavailable { code, text }))
             }
             (Fate::Unavailable, Kind::Mutation) => {
-                Next::GiveUp(ClientError::OutcomeUnknown { code, text })
+                Next::GiveUp(self.no_quorum().unwrap_or(ClientError::OutcomeUnknown { code, text }))
             }
             (Fate::TokenExpired | Fate::Answered, _) => {
                 Next::GiveUp(ClientError::answered(status, code, text))
             }
         }
+    }
+
+    /// The time is over.
+    pub(super) fn timed_out(&self, after: Duration) -> ClientError {
+        let outcome_unknown = self.kind == Kind::Mutation;
+        self.no_quorum().unwrap_or(ClientError::TimedOut { after, outcome_unknown })
+    }
+
+    /// What is known if a member was reached that follows no raft leader.
+    fn no_quorum(&self) -> Option<ClientError> {
+        let outcome_unknown = self.kind == Kind::Mutation;
+        let member = self.leaderless.clone()?;
+        Some(ClientError::NoQuorum { member, outcome_unknown })
     }
 
     /// Whether every member has been asked since the last pause.
@@ -100,6 +120,10 @@ mod tests {
         vec!["a:1".into(), "b:1".into()]
     }
 
+    fn at() -> Endpoint {
+        "a:1".parse().unwrap()
+    }
+
     fn refused_connection() -> Status {
         Status::from_error(Box::new(ConnectError("connection refused".into())))
     }
@@ -109,51 +133,66 @@ mod tests {
     }
 
     #[test]
-    fn a_change_goes_elsewhere_only_if_nothing_was_sent() {
+    fn retry_sends_a_change_elsewhere_only_if_nothing_was_sent() {
         let mut attempts = Attempts::new(Kind::Mutation);
-        assert!(matches!(attempts.failed(&refused_connection(), &two()), Next::Elsewhere));
-        let Next::GiveUp(error) = attempts.failed(&broken_connection(), &two()) else {
+        assert!(matches!(attempts.failed(&refused_connection(), &at(), &two()), Next::Elsewhere));
+        let Next::GiveUp(error) = attempts.failed(&broken_connection(), &at(), &two()) else {
             panic!("a change that was sent must not be repeated");
         };
         assert!(error.outcome_unknown());
     }
 
     #[test]
-    fn a_read_is_repeated_until_the_limit() {
+    fn retry_repeats_a_read_until_the_limit() {
         let mut attempts = Attempts::new(Kind::Repeatable);
         let no_leader = Status::unavailable("etcdserver: no leader");
         for _ in 1..ATTEMPTS_MAX {
-            assert!(matches!(attempts.failed(&no_leader, &two()), Next::Elsewhere));
+            assert!(matches!(attempts.failed(&no_leader, &at(), &two()), Next::Elsewhere));
         }
-        let Next::GiveUp(error) = attempts.failed(&no_leader, &two()) else { panic!() };
-        assert_eq!(error.to_string(), "etcdserver: no leader");
+        let Next::GiveUp(error) = attempts.failed(&no_leader, &at(), &two()) else { panic!() };
+        assert_eq!(error.to_string(), "no quorum: member a:1 reachable, no raft leader");
         assert!(!error.outcome_unknown());
     }
 
     #[test]
-    fn nobody_there_is_told_after_one_round() {
+    fn retry_names_the_member_without_raft_leader_when_time_is_over() {
+        let mut attempts = Attempts::new(Kind::Mutation);
+        let after = Duration::from_secs(1);
+        assert!(matches!(attempts.timed_out(after), ClientError::TimedOut { .. }));
+        let next = attempts.failed(&Status::unavailable("etcdserver: no leader"), &at(), &two());
+        let Next::GiveUp(error) = next else { panic!() };
+        for error in [error, attempts.timed_out(after)] {
+            assert!(error.outcome_unknown());
+            assert!(error.to_string().starts_with("no quorum: member a:1 reachable"), "{error}");
+        }
+    }
+
+    #[test]
+    fn retry_tells_after_one_round_that_no_member_is_there() {
         let mut attempts = Attempts::new(Kind::Repeatable);
-        assert!(matches!(attempts.failed(&refused_connection(), &two()), Next::Elsewhere));
-        let Next::GiveUp(error) = attempts.failed(&refused_connection(), &two()) else { panic!() };
+        assert!(matches!(attempts.failed(&refused_connection(), &at(), &two()), Next::Elsewhere));
+        let Next::GiveUp(error) = attempts.failed(&refused_connection(), &at(), &two()) else {
+            panic!()
+        };
         assert_eq!(error.to_string(), "no member reachable at a:1, b:1: connection refused");
     }
 
     /// A learner refuses every such request, and changes nothing.
     #[test]
-    fn what_a_learner_does_not_serve_is_asked_of_another() {
+    fn retry_asks_another_member_for_what_a_learner_does_not_serve() {
         let learner = Status::failed_precondition("etcdserver: rpc not supported for learner");
         let mut attempts = Attempts::new(Kind::Mutation);
-        assert!(matches!(attempts.failed(&learner, &two()), Next::Elsewhere));
-        let Next::GiveUp(error) = attempts.failed(&learner, &two()) else { panic!() };
+        assert!(matches!(attempts.failed(&learner, &at(), &two()), Next::Elsewhere));
+        let Next::GiveUp(error) = attempts.failed(&learner, &at(), &two()) else { panic!() };
         assert!(matches!(error, ClientError::Unavailable { .. }), "it may be promoted: {error:?}");
         assert_eq!(error.to_string(), "etcdserver: rpc not supported for learner");
         assert_eq!(error.code(), Some(tonic::Code::FailedPrecondition));
     }
 
     #[test]
-    fn an_answer_is_final_and_keeps_code_and_text() {
+    fn retry_takes_an_answer_as_final_with_code_and_text() {
         let status = Status::not_found("etcdserver: requested lease not found");
-        let next = Attempts::new(Kind::Repeatable).failed(&status, &two());
+        let next = Attempts::new(Kind::Repeatable).failed(&status, &at(), &two());
         let Next::GiveUp(error) = next else { panic!() };
         assert_eq!(error.code(), Some(tonic::Code::NotFound));
         assert_eq!(error.to_string(), "etcdserver: requested lease not found");
@@ -161,11 +200,11 @@ mod tests {
 
     /// Whatever the words are.
     #[test]
-    fn a_refusal_keeps_the_kind_that_the_member_names() {
+    fn retry_keeps_the_kind_of_a_refusal() {
         let mut status = Status::failed_precondition("no, because");
         let kind = "TRANSFER_UNDER_WAY".parse().unwrap();
         status.metadata_mut().insert(tenure_api::wire::REFUSAL_TRAILER, kind);
-        let next = Attempts::new(Kind::Repeatable).failed(&status, &two());
+        let next = Attempts::new(Kind::Repeatable).failed(&status, &at(), &two());
         let Next::GiveUp(error) = next else { panic!() };
         assert_eq!(error.refusal(), Some(crate::RefusalKind::TransferUnderWay));
         assert_eq!(error.code(), Some(tonic::Code::FailedPrecondition));
@@ -175,10 +214,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_token_is_renewed_once() {
+    fn retry_renews_a_stale_token_once() {
         let status = Status::unauthenticated("etcdserver: invalid auth token");
         let mut attempts = Attempts::new(Kind::Mutation);
-        assert!(matches!(attempts.failed(&status, &two()), Next::Authenticate));
-        assert!(matches!(attempts.failed(&status, &two()), Next::GiveUp(_)));
+        assert!(matches!(attempts.failed(&status, &at(), &two()), Next::Authenticate));
+        assert!(matches!(attempts.failed(&status, &at(), &two()), Next::GiveUp(_)));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Held, wait, wait_not};
+use super::wait_not;
 use crate::backend::{JoinSpec, Mode};
-use crate::{AcquireError, BadName, ElectionName, Session};
+use crate::{AcquireError, BadName, ElectionName, Held, Session};
 
 /// A lock with one holder at a time. etcd's own clients see it as one of theirs.
 ///
@@ -44,7 +44,7 @@ impl Lock {
     /// # Errors
     /// See [`AcquireError`]. When the session ends, at once.
     pub async fn lock(&self) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(), None).await
+        self.session.join(self.join(), None).await
     }
 
     /// Waits until it is held, but no longer than that.
@@ -52,7 +52,7 @@ impl Lock {
     /// # Errors
     /// [`AcquireError::TimedOut`], or as [`Lock::lock`].
     pub async fn lock_within(&self, limit: Duration) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(), Some(limit)).await
+        self.session.join(self.join(), Some(limit)).await
     }
 
     /// Holds it now, or not at all.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Held, wait, wait_not};
+use super::wait_not;
 use crate::backend::{JoinSpec, Mode};
-use crate::{AcquireError, BadName, ElectionName, Session};
+use crate::{AcquireError, BadName, ElectionName, Held, Session};
 
 /// Several locks that are held all at once or not at all. However the names of two of them overlap, and in whatever
 /// order they are written, they do not wait for each other for ever: each becomes a candidate for all its names at one
@@ -61,7 +61,7 @@ impl MultiLock {
     /// # Errors
     /// See [`AcquireError`].
     pub async fn lock(&self) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(), None).await
+        self.session.join(self.join(), None).await
     }
 
     /// Waits until all are held, but no longer than that.
@@ -69,7 +69,7 @@ impl MultiLock {
     /// # Errors
     /// See [`AcquireError`].
     pub async fn lock_within(&self, limit: Duration) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(), Some(limit)).await
+        self.session.join(self.join(), Some(limit)).await
     }
 
     /// Holds all now, or none at all.

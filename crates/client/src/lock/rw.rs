@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Held, wait, wait_not};
+use super::wait_not;
 use crate::backend::{JoinSpec, Mode};
-use crate::{AcquireError, BadName, ElectionName, Session};
+use crate::{AcquireError, BadName, ElectionName, Held, Session};
 
 /// A lock that one writer holds alone, or any number of readers together. A reader that comes after a
 /// waiting writer waits behind it, so writers are not starved.
@@ -57,7 +57,7 @@ impl RwLock {
     /// # Errors
     /// See [`AcquireError`].
     pub async fn read(&self) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(Mode::Shared), None).await
+        self.session.join(self.join(Mode::Shared), None).await
     }
 
     /// Waits until it may be read, but no longer than that.
@@ -65,7 +65,7 @@ impl RwLock {
     /// # Errors
     /// See [`AcquireError`].
     pub async fn read_within(&self, limit: Duration) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(Mode::Shared), Some(limit)).await
+        self.session.join(self.join(Mode::Shared), Some(limit)).await
     }
 
     /// Reads now, or not at all.
@@ -81,7 +81,7 @@ impl RwLock {
     /// # Errors
     /// See [`AcquireError`].
     pub async fn write(&self) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(Mode::Exclusive), None).await
+        self.session.join(self.join(Mode::Exclusive), None).await
     }
 
     /// Waits until it may be written, but no longer than that.
@@ -89,7 +89,7 @@ impl RwLock {
     /// # Errors
     /// See [`AcquireError`].
     pub async fn write_within(&self, limit: Duration) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(Mode::Exclusive), Some(limit)).await
+        self.session.join(self.join(Mode::Exclusive), Some(limit)).await
     }
 
     /// Writes now, or not at all.

@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::{Held, wait, wait_not};
+use super::wait_not;
 use crate::backend::{JoinSpec, Mode};
-use crate::{AcquireError, BadName, ElectionName, Session};
+use crate::{AcquireError, BadName, ElectionName, Held, Session};
 
 /// A lock with as many holders at a time as there are permits. All candidates must state the same number of permits;
 /// one that states another than those before is refused.
@@ -62,7 +62,7 @@ impl Semaphore {
     /// # Errors
     /// See [`AcquireError`].
     pub async fn acquire(&self) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(), None).await
+        self.session.join(self.join(), None).await
     }
 
     /// Waits for a permit, but no longer than that.
@@ -70,7 +70,7 @@ impl Semaphore {
     /// # Errors
     /// See [`AcquireError`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<Held, AcquireError> {
-        wait(&self.session, self.join(), Some(limit)).await
+        self.session.join(self.join(), Some(limit)).await
     }
 
     /// A permit now, or none at all.

@@ -6,8 +6,9 @@
 //! ([`Session::may_act`]) reads the clock itself and needs no task. Only a simulator hands in something else to run on
 //! ([`crate::host`]).
 
+mod acquire;
 mod core;
-mod hold;
+mod held;
 mod keeper;
 mod options;
 
@@ -16,14 +17,16 @@ use std::time::Duration;
 
 pub use self::core::SessionState;
 pub(crate) use self::core::{Core, Owner};
-pub(crate) use hold::{Hold, Watched, acquire};
+pub(crate) use acquire::acquire;
+pub use held::Held;
+pub(crate) use held::Watched;
 pub use options::SessionOptions;
 pub(crate) use options::default_identity;
 use tenure_api::LeaseId;
 
 use crate::backend::JoinSpec;
 use crate::clock::Moment;
-use crate::{AcquireError, Doubt, ElectionName, Engine, EngineError, Held, Loss, SessionError};
+use crate::{AcquireError, Doubt, ElectionName, Engine, EngineError, Loss, SessionError};
 
 /// A session. Clones are the same one; it ends when the last clone, and everything that was taken
 /// with it, is gone.
@@ -96,7 +99,7 @@ impl Session {
         join: JoinSpec,
         limit: Option<Duration>,
     ) -> Result<Held, AcquireError> {
-        crate::lock::wait(self, join, limit).await
+        acquire(self.owner(), join, limit).await
     }
 
     /// Reports whether this process is fit to lead an election that it is a candidate in; for engines that can. An

@@ -15,7 +15,7 @@ const TTL_MAX: Duration = Duration::from_secs(9_000_000_000);
 pub struct SessionOptions {
     /// How long it lives without a sign of life. Engines may raise it: etcd knows whole seconds only.
     pub ttl: Duration,
-    /// Identity, for people; the host's name and the process id by default.
+    /// Identity, for people. By default `TENURE_IDENTITY` of the environment, then the host's name and the process id.
     pub identity: String,
     /// End the session as soon as the process dies and its kernel closes the connection, instead of
     /// after its time to live; for engines that can. A broken connection can then end a session whose
@@ -72,8 +72,11 @@ impl SessionOptions {
     }
 }
 
-/// The host's name and the process id: `web-3/1742`.
+/// `TENURE_IDENTITY`, if it says something; otherwise the host's name and the process id: `web-3/1742`.
 pub(crate) fn default_identity() -> String {
-    let host = rustix::system::uname();
-    format!("{}/{}", host.nodename().to_string_lossy(), std::process::id())
+    let given = std::env::var("TENURE_IDENTITY").ok().filter(|identity| !identity.is_empty());
+    given.unwrap_or_else(|| {
+        let host = rustix::system::uname();
+        format!("{}/{}", host.nodename().to_string_lossy(), std::process::id())
+    })
 }

@@ -16,7 +16,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 #[test]
-fn it_is_held_then_suspect_then_lost() {
+fn tenancy_is_held_then_suspect_then_lost() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     assert_eq!(tenancy.standing(at(7_499)), Standing::Held);
     assert_eq!(tenancy.standing(at(7_500)), Standing::Suspect);
@@ -25,7 +25,7 @@ fn it_is_held_then_suspect_then_lost() {
 }
 
 #[test]
-fn the_deadline_counts_from_the_sending() {
+fn tenancy_deadline_counts_from_the_sending() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     assert!(tenancy.acknowledge(at(3_000), at(7_000)), "it took four seconds, but it is in time");
     assert_eq!(tenancy.safe_until(), at(12_900));
@@ -33,7 +33,7 @@ fn the_deadline_counts_from_the_sending() {
 }
 
 #[test]
-fn an_acknowledgement_ends_doubt() {
+fn tenancy_doubt_ends_with_an_acknowledgement() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     assert_eq!(tenancy.standing(at(8_000)), Standing::Suspect);
     assert!(tenancy.acknowledge(at(8_000), at(8_010)));
@@ -41,7 +41,7 @@ fn an_acknowledgement_ends_doubt() {
 }
 
 #[test]
-fn what_is_lost_stays_lost() {
+fn tenancy_that_is_lost_stays_lost() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     assert_eq!(tenancy.standing(at(9_900)), Standing::Lost);
     assert!(!tenancy.acknowledge(at(9_000), at(9_901)), "too late, though sent in time");
@@ -50,14 +50,14 @@ fn what_is_lost_stays_lost() {
 }
 
 #[test]
-fn an_acknowledgement_that_comes_after_the_deadline_is_too_late_even_if_nobody_looked() {
+fn tenancy_ignores_an_acknowledgement_after_the_deadline() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     assert!(!tenancy.acknowledge(at(9_800), at(9_900)));
     assert_eq!(tenancy.standing(at(9_900)), Standing::Lost);
 }
 
 #[test]
-fn an_old_acknowledgement_takes_nothing_back() {
+fn tenancy_loses_nothing_by_an_old_acknowledgement() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     assert!(tenancy.acknowledge(at(5_000), at(5_010)));
     assert!(tenancy.acknowledge(at(3_000), at(5_020)), "it was overtaken");
@@ -65,7 +65,7 @@ fn an_old_acknowledgement_takes_nothing_back() {
 }
 
 #[test]
-fn two_misses_are_doubt_and_one_is_not() {
+fn tenancy_is_in_doubt_after_two_misses_and_not_after_one() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     tenancy.miss();
     assert_eq!(tenancy.standing(at(4_000)), Standing::Held);
@@ -74,7 +74,7 @@ fn two_misses_are_doubt_and_one_is_not() {
 }
 
 #[test]
-fn work_is_begun_only_if_it_ends_before_the_deadline() {
+fn tenancy_begins_only_work_that_ends_before_the_deadline() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     assert_eq!(tenancy.may_act(at(900), ms(9_000)), Ok(()));
     let too_short = Doubt::TooShort { remaining: ms(9_000) };
@@ -85,7 +85,7 @@ fn work_is_begun_only_if_it_ends_before_the_deadline() {
 }
 
 #[test]
-fn a_broken_connection_ends_it_unless_somebody_comes_back() {
+fn tenancy_ends_with_its_connection_unless_it_attaches_again() {
     let mut tenancy = Tenancy::begin(at(0), TTL);
     tenancy.detach(at(1_025));
     assert_eq!(tenancy.standing(at(1_020)), Standing::Held);
@@ -98,7 +98,7 @@ fn a_broken_connection_ends_it_unless_somebody_comes_back() {
 }
 
 #[test]
-fn it_can_be_made_stricter_and_never_laxer() {
+fn tenancy_can_be_made_stricter_and_never_laxer() {
     let lax = Tenancy::begin(at(0), TTL).stricter(TTL, TTL);
     assert_eq!((lax.renew_at(), lax.suspect_at()), (at(0) + TTL / 3, at(7_500)));
     let strict = lax.stricter(ms(2_000), ms(6_000));

@@ -236,7 +236,7 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "CURATOR-696, -620, -644, kubernetes#23731, #67651, #125761, #47671",
         shown: Ours {
             tests: &[
-                (EXCHANGE, &["a_hold_that_has_another_token_after_coming_back_was_lost_meanwhile"]),
+                (EXCHANGE, &["exchange_takes_another_token_after_attaching_again_as_a_loss"]),
                 (LEASE, &["it_does_not_care_what_the_wall_clock_says"]),
                 (LAB_RECIPES, &["recipes_hold_under_all_faults"]),
             ],

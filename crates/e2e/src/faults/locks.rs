@@ -303,7 +303,7 @@ pub(super) const FAULTS: &[Fault] = &[
             tests: &[
                 (SESSIONS, &["a_repeated_request_is_answered_again_and_not_done_again"]),
                 (RECIPES_CLUSTER, &["many_requests_outlive_every_member"]),
-                (RETRY, &["a_change_goes_elsewhere_only_if_nothing_was_sent"]),
+                (RETRY, &["retry_sends_a_change_elsewhere_only_if_nothing_was_sent"]),
                 (LAB_CANARIES, &["canary_request_that_acts_twice_is_found"]),
             ],
             says: "a lease stands in a line once (above), requests of `tenure.v1` have numbers, \
@@ -315,7 +315,7 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd#18082",
         shown: Ours {
             tests: &[
-                (RETRY, &["nobody_there_is_told_after_one_round"]),
+                (RETRY, &["retry_tells_after_one_round_that_no_member_is_there"]),
                 (RUN, &["no_server_is_an_exit_code_of_its_own"]),
                 ("lab/tests/cluster/service.rs", &["minority_answers_pending_requests_soon"]),
                 (ONE_LINE, &["a_call_that_wants_a_raft_leader_does_not_wait_without_one"]),

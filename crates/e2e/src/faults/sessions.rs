@@ -96,8 +96,8 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd-backup-restore#1052, etcd#9222",
         shown: Ours {
             tests: &[(
-                "e2e/tests/elections/upkeep.rs",
-                &["sessions_of_a_second_outlive_everything_that_an_operator_may_do"],
+                "e2e/tests/elections/sessions_during_maintenance.rs",
+                &["sessions_of_a_second_outlive_compaction_defragmentation_hashes_and_backups"],
             )],
             says: "there is no defragmentation, and compaction, hashes and backups are done beside the loop",
         },
@@ -159,7 +159,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a token that runs out ends renewals and watches",
         source: "etcd#8287, #11954, #12085, #18778",
         shown: Ours {
-            tests: &[(RETRY, &["a_stale_token_is_renewed_once"])],
+            tests: &[(RETRY, &["retry_renews_a_stale_token_once"])],
             says: "there are no users and roles yet; a call of the client to an etcd that has them \
                    gets a new token, and of streams nothing is tested",
         },
@@ -171,7 +171,7 @@ pub(super) const FAULTS: &[Fault] = &[
             tests: &[
                 (SESSIONS, &["a_session_that_is_revoked_hears_why"]),
                 (RECIPES_CLUSTER, &["a_loss_has_its_reason"]),
-                (EXCHANGE, &["an_end_without_a_quorum_ends_the_stream_and_not_the_session"]),
+                (EXCHANGE, &["exchange_ends_the_stream_and_not_the_session_without_a_quorum"]),
             ],
             says: "an end comes with its reason; over etcd's API no more is known than that the \
                    lease is gone",
@@ -185,8 +185,8 @@ pub(super) const FAULTS: &[Fault] = &[
                 (
                     "client/src/session/keeper/tests.rs",
                     &[
-                        "a_member_that_does_not_answer_is_left_after_a_sixth_of_the_time_to_live",
-                        "it_is_suspect_and_then_lost_when_nobody_answers",
+                        "keeper_leaves_a_silent_member_after_a_sixth_of_the_ttl",
+                        "session_is_suspect_and_then_lost_when_no_member_answers",
                     ],
                 ),
                 (CASES_SESSIONS, &["a_blocked_runtime_does_not_end_it"]),

@@ -11,56 +11,36 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{
-        TcpListener, TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
-    sync::watch,
-    task::{JoinHandle, JoinSet},
+use tokio::{net::TcpStream, sync::watch, task::JoinHandle};
+
+use crate::{
+    Address,
+    relay::{Direction, carry, serve},
+    reserve,
 };
 
-use super::Chance;
-use crate::{Address, reserve};
-
-/// How much is passed on at once.
-const PIECE: usize = 16 * 1024;
 /// How often the owner of the calling socket is looked up, before the call is dropped.
 const ASK_MAX: usize = 20;
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// How long a lost packet is missed: a TCP retransmission takes no less.
-const RETRANSMISSION: Duration = Duration::from_millis(200);
-
-/// What one direction between two members is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
-    open: bool,
-    delay: Duration,
-    /// Pieces of a hundred that come a retransmission later.
-    lost: usize,
-}
-
-const GOOD: Line = Line { open: true, delay: Duration::ZERO, lost: 0 };
 
 /// Relays between all members.
 #[derive(Debug)]
 pub struct Switchboard {
     /// Where clients reach each member, where the relay to it listens, and where it listens itself.
     pub places: Vec<[Address; 3]>,
-    lines: Arc<Lines>,
+    links: Arc<Links>,
     processes: Arc<Mutex<Vec<Option<u32>>>>,
     relays: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Lines {
+struct Links {
     count: usize,
-    all: Vec<watch::Sender<Line>>,
+    all: Vec<watch::Sender<Direction>>,
 }
 
-impl Lines {
-    fn between(&self, from: usize, to: usize) -> &watch::Sender<Line> {
+impl Links {
+    fn between(&self, from: usize, to: usize) -> &watch::Sender<Direction> {
         &self.all[from * self.count + to]
     }
 }
@@ -70,28 +50,17 @@ impl Switchboard {
     pub async fn new(count: usize) -> Switchboard {
         let places: Vec<[Address; 3]> =
             reserve(3 * count).chunks(3).map(|place| [place[0], place[1], place[2]]).collect();
-        let all = (0..count * count).map(|_| watch::Sender::new(GOOD)).collect();
-        let lines = Arc::new(Lines { count, all });
+        let all = (0..count * count).map(|_| watch::Sender::new(Direction::GOOD)).collect();
+        let links = Arc::new(Links { count, all });
         let processes = Arc::new(Mutex::new(vec![None; count]));
         let mut relays = Vec::new();
         for (to, [_, relay, target]) in places.iter().copied().enumerate() {
-            let listener = TcpListener::bind(relay.to_string()).await.expect("nobody else has it");
-            let (lines, processes) = (Arc::clone(&lines), Arc::clone(&processes));
-            relays.push(tokio::spawn(async move {
-                // They end with this task.
-                let mut paths = JoinSet::new();
-                while let Ok((stream, _)) = listener.accept().await {
-                    paths.spawn(path(
-                        stream,
-                        to,
-                        target,
-                        Arc::clone(&lines),
-                        Arc::clone(&processes),
-                    ));
-                }
-            }));
+            let (links, processes) = (Arc::clone(&links), Arc::clone(&processes));
+            let carried =
+                move |stream| path(stream, to, target, Arc::clone(&links), Arc::clone(&processes));
+            relays.push(serve(relay, carried).await);
         }
-        Switchboard { places, lines, processes, relays }
+        Switchboard { places, links, processes, relays }
     }
 
     /// A member has a new process.
@@ -101,24 +70,24 @@ impl Switchboard {
 
     /// Nothing comes through in this direction any more. Neither side is told.
     pub fn cut_one_way(&self, from: usize, to: usize) {
-        self.lines.between(from, to).send_modify(|line| line.open = false);
+        self.links.between(from, to).send_modify(|link| link.open = false);
     }
 
     /// Every direction loses so many of a hundred pieces, which come later then.
     pub fn lose(&self, of_hundred: usize) {
-        self.lines.all.iter().for_each(|line| line.send_modify(|line| line.lost = of_hundred));
+        self.links.all.iter().for_each(|link| link.send_modify(|now| now.lost = of_hundred));
     }
 
     /// What this member sends takes longer.
     pub fn slow(&self, from: usize, delay: Duration) {
-        for to in 0..self.lines.count {
-            self.lines.between(from, to).send_modify(|line| line.delay = delay);
+        for to in 0..self.links.count {
+            self.links.between(from, to).send_modify(|link| link.delay = delay);
         }
     }
 
     /// Everything is as it was; what was held back arrives first.
     pub fn heal(&self) {
-        self.lines.all.iter().for_each(|line| line.send_modify(|line| *line = GOOD));
+        self.links.all.iter().for_each(|link| link.send_modify(|now| *now = Direction::GOOD));
     }
 }
 
@@ -132,20 +101,12 @@ async fn path(
     here: TcpStream,
     to: usize,
     target: Address,
-    lines: Arc<Lines>,
+    links: Arc<Links>,
     processes: Arc<Mutex<Vec<Option<u32>>>>,
 ) {
     let Some(from) = caller(&here, &processes).await else { return };
-    let mut there = lines.between(from, to).subscribe();
-    if there.wait_for(|line| line.open).await.is_err() {
-        return;
-    }
-    let back = lines.between(to, from).subscribe();
-    let Ok(stream) = TcpStream::connect(target.to_string()).await else { return };
-    let _ = (here.set_nodelay(true), stream.set_nodelay(true));
-    let (here_out, here_in) = here.into_split();
-    let (there_out, there_in) = stream.into_split();
-    tokio::join!(pass(here_out, there_in, there), pass(there_out, here_in, back));
+    let (there, back) = (links.between(from, to).subscribe(), links.between(to, from).subscribe());
+    carry(here, target, there, back).await;
 }
 
 /// Which member's socket is at the other end.
@@ -181,24 +142,4 @@ fn owns(pid: u32, inode: u64) -> bool {
     let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
     let is_it = |link: &Path| fs::read_link(link).is_ok_and(|to| to.as_os_str() == wanted.as_str());
     open.flatten().any(|one| is_it(&one.path()))
-}
-
-/// Passes on what comes, also its end, as the link allows.
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut line: watch::Receiver<Line>) {
-    let mut chance = Chance::new(u64::from(from.peer_addr().map_or(0, |peer| peer.port())));
-    let mut bytes = vec![0; PIECE];
-    while let Ok(length @ 1..) = from.read(&mut bytes).await {
-        let now = *line.borrow();
-        let lost = if chance.percent(now.lost) { RETRANSMISSION } else { Duration::ZERO };
-        if !(now.delay + lost).is_zero() {
-            tokio::time::sleep(now.delay + lost).await;
-        }
-        if line.wait_for(|line| line.open).await.is_err()
-            || to.write_all(&bytes[..length]).await.is_err()
-        {
-            return;
-        }
-    }
-    let _ = line.wait_for(|line| line.open).await;
-    let _ = to.shutdown().await;
 }

@@ -48,7 +48,7 @@ impl Clients {
         let start = |words: &[&str]| {
             Supervised::start_behind(&network.inside(CLIENTS), &cluster.endpoints(), words)
         };
-        let leader = start(&["elect", "office", "me", "--ttl", "60s"]);
+        let leader = start(&["elect", "office", "me", "--ttl", "60s", "--fast-release"]);
         let watcher = start(&["watch", "something"]);
         let member = cluster.members[MEMBER].client;
         eventually("one leads and one watches", async || {

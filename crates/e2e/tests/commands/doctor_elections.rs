@@ -116,7 +116,8 @@ async fn an_election_that_keeps_losing_its_leader_is_unsteady() {
     let ctl = Ctl::of(&cluster).with_program(tools::tenure());
     for n in 0..4 {
         let identity = format!("c{n}");
-        drop(elect(&cluster.endpoints(), "jobs", &identity).await);
+        let flags = ["--fast-release"];
+        drop(elect_with(&cluster.endpoints(), "jobs", &identity, &flags).await);
         eventually("its end is known", async || {
             let said = ctl.run(&["history", "jobs"]).out;
             let ended = said

@@ -84,7 +84,10 @@ async fn whoever_does_not_want_to_wait_is_told_at_once() {
     let _alice = Candidate::stand(&cluster, "jobs", "alice");
     let leader = led_by(&ctl, "jobs", "alice").await;
     let Said { code, err, .. } = ctl.run(&["elect", "jobs", "-n"]);
-    assert!(code == Some(3) && err.contains("somebody else leads jobs"), "{code:?}: {err}");
+    assert!(
+        code == Some(3) && err.contains("jobs is held by another candidate"),
+        "{code:?}: {err}"
+    );
     let token = leader["token"].to_string();
     let evicted = ctl.run(&["evict", "jobs", "--token", &token]).ok();
     assert_eq!(evicted.trim(), format!("evicted alice with token {token}"));

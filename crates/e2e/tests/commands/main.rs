@@ -10,5 +10,7 @@ mod doctor_beliefs;
 mod doctor_elections;
 mod elect_commands;
 mod help;
+mod identity;
 mod lab;
 mod patients;
+mod server_restarts;

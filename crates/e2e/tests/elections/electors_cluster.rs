@@ -7,7 +7,7 @@ use tenure::{
     api::wire::tenure::v1 as pb,
     elector::{ElectorConfig, LeaderElector, Scope},
 };
-use tenure_e2e::{Cluster, recipes::bounded, session::elections};
+use tenure_e2e::{Cluster, Relay, recipes::bounded, session::elections};
 use tokio::sync::{Semaphore, mpsc};
 
 /// No test may have to wait for this to be over.
@@ -34,7 +34,11 @@ struct Worker {
 
 impl Worker {
     fn start(cluster: &Cluster, config: ElectorConfig) -> Worker {
-        let engine = Engine::tenure(&cluster.endpoints()).unwrap();
+        Worker::start_at(&cluster.endpoints(), config)
+    }
+
+    fn start_at(endpoints: &str, config: ElectorConfig) -> Worker {
+        let engine = Engine::tenure(endpoints).unwrap();
         let elector = LeaderElector::new(engine, config).unwrap();
         let (led, leads) = mpsc::unbounded_channel();
         let finish = Arc::new(Semaphore::new(0));
@@ -68,6 +72,20 @@ impl Worker {
     fn let_end(&self) {
         self.finish.add_permits(1);
     }
+}
+
+/// What a kernel does when its process dies: the connection is closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn elector_with_fast_release_is_followed_when_its_connection_is_closed() {
+    let cluster = Cluster::start(1).await;
+    let relay = Relay::to(cluster.members[0].client).await;
+    let mut fast = config("fast");
+    fast.fast_release = true;
+    let mut first = Worker::start_at(&relay.address.to_string(), fast);
+    let token = first.leads().await;
+    drop(relay);
+    let mut next = Worker::start(&cluster, config("next"));
+    assert!(next.leads().await > token, "long before the lease is over");
 }
 
 /// However leadership was taken away: the next one's work begins when the last one's has ended, and not a lease later.

@@ -153,7 +153,7 @@ async fn a_leadership_that_ends_takes_its_writes_with_it(engine: &Engine, client
     let leadership = election.candidate("x").campaign().await.unwrap();
     let held = Lock::new(&session, "guarded/lock").unwrap().lock().await.unwrap();
     let leads = leadership.holder_key();
-    let holds = HolderKey::exclusive(session.id(), held.name(), held.token());
+    let holds = held.holder_key();
     guarded_put(client, &leads, put("led", "good")).await.unwrap();
     guarded_put(client, &holds, put("locked", "good")).await.unwrap();
     // The token of the one says nothing about the other.

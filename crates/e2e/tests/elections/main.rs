@@ -23,4 +23,4 @@ mod recipes_cluster;
 mod recipes_processes;
 mod session_ends;
 mod sessions;
-mod upkeep;
+mod sessions_during_maintenance;

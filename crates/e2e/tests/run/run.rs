@@ -124,11 +124,15 @@ async fn what_cannot_be_run_is_said_before_anybody_stands_in_line() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_server_is_an_exit_code_of_its_own() {
     let nobody = reserve(1)[0].to_string();
-    let said = Ctl::to(&nobody)
-        .with_program(tools::tenure())
-        .run(&["run", "-e", "job", "--ttl", "1s", "--", "true"]);
-    assert_eq!(said.code, Some(69), "{said:?}");
-    assert!(said.err.contains(&nobody), "{said:?}");
+    let ctl = Ctl::to(&nobody).with_program(tools::tenure());
+    for how in ["--wait-for-server=off", "-n"] {
+        let said = ctl.run(&["run", "-e", "job", "--ttl", "1s", how, "--", "true"]);
+        assert_eq!(said.code, Some(69), "{said:?}");
+        assert!(said.err.contains(&nobody), "{said:?}");
+    }
+    // Waiting for a server is waiting, too.
+    let waits = ctl.run(&["run", "-e", "job", "-w", "300ms", "--", "true"]);
+    assert_eq!(waits.code, Some(3), "{waits:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -304,7 +308,7 @@ async fn whoever_is_not_well_does_not_lead() {
     two.program.says("waiting for job").await;
     fs::write(&sick, "").unwrap();
     one.program.says("giving up job: --health-cmd").await;
-    one.program.says("not standing for job").await;
+    one.program.says("no candidate for job").await;
     stage.led_by("job", "two").await;
     fs::remove_file(&sick).unwrap();
     one.program.says("waiting for job").await;
@@ -521,7 +525,8 @@ async fn a_lock_without_a_command_is_held_until_interrupted() {
     holder.signal(Signal::INT);
     assert_eq!(holder.program.ends().await.code(), Some(0));
     assert_eq!(stage.done(&["lock", "-n", "door", "--", "true"]).code, Some(0));
-    let mut killed = stage.start(&["lock", "door", "--ttl", "300s", "--identity", "it"]);
+    let mut killed =
+        stage.start(&["lock", "door", "--ttl", "300s", "--identity", "it", "--fast-release"]);
     stage.led_by("door", "it").await;
     killed.program.kill();
     // Its work may go on, in the shell that wanted the lock: others wait, unless they do not mind.

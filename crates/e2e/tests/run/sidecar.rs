@@ -58,7 +58,11 @@ async fn it_waits_for_a_server_that_is_not_there_yet() {
     assert_eq!(a.status("/healthz").await, 200, "a restart would help nobody");
     eventually("it says what it waits for", async || {
         let log = a.log();
-        if log.contains("cannot stand for jobs") { Ok(()) } else { Err(log) }
+        if log.contains("waiting for a server: no session could be opened") {
+            Ok(())
+        } else {
+            Err(log)
+        }
     })
     .await;
     cluster.members[0].start();

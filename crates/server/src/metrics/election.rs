@@ -41,7 +41,7 @@ impl ElectionMetrics {
             ),
             waited: make.histogram(
                 "tenure_lock_wait_seconds",
-                "How long those who were granted something had stood in line.",
+                "How long candidates that were granted something had waited.",
                 Buckets { first: 0.001, count: 20 },
             ),
             held: make.histogram(

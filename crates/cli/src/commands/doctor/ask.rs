@@ -17,12 +17,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(3);
 
 /// Asks all endpoints, and all members that they name.
 pub(super) async fn cluster(settings: &Settings) -> anyhow::Result<Chart> {
-    let patience = settings.options.request_timeout.min(PATIENCE_MAX);
-    let options = Options {
-        request_timeout: patience,
-        dial_timeout: settings.options.dial_timeout.min(patience),
-        credentials: settings.options.credentials.clone(),
-    };
+    let options = settings.options.within(PATIENCE_MAX);
     let mut asked = each(settings.endpoints.clone(), &options).await;
     let roll = newest_roll(&asked);
     // Members that were not named on the command line, and those that were named by another address.

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_claim_that_was_made_twice_is_one() {
+    fn believer_counts_only_with_a_claim_made_twice() {
         let claims = |before, after| steady(vec![before], vec![after]).remove(0).belief;
         assert!(matches!(claims(leads(7), leads(7)), Belief::Leads { token: Some(7), .. }));
         assert!(matches!(claims(leads(7), leads(9)), Belief::Unsure { .. }));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_believed_as_long_as_it_says() {
+    fn believer_file_is_believed_as_long_as_it_says() {
         let report = json!({"is_leader": true, "valid_until_unix_ms": 1, "expires_in_ms": 9000});
         let Belief::Leads { valid_ms: Some(ms), .. } = read(&report, true) else { panic!("leads") };
         assert!(ms < 0, "{ms}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_of_tenure_run_is_a_claim_to_lead() {
+    fn believer_marker_is_a_claim_to_lead() {
         let report =
             json!({"name": "jobs", "identity": "a", "token": 7, "session": "1f", "pid": 9});
         let leads = Belief::Leads {
@@ -198,20 +198,20 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_know_says_so() {
+    fn believer_that_does_not_know_says_so() {
         let report = json!({"election": "jobs", "error": "too old", "is_leader": false});
         let unsure = Belief::Unsure { election: Some("jobs".into()), why: "too old".into() };
         assert_eq!(read(&report, false), unsure);
     }
 
     #[test]
-    fn a_file_may_say_that_it_was_valid_before_there_was_time() {
+    fn believer_file_may_have_been_valid_before_the_epoch() {
         let report = json!({"is_leader": true, "valid_until_unix_ms": i64::MIN});
         assert!(matches!(read(&report, true), Belief::Leads { valid_ms: Some(i64::MIN), .. }));
     }
 
     #[test]
-    fn damaged_claims_are_refused_or_read() {
+    fn believer_claims_that_are_damaged_are_refused_or_read() {
         let sound = json!({
             "election": "jobs", "identity": "a", "name": "b", "is_leader": true, "token": 7, "pid": 9,
             "session": "1f", "valid_until_unix_ms": 1_700_000_000_000_i64, "expires_in_ms": 9000,

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_somebody_asks_about_comes_before_the_cut() {
+    fn doctor_looks_first_at_what_was_asked_about() {
         let others: Vec<String> = (0..NAMES_MAX).map(|n| format!("a{n:04}")).collect();
         let (chosen, left_out) = choose(vec!["z".into(), "a0001".into()], others);
         assert_eq!((chosen.len(), left_out), (NAMES_MAX, 1));

@@ -22,16 +22,6 @@ pub(crate) struct Prefix {
     prefix: String,
 }
 
-/// The identity to ask about.
-#[derive(Debug, clap::Args)]
-pub(crate) struct IsLeader {
-    /// The name of the election
-    name: String,
-    /// Whose leadership to ask for; this host's name if nothing is said
-    #[arg(long)]
-    identity: Option<String>,
-}
-
 /// Shows the leader, or says that there is none.
 pub(crate) async fn leader(args: Name, settings: Settings) -> anyhow::Result<Exit> {
     let election = settings.client().elections().candidates(args.name.clone()).await?;
@@ -60,19 +50,6 @@ pub(crate) async fn history(args: Name, settings: Settings) -> anyhow::Result<Ex
     let history = settings.client().elections().history(args.name).await?;
     write(&settings, history.tenures.into_iter().map(Tenure::from), Tenure::election)?;
     Ok(Exit::Done)
-}
-
-/// Tells by its exit code whether an identity leads: for cron.
-pub(crate) async fn is_leader(args: IsLeader, settings: Settings) -> anyhow::Result<Exit> {
-    let election = settings.client().elections().candidates(args.name).await?;
-    let identity = args.identity.unwrap_or_else(host_name);
-    let leads = election.candidates.iter().any(|c| c.holds && c.identity == identity);
-    Ok(if leads { Exit::Done } else { Exit::NotTaken })
-}
-
-/// What this machine is called.
-pub(in crate::commands) fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[derive(Serialize)]

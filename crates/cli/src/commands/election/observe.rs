@@ -1,13 +1,22 @@
 //! Shows the leader, and every change of it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::Serialize;
 use tenure::api::wire::tenure::v1::{self as pb, observe_response::Event};
-use tenure::grpc::Code;
+use tenure::backend::ElectionEvents;
 use tokio::signal::ctrl_c;
 
 use super::words::{Tenure, write};
 use crate::args::Settings;
 use crate::exit::Exit;
+use crate::talk::talk;
+
+/// The pause before a broken stream is taken up again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// So many failures in a row are not worth a line, and the next one is.
+const FAILURES_UNTOLD: u32 = 2;
 
 /// What to observe.
 #[derive(Debug, clap::Args)]
@@ -27,39 +36,33 @@ struct Seen {
     tenure: Option<Tenure>,
 }
 
-/// Writes what happens until interrupted. A broken stream is taken up again where it broke.
+/// Writes what happens until interrupted. A stream that breaks is taken up on another member where it broke.
 pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
-    let client = settings.client();
-    let mut after = args.after_rev;
-    let mut ended = None;
+    let members = Arc::new(settings.client());
+    let mut events = ElectionEvents::after(members, args.name.clone(), args.after_rev);
+    let mut began = false;
+    let mut failures = 0;
     loop {
-        let request = pb::ObserveRequest { name: args.name.clone(), after_revision: after };
-        let mut seen = client.elections().observe(request).await?;
-        loop {
-            let next = tokio::select! {
-                next = seen.message() => next,
-                interrupted = ctrl_c() => return interrupted.map(|()| Exit::Interrupted).map_err(Into::into),
-            };
-            match next {
-                Ok(Some(response)) => {
-                    after = response.revision.max(after);
-                    if !is_repeated(&response, &mut ended) {
-                        write(&settings, described(response), election)?;
-                    }
+        let next = tokio::select! {
+            next = events.next() => next,
+            interrupted = ctrl_c() => return interrupted.map(|()| Exit::Interrupted).map_err(Into::into),
+        };
+        match next {
+            Ok(response) => {
+                (began, failures) = (true, 0);
+                write(&settings, described(response), election)?;
+            }
+            Err(error) if error.is_refused() || !began => return Err(error.into()),
+            Err(error) => {
+                failures += 1;
+                // One is a member that has gone; that another one cannot go on is worth a line.
+                if failures == FAILURES_UNTOLD {
+                    talk!("tenure: observing {}: {error}; trying again", args.name);
                 }
-                Ok(None) => break,
-                Err(status) if status.code() == Code::Unavailable => break,
-                Err(status) => anyhow::bail!("{}", status.message()),
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }
-}
-
-/// Whether it is the end that was told last: a stream that broke right after it begins with it again, lest what
-/// followed be missed.
-fn is_repeated(response: &pb::ObserveResponse, ended: &mut Option<i64>) -> bool {
-    let Some(Event::Ended(tenure)) = &response.event else { return false };
-    ended.replace(tenure.token) == Some(tenure.token)
 }
 
 fn described(response: pb::ObserveResponse) -> Option<Seen> {
@@ -78,27 +81,5 @@ fn election(seen: &Seen) -> String {
     match &seen.tenure {
         Some(tenure) => format!("{}\t{}\t{}", seen.revision, seen.event, tenure.election()),
         None => format!("{}\t{}", seen.revision, seen.event),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ended(token: i64) -> pb::ObserveResponse {
-        let event = Some(Event::Ended(pb::Tenure { token, ..Default::default() }));
-        pb::ObserveResponse { event, ..Default::default() }
-    }
-
-    #[test]
-    fn an_end_that_comes_again_is_told_once() {
-        let mut last = None;
-        let nobody = pb::ObserveResponse {
-            event: Some(Event::NoLeader(pb::NoLeader { frozen: false })),
-            ..Default::default()
-        };
-        let told = [ended(5), ended(5), nobody.clone(), nobody, ended(7)];
-        let repeated = told.map(|response| is_repeated(&response, &mut last));
-        assert_eq!(repeated, [false, true, false, false, false]);
     }
 }

@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(5);
 pub(crate) struct Args {
     /// The name of the election
     name: String,
-    /// How long the leader may take to stop; then the next in line leads anyway
+    /// How long the leader may take to stop; then the next candidate leads anyway
     #[arg(long, default_value = "10s", value_parser = duration)]
     within: Duration,
     /// Do not wait until the next one leads
@@ -39,10 +39,10 @@ const EXAMPLES: &str = "\
 Exit codes: 0 the next one leads, 1 it could not be done, 3 nobody leads, 124 it took too long.
 
 Examples:
-  tenure resign nightly-job                 the next in line takes over
+  tenure resign nightly-job                 the next candidate takes over
   tenure resign nightly-job --within 1m     give the leader a minute to finish
   tenure transfer nightly-job --to bob      if it matters who is next
-  tenure evict nightly-job                  if nobody waits, or the leader cannot be asked
+  tenure evict nightly-job                  if no candidate waits, or the leader cannot be asked
 ";
 
 #[derive(Serialize)]
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_healthy_one_behind_the_leader_is_chosen() {
+    fn resign_chooses_the_first_healthy_candidate_behind_the_leader() {
         let sick = pb::Candidate { unhealthy: true, ..one("bob", false) };
         let all = election(vec![one("alice", true), sick.clone(), one("carol", false)]);
         assert_eq!(chosen(&all).as_deref(), Ok("carol"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_chosen_before_stays_chosen() {
+    fn resign_keeps_a_successor_that_was_chosen_before() {
         let dave = one("dave", false);
         let successor = dave.session;
         let candidates = vec![one("alice", true), one("bob", false), dave];
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_for_is_told_with_what_can() {
+    fn resign_says_what_can_be_done_instead() {
         let stock = |identity: &str, holds| pb::Candidate { stock: true, ..one(identity, holds) };
         for (candidates, code, says) in [
             (vec![], Exit::NotTaken, "nobody leads jobs"),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_one_that_was_chosen_makes_it_a_success() {
+    fn resign_succeeds_only_with_the_chosen_successor() {
         let done = HandedOver {
             name: "jobs".into(),
             from: "alice".into(),

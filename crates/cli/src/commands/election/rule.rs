@@ -25,7 +25,7 @@ pub(crate) struct Transfer {
 pub(crate) struct Evict {
     /// The name of the election or lock
     name: String,
-    /// The token of the place to take away [default: the leader's]
+    /// The token of the candidate to take away [default: the leader's]
     #[arg(long)]
     token: Option<i64>,
 }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_judged_at_the_same_revision_only() {
+    fn hashkv_compares_members_at_the_same_revision_only() {
         let verdict = |answers: &[MemberHash]| Verdict::of(answers, 0).to_string();
         assert_eq!(
             verdict(&[answer("a", 5, 9), answer("b", 5, 9)]),

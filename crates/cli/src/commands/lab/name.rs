@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_as_it_was_written() {
+    fn lab_name_is_read_as_it_was_written() {
         for text in ["rough/17", "0123456789ab/bully-crash/1"] {
             let name: RunName = text.parse().expect("a name");
             assert_eq!(name.to_string(), text);

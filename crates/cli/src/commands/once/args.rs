@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::args::duration;
+use crate::args::{CandidateArgs, duration};
 use crate::commands::run::{FenceArgs, HealthArgs, How, OnDoubt, Restart};
 use crate::exit::{Exit, usage};
 use crate::jobs::{Delivery, Slots, Timetable, utc};
@@ -62,9 +62,8 @@ pub(crate) struct Once {
     /// How long the command may take to end by itself before it is killed [default: a quarter of --ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION", help_heading = HOW)]
     grace: Option<Duration>,
-    /// The name of this process, for people [default: host name and process id]
-    #[arg(long, help_heading = HOW)]
-    identity: Option<String>,
+    #[command(flatten, next_help_heading = HOW)]
+    candidate: CandidateArgs,
     /// Print only what goes wrong
     #[arg(long, short = 'q', help_heading = HOW)]
     quiet: bool,
@@ -116,6 +115,11 @@ impl Once {
         if self.at_least_once { Delivery::AtLeastOnce } else { Delivery::AtMostOnce }
     }
 
+    /// Whether a server is waited for.
+    pub(super) fn waits(&self) -> bool {
+        self.candidate.wait_for_server.unwrap_or(false)
+    }
+
     pub(super) fn taken(&self) -> Exit {
         Exit::Code(self.conflict_exit_code)
     }
@@ -124,9 +128,8 @@ impl Once {
     pub(super) fn how(self) -> (How, Vec<OsString>) {
         let how = How {
             ttl: self.ttl,
-            identity: self.identity,
+            candidate: self.candidate,
             value: String::new(),
-            priority: 0,
             grace: self.grace,
             // What was lost in the middle is not begun again.
             once: !self.at_least_once,

@@ -33,12 +33,17 @@ pub(super) async fn run(args: Once, settings: Settings) -> anyhow::Result<Exit> 
         taken: args.taken(),
         claimed: None,
     };
+    let waits = args.waits();
     let (how, command) = args.how();
     let join = JoinSpec::one(job, Mode::Exclusive);
-    let supervisor = Supervisor::new(join, how, command, settings)?.for_slot(run);
+    let supervisor = Supervisor::new(join, how, command, settings, waits)?.for_slot(run);
     // Without a session, where that is possible: most hosts come late.
-    match supervisor.settled_already().await? {
-        Some(exit) => Ok(exit),
-        None => supervisor.supervise().await,
+    match supervisor.settled_already().await {
+        Ok(Some(exit)) => Ok(exit),
+        Ok(None) => supervisor.supervise().await,
+        Err(error) if waits && Exit::of(&error) == Exit::Unreachable => {
+            supervisor.supervise().await
+        }
+        Err(error) => Err(error),
     }
 }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_expected_stands_against_what_was_found() {
+    fn put_condition_shows_what_was_expected_and_what_was_found() {
         let kv = mvccpb::KeyValue { value: "b".into(), mod_revision: 7, ..Default::default() };
         assert_eq!(
             Condition::Value("a".into()).explain(Some(&kv)),

@@ -5,12 +5,13 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tenure::backend::JoinSpec;
 use tenure::tenancy::margin;
 
 use super::signals::signal;
 use super::size::{Size, size};
-use crate::args::duration;
-use crate::exit::usage;
+use crate::args::{CandidateArgs, duration};
+use crate::exit::{Exit, usage};
 use crate::guardian::{kill_time, watchdog_timeout};
 use crate::output::Format;
 
@@ -22,7 +23,7 @@ const GRACE_MAX: Duration = Duration::from_secs(5);
 /// Run a command while leading.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
-    /// The election to stand for
+    /// The election
     #[arg(long, short = 'e', value_name = "NAME")]
     pub(super) election: String,
     #[command(flatten)]
@@ -37,10 +38,10 @@ pub(crate) struct Run {
 pub(crate) struct Lock {
     /// The name of the lock
     pub(super) name: String,
-    /// Hold it together with others who say the same
+    /// Hold it together with others that ask for the same
     #[arg(long, conflicts_with = "permits")]
     pub(super) shared: bool,
-    /// How many may hold it at once; all must say the same
+    /// How many may hold it at once; all must ask for the same number
     #[arg(long, value_name = "N")]
     pub(super) permits: Option<NonZeroU32>,
     #[command(flatten)]
@@ -56,22 +57,18 @@ pub(crate) struct How {
     /// How long the lease lasts without a sign of life
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
     pub(in crate::commands) ttl: Duration,
-    /// Who this is, for people [default: host name and process id]
-    #[arg(long)]
-    pub(in crate::commands) identity: Option<String>,
-    /// What others shall know of the holder: its address, say
+    #[command(flatten)]
+    pub(in crate::commands) candidate: CandidateArgs,
+    /// What others read of the holder: its address, say
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(in crate::commands) value: String,
-    /// Whoever has more leads before whoever has less, 0 to 1000
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000), hide_default_value = true)]
-    pub(in crate::commands) priority: u32,
     /// How long the command may take to end by itself before it is killed [default: a quarter of --ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(in crate::commands) grace: Option<Duration>,
-    /// When it is lost, do not stand in line again: exit with 4
+    /// When it is lost, do not campaign again: exit with 4
     #[arg(long)]
     pub(in crate::commands) once: bool,
-    /// Do not wait: exit with 3 if somebody else has it
+    /// Do not wait: exit with 3 if another candidate holds it
     #[arg(long, short = 'n')]
     pub(in crate::commands) nonblock: bool,
     /// Wait no longer than this: exit with 3
@@ -131,7 +128,7 @@ pub(crate) struct How {
 
 /// How it is seen whether the command does its work.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Health: who is not well leads not")]
+#[command(next_help_heading = "Health: an unhealthy candidate does not lead")]
 pub(crate) struct HealthArgs {
     /// A command that succeeds while all is well (by sh); asked of candidates too
     #[arg(long, value_name = "CMD")]
@@ -207,6 +204,23 @@ impl How {
         self.grace.unwrap_or_else(|| usual_grace(self.ttl))
     }
 
+    /// What this asks for as a candidate.
+    pub(super) fn apply_to(&self, join: &mut JoinSpec) {
+        join.value = self.value.clone().into();
+        join.priority = self.candidate.priority;
+        join.try_only = self.nonblock;
+        // Not before the last holder has surely stopped; with fast release, tokens are what keeps them apart.
+        join.no_overlap = !self.candidate.fast_release;
+    }
+
+    /// The exit code if it is held by others.
+    pub(super) fn conflict(&self) -> Exit {
+        match self.conflict_exit_code {
+            3 => Exit::NotTaken,
+            code => Exit::Code(code),
+        }
+    }
+
     /// The timeout of the watchdog.
     pub(super) fn watchdog_timeout(&self) -> Option<Duration> {
         self.watchdog_timeout.or_else(|| watchdog_timeout(self.watchdog.as_deref()?))
@@ -217,7 +231,6 @@ impl How {
         let health = &self.health;
         let given = [
             ("--grace", self.grace.is_some()),
-            ("--once", self.once),
             ("--won", self.won.is_some()),
             ("--lost", self.lost.is_some()),
             ("--marker", self.marker.is_some()),

@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_standby_is_not_asked_about_a_command_that_does_not_run() {
+    async fn health_of_a_standby_leaves_out_its_command() {
         let health = health(vec![Check::Tcp("127.0.0.1:1".into())]);
         assert_eq!(health.look(Role::Standby).await, Ok(()));
         assert!(health.look(Role::Leader(1)).await.is_err());
     }
 
     #[tokio::test]
-    async fn what_is_wrong_is_said() {
+    async fn health_says_what_is_wrong() {
         let free = Check::MinDiskFree(Size(u64::MAX), "/".into());
         let said = health(vec![free]).look(Role::Standby).await.unwrap_err();
         assert!(said.starts_with("--min-disk-free: "), "{said}");

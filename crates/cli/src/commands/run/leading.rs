@@ -281,7 +281,7 @@ impl Supervisor {
                 None
             }
             Wish::Suspend => {
-                talk!("tenure: whoever leads cannot be suspended");
+                talk!("tenure: a leader cannot be suspended");
                 None
             }
             Wish::GoOn => {

@@ -11,15 +11,15 @@
 //! - `health`, `stonith`: when not to lead, and what to do about earlier leaders; `shell` runs their commands.
 //! - `marker`, `terminal`: what others see of it.
 //! - `slot`: a command that runs once for all hosts (`tenure once`).
-//! - `hold`: a lock without a command.
+//!
+//! A lock without a command is held by [`super::hold`].
 
 mod args;
 mod health;
-mod hold;
 mod leading;
 mod marker;
 mod shell;
-mod signals;
+pub(super) mod signals;
 mod size;
 mod slot;
 mod standby;
@@ -34,16 +34,20 @@ pub(super) use args::{
 pub(super) use signals::{Signals, Wish};
 pub(super) use slot::SlotRun;
 pub(super) use supervisor::{Supervisor, overdue};
-use tenure::ElectionName;
-use tenure::backend::{JoinSpec, Mode};
 
+use std::io::Write;
+
+use tenure::backend::{JoinSpec, Mode};
+use tenure::{ElectionName, Held};
+
+use super::hold::Holding;
 use crate::args::Settings;
 use crate::exit::{Exit, usage};
 
 /// Runs a command while leading.
 pub(super) async fn run(args: Run, settings: Settings) -> anyhow::Result<Exit> {
     let join = JoinSpec::one(name(args.election)?, Mode::Exclusive);
-    Supervisor::new(join, args.how, args.command, settings)?.supervise().await
+    Supervisor::new(join, args.how, args.command, settings, true)?.supervise().await
 }
 
 /// Runs a command while holding a lock, or just holds it.
@@ -60,9 +64,30 @@ pub(super) async fn lock(args: Lock, settings: Settings) -> anyhow::Result<Exit>
         ));
     }
     if args.command.is_empty() {
-        return hold::hold(join, args.how, settings).await;
+        return hold(join, args.how, &settings).await;
     }
-    Supervisor::new(join, args.how, args.command, settings)?.supervise().await
+    Supervisor::new(join, args.how, args.command, settings, false)?.supervise().await
+}
+
+/// A lock without a command: prints its token, and holds it until interrupted.
+async fn hold(mut join: JoinSpec, how: How, settings: &Settings) -> anyhow::Result<Exit> {
+    how.validate()?;
+    how.without_command()?;
+    how.apply_to(&mut join);
+    let holding = Holding {
+        join,
+        options: how.candidate.session(how.ttl),
+        waits: how.candidate.wait_for_server.unwrap_or(false),
+        timeout: how.timeout,
+        once: how.once,
+        conflict: how.conflict(),
+        announce: |held: &Held| {
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "{}", held.token())?;
+            Ok(out.flush()?)
+        },
+    };
+    holding.run(settings).await
 }
 
 pub(super) fn name(text: String) -> anyhow::Result<ElectionName> {

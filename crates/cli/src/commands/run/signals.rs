@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_has_a_name_a_longer_one_and_a_number() {
+    fn signal_has_a_name_a_longer_one_and_a_number() {
         assert_eq!((signal("USR1"), signal("sigusr1"), signal("10")), (Ok(10), Ok(10), Ok(10)));
         assert!(signal("USR9").is_err() && signal("").is_err() && signal("0").is_err());
     }

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_people_write_them() {
+    fn size_is_read_as_people_write_it() {
         for (text, bytes) in [
             ("0", 0),
             ("1024", 1024),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_sizes_are_refused_or_read() {
+    fn size_that_is_damaged_is_refused_or_read() {
         let sound = proptest::strategy::Just("1.5GiB".to_owned());
         tenure_damage::hold(500, tenure_damage::damaged_text(sound), |text| {
             let _ = size(&text);

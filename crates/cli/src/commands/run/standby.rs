@@ -24,7 +24,7 @@ impl Supervisor {
             if let Some(stood) = self.be_well(session).await {
                 break stood;
             }
-            if let Some(stood) = self.wait_in_line(session).await? {
+            if let Some(stood) = self.wait_as_candidate(session).await? {
                 break stood;
             }
         };
@@ -46,9 +46,9 @@ impl Supervisor {
     /// Waits until all is well.
     async fn be_well(&mut self, session: &Session) -> Option<Stood> {
         let Err(what) = self.health.look(Role::Standby).await else { return None };
-        self.say(&format!("not standing for {}: {what}", self.name()));
+        self.say(&format!("no candidate for {}: {what}", self.name()));
         if self.how.nonblock {
-            return Some(self.conflict());
+            return Some(Stood::Exit(self.how.conflict()));
         }
         let health = Arc::clone(&self.health);
         let mut healthy = std::pin::pin!(health.healthy());
@@ -57,7 +57,7 @@ impl Supervisor {
                 () = &mut healthy => return None,
                 _ = session.lost() => return Some(Stood::Over),
                 exit = ended(&mut self.running) => return Some(Stood::Exit(exit)),
-                () = overdue(self.give_up) => return Some(self.conflict()),
+                () = overdue(self.give_up) => return Some(Stood::Exit(self.how.conflict())),
                 wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
                     return Some(Stood::Exit(exit));
                 },
@@ -67,7 +67,7 @@ impl Supervisor {
 
     /// Waits as a candidate. Returns `None` if that is to be tried again. A candidate that is not well stays one, and
     /// is passed over.
-    async fn wait_in_line(&mut self, session: &Session) -> anyhow::Result<Option<Stood>> {
+    async fn wait_as_candidate(&mut self, session: &Session) -> anyhow::Result<Option<Stood>> {
         let mut waiting = std::pin::pin!(session.join(self.join.clone(), None));
         let mut tell = std::pin::pin!(tokio::time::sleep(TELL_AFTER));
         let health = Arc::clone(&self.health);
@@ -82,7 +82,7 @@ impl Supervisor {
                     told = true;
                     self.tell_place(session).await;
                 }
-                () = overdue(self.give_up) => return Ok(Some(self.not_taken())),
+                () = overdue(self.give_up) => return Ok(Some(Stood::Exit(self.not_taken()))),
                 record = &mut settled => {
                     return Ok(Some(Stood::Exit(self.slot_taken(&record, false))));
                 }
@@ -112,9 +112,9 @@ impl Supervisor {
     ) -> anyhow::Result<Option<Stood>> {
         match held {
             Ok(held) => Ok(Some(Stood::Held(Box::new(held)))),
-            Err(AcquireError::Taken { .. }) => Ok(Some(self.not_taken())),
+            Err(AcquireError::Taken { .. }) => Ok(Some(Stood::Exit(self.not_taken()))),
             Err(AcquireError::SessionOver { loss, .. }) => {
-                self.say(&format!("out of the line for {}: {loss}", self.name()));
+                self.say(&format!("not a candidate for {} any more: {loss}", self.name()));
                 Ok(Some(Stood::Over))
             }
             // The session lives: it can become a candidate again, behind the others.
@@ -122,7 +122,9 @@ impl Supervisor {
                 self.say(&error.to_string());
                 Ok(None)
             }
-            Err(AcquireError::Frozen { .. }) if self.how.nonblock => Ok(Some(self.not_taken())),
+            Err(AcquireError::Frozen { .. }) if self.how.nonblock => {
+                Ok(Some(Stood::Exit(self.not_taken())))
+            }
             Err(AcquireError::Frozen { .. }) => {
                 tokio::time::sleep(FROZEN_PAUSE).await;
                 Ok(None)
@@ -138,16 +140,9 @@ impl Supervisor {
         }
     }
 
-    fn not_taken(&self) -> Stood {
+    fn not_taken(&self) -> Exit {
         self.say(&format!("{} is held by others", self.name()));
-        self.conflict()
-    }
-
-    fn conflict(&self) -> Stood {
-        Stood::Exit(match self.how.conflict_exit_code {
-            3 => Exit::NotTaken,
-            code => Exit::Code(code),
-        })
+        self.how.conflict()
     }
 
     /// Asked once: a waiting candidate is not woken by every change in the election.

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn those_are_fenced_of_whom_nobody_knows_whether_they_stopped() {
+    fn stonith_fences_holders_whose_stop_was_not_confirmed() {
         let ended = |(identity, reason, stopped): &(&str, EndReason, bool)| pb::Tenure {
             identity: (*identity).into(),
             reason: (*reason).into(),
@@ -177,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_what_to_do_on_its_stdin() {
+    fn stonith_tells_an_agent_on_its_stdin_what_to_do() {
         let agent = stonith("/usr/sbin/fence_ipmilan -v", &["plug=3", "ip=10.0.0.9"]);
         assert_eq!(agent.words(&deposed()), "action=off\nnodename=db-2\nplug=3\nip=10.0.0.9\n");
         assert_eq!(stonith("./cut-off", &[]).words(&deposed()), "");
     }
 
     #[tokio::test]
-    async fn only_success_is_success() {
+    async fn stonith_takes_only_success_for_success() {
         let told = "test \"$TENURE_FENCE_IDENTITY $TENURE_FENCE_TOKEN\" = 'db-2 7'";
         stonith(told, &[]).fence(&deposed()).await.unwrap();
         let failed = stonith("exit 1", &[]).fence(&deposed()).await.unwrap_err();

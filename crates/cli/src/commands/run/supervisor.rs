@@ -20,13 +20,11 @@ use super::slot::SlotRun;
 use super::stonith::Stonith;
 use super::terminal::Terminal;
 use crate::args::Settings;
+use crate::commands::opening::SessionOpening;
 use crate::exit::Exit;
 use crate::guardian::{Charge, Guardian, Job, News, SessionCharge, WatchdogCharge};
 use crate::talk::talk;
 
-/// Between attempts to open a session, after the first one was once opened.
-const PAUSE_FIRST: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// How long the end of a session may take when there is nothing else to do.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -49,18 +47,11 @@ pub(in crate::commands) struct Supervisor {
     pub(super) give_up: Option<Instant>,
     /// The server must not be told that this session's tenure has ended well.
     pub(super) is_unsure: bool,
-    /// Absent until the first session was opened.
-    pub(super) reopening: Option<Reopening>,
+    pub(super) opening: SessionOpening,
 }
 
 /// What the loop comes to.
 pub(super) type Ended = anyhow::Result<Exit>;
-
-/// How opening another session goes, after one was opened.
-pub(super) struct Reopening {
-    pause: Duration,
-    told: bool,
-}
 
 /// What comes after a tenure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,15 +78,11 @@ impl Supervisor {
         how: How,
         command: Vec<OsString>,
         settings: Settings,
+        waits: bool,
     ) -> anyhow::Result<Supervisor> {
         how.validate()?;
-        let options = SessionOptions::new(how.ttl);
-        let identity = how.identity.clone().unwrap_or(options.identity);
-        join.value = how.value.clone().into();
-        join.priority = how.priority;
-        join.try_only = how.nonblock;
-        // Not before the last holder has surely stopped.
-        join.no_overlap = true;
+        how.apply_to(&mut join);
+        let identity = how.candidate.session(how.ttl).identity;
         Ok(Supervisor {
             join,
             command,
@@ -109,7 +96,9 @@ impl Supervisor {
             slot: None,
             give_up: how.timeout.map(|time| Instant::now() + time),
             is_unsure: false,
-            reopening: None,
+            opening: SessionOpening::new(
+                how.candidate.wait_for_server.unwrap_or(waits && !how.nonblock),
+            ),
             how,
         })
     }
@@ -142,6 +131,8 @@ impl Supervisor {
 
     /// What the loop does after a tenure, or after standing by.
     async fn decide(&mut self, after: anyhow::Result<After>) -> Next<Ended> {
+        // Each wait has the whole time.
+        self.give_up = self.how.timeout.map(|time| Instant::now() + time);
         match after {
             Ok(After::Exit(exit)) => self.end(exit).await,
             // A session that was led with, or is lost, is not used again: a guardian may still be about to
@@ -243,6 +234,12 @@ impl Supervisor {
         environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
+    /// `--timeout` has passed before there was a server to wait at.
+    fn no_server(&self) -> Exit {
+        self.say(&format!("no server to ask for {} in time", self.name()));
+        self.how.conflict()
+    }
+
     /// Whether the command goes on, by choice, though the lead is not confirmed.
     pub(super) fn works_on(&self) -> bool {
         self.running.is_some() && self.how.on_doubt == OnDoubt::Continue
@@ -282,21 +279,16 @@ impl Policy for Supervisor {
     type End = Ended;
 
     fn options(&self) -> SessionOptions {
-        SessionOptions { identity: self.identity.clone(), ..SessionOptions::new(self.how.ttl) }
+        self.how.candidate.session(self.how.ttl)
     }
 
-    /// The first one has to be there. After that, for as long as it takes: there was a server once.
     async fn no_session(&mut self, error: SessionError) -> ControlFlow<Ended> {
-        let Some(reopening) = &mut self.reopening else {
-            return ControlFlow::Break(Err(error.into()));
+        let pause = match self.opening.failed(error) {
+            Ok(pause) => pause,
+            Err(error) => return ControlFlow::Break(Err(error)),
         };
-        let pause = reopening.pause;
-        reopening.pause = PAUSE_MAX.min(pause * 2);
-        if !std::mem::replace(&mut reopening.told, true) {
-            let error = anyhow::Error::from(error);
-            talk!("tenure: no session, trying on: {error:#}");
-        }
         let exit = tokio::select! {
+            () = overdue(self.give_up), if self.opening.is_first() => Some(self.no_server()),
             () = tokio::time::sleep(pause) => None,
             exit = ended(&mut self.running) => Some(exit),
             wish = self.signals.next() => self.asked(wish).await,
@@ -307,7 +299,7 @@ impl Policy for Supervisor {
     }
 
     fn opened(&mut self, _: &Session) {
-        self.reopening = Some(Reopening { pause: PAUSE_FIRST, told: false });
+        self.opening.succeeded();
     }
 
     async fn campaign(&mut self, session: &Session) -> Turn<Box<Held>, Ended> {

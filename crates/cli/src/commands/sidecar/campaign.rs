@@ -1,5 +1,5 @@
-//! Stands for the election for ever: a server that is away is waited for, and whatever is lost is
-//! campaigned for again. A policy on the library's loop ([`tenure::leading`]).
+//! Campaigns for ever: a server that is away is waited for, and whatever is lost is campaigned for
+//! again. A policy on the library's loop ([`tenure::leading`]).
 
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use tenure::leading::{self, Next, Parting, Policy, Turn};
 use tenure::{
-    AcquireError, Election, ElectionName, Engine, FencingToken, Leadership, Loss, Session,
-    SessionError, SessionOptions, SessionState,
+    AcquireError, Election, ElectionName, Engine, EngineError, FencingToken, Leadership, Loss,
+    Session, SessionError, SessionOptions, SessionState,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 
 use super::metrics::Counts;
 use super::status_cache::StatusCache;
+use crate::commands::opening::SessionOpening;
 use crate::output::visible;
 
 /// Pauses between attempts.
@@ -49,13 +50,15 @@ impl StepDown {
     }
 }
 
-/// How to stand.
+/// How to campaign.
 #[derive(Debug)]
 pub(super) struct Campaign {
     pub(super) engine: Engine,
     pub(super) name: ElectionName,
     pub(super) options: SessionOptions,
     pub(super) priority: u32,
+    /// Whether the first server is waited for.
+    pub(super) waits: bool,
     /// How long the work beside us may take to hear that it is over, before others may lead.
     pub(super) grace: Duration,
     pub(super) status: Arc<StatusCache>,
@@ -64,22 +67,31 @@ pub(super) struct Campaign {
     pub(super) stop: watch::Receiver<bool>,
 }
 
+/// How the loop ends.
+type Ended = anyhow::Result<()>;
+
 /// Where the loop is.
 #[derive(Debug)]
 struct Standing {
     campaign: Campaign,
+    opening: SessionOpening,
     pause: Duration,
     /// What was said last of a failure: it is not repeated.
     told: String,
 }
 
 impl Campaign {
-    /// Stands until told to stop; then what is held is given up.
-    pub(super) async fn run(self) {
+    /// Campaigns until told to stop; then what is held is given up.
+    ///
+    /// # Errors
+    /// If there is no server, and none is to be waited for.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
         eprintln!("waiting to lead {}", self.name);
         let engine = self.engine.clone();
-        let mut standing = Standing { campaign: self, pause: PAUSE_FIRST, told: String::new() };
-        leading::lead(&engine, &mut standing).await;
+        let opening = SessionOpening::new(self.waits);
+        let mut standing =
+            Standing { campaign: self, opening, pause: PAUSE_FIRST, told: String::new() };
+        leading::lead(&engine, &mut standing).await
     }
 
     /// Waits until we lead; nothing if we are to stop.
@@ -101,7 +113,7 @@ impl Campaign {
     }
 
     /// One tenure.
-    async fn lead(&mut self, leadership: Leadership, session: &Session) -> Next<()> {
+    async fn lead(&mut self, leadership: Leadership, session: &Session) -> Next<Ended> {
         let (name, token) = (self.name.clone(), leadership.token());
         let leadership = Arc::new(leadership);
         self.status.lead(&leadership);
@@ -128,7 +140,7 @@ impl Campaign {
                     return Next::Campaign;
                 }
                 () = stopped(&mut self.stop) => {
-                    next = STOPPED;
+                    next = stop();
                     break;
                 }
                 drain = leadership.drain() => {
@@ -163,7 +175,9 @@ impl Campaign {
 }
 
 /// What is held has been given up: the session goes back, and that is the end.
-const STOPPED: Next<()> = Next::End((), Parting::CloseWithin(CLOSE_MAX));
+fn stop() -> Next<Ended> {
+    Next::End(Ok(()), Parting::CloseWithin(CLOSE_MAX))
+}
 
 impl Standing {
     /// Says that something failed, unless it was said last.
@@ -175,13 +189,17 @@ impl Standing {
     }
 
     /// Waits for a moment, longer each time.
-    async fn wait(&mut self) -> ControlFlow<()> {
-        let stop = tokio::select! {
-            () = sleep(self.pause) => ControlFlow::Continue(()),
-            () = stopped(&mut self.campaign.stop) => ControlFlow::Break(()),
-        };
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
-        stop
+    async fn wait(&mut self) -> ControlFlow<Ended> {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(PAUSE_MAX);
+        self.rest_for(pause).await
+    }
+
+    async fn rest_for(&mut self, pause: Duration) -> ControlFlow<Ended> {
+        tokio::select! {
+            () = sleep(pause) => ControlFlow::Continue(()),
+            () = stopped(&mut self.campaign.stop) => ControlFlow::Break(Ok(())),
+        }
     }
 
     /// The next failure is the first again.
@@ -192,40 +210,49 @@ impl Standing {
 
 impl Policy for Standing {
     type Held = Leadership;
-    type End = ();
+    type End = Ended;
 
     fn options(&self) -> SessionOptions {
         self.campaign.options.clone()
     }
 
-    async fn interrupted(&mut self) {
+    async fn interrupted(&mut self) -> Ended {
         stopped(&mut self.campaign.stop).await;
+        Ok(())
     }
 
-    async fn no_session(&mut self, error: SessionError) -> ControlFlow<()> {
-        let name = self.campaign.name.clone();
-        let failure = format!("{:#}", anyhow::Error::from(error));
-        self.tell(failure, |text| format!("cannot stand for {name}: {text}; trying again"));
-        self.wait().await
+    async fn no_session(&mut self, error: SessionError) -> ControlFlow<Ended> {
+        if matches!(error, SessionError::Engine(EngineError::Refused { .. })) {
+            // Whether that is for good is for the reporter to find out, which asks the same servers.
+            let name = self.campaign.name.clone();
+            let failure = format!("{:#}", anyhow::Error::from(error));
+            self.tell(failure, |text| format!("no candidate for {name}: {text}; trying again"));
+            return self.wait().await;
+        }
+        match self.opening.failed(error) {
+            Ok(pause) => self.rest_for(pause).await,
+            Err(error) => ControlFlow::Break(Err(error)),
+        }
     }
 
     fn opened(&mut self, session: &Session) {
         self.all_is_well();
+        self.opening.succeeded();
         self.campaign.counts.session_opened();
         self.campaign.status.attend(session);
     }
 
-    async fn campaign(&mut self, session: &Session) -> Turn<Leadership, ()> {
+    async fn campaign(&mut self, session: &Session) -> Turn<Leadership, Ended> {
         let name = self.campaign.name.clone();
         let election = Election::new(session, name).expect("it is a name already");
         Turn::Passed(match self.campaign.win(&election).await {
-            None => STOPPED,
+            None => stop(),
             Some(Ok(leadership)) => {
                 self.all_is_well();
                 return Turn::Elected(leadership);
             }
             Some(Err(AcquireError::SessionOver { loss, .. })) => {
-                eprintln!("waiting for {}: {loss}; standing again", self.campaign.name);
+                eprintln!("waiting for {}: {loss}; a candidate again", self.campaign.name);
                 Next::Reopen(Parting::Close)
             }
             Some(Err(error)) => {
@@ -233,13 +260,13 @@ impl Policy for Standing {
                 self.tell(failure, |text| format!("{text}; trying again"));
                 match self.wait().await {
                     ControlFlow::Continue(()) => Next::Campaign,
-                    ControlFlow::Break(()) => STOPPED,
+                    ControlFlow::Break(_) => stop(),
                 }
             }
         })
     }
 
-    async fn lead(&mut self, session: &Session, leadership: Leadership) -> Next<()> {
+    async fn lead(&mut self, session: &Session, leadership: Leadership) -> Next<Ended> {
         self.campaign.lead(leadership, session).await
     }
 

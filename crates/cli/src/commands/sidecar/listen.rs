@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_a_host_and_a_port() {
+    fn listen_address_is_a_host_and_a_port() {
         for text in ["127.0.0.1:4040", "localhost:0", "[::1]:4040"] {
             assert_eq!(parse(text), Ok(Listen(vec![text.to_owned()])));
         }
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_said_once() {
+    fn listen_address_that_is_none_is_said_once() {
         for text in ["", "4040", "localhost", "a:b", "::1", "a:70000", "http://a:4040", "a b:1"] {
             let said = parse(text).unwrap_err();
             assert!(said.contains("is no address"), "{said}");
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_addresses_are_refused_or_read() {
+    fn listen_address_that_is_damaged_is_refused_or_read() {
         let sound = proptest::strategy::Just("[::1]:4040".to_owned());
         tenure_damage::hold(500, tenure_damage::damaged_text(sound), |text| {
             let _ = parse(&text);

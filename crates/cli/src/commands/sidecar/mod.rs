@@ -22,8 +22,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::grpc::{Client, Options};
-use tenure::{ElectionName, SessionOptions};
+use tenure::ElectionName;
+use tenure::grpc::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -34,8 +34,7 @@ use self::listen::Listen;
 use self::metrics::Counts;
 use self::news::Reporter;
 use self::status_cache::StatusCache;
-use crate::args::{Settings, duration};
-use crate::commands::election::look::host_name;
+use crate::args::{CandidateArgs, Settings, duration};
 use crate::commands::stop::told_to_stop;
 use crate::exit::{Exit, usage};
 
@@ -46,7 +45,7 @@ const END_MAX: Duration = Duration::from_secs(8);
 /// Requests to step down that may wait.
 const ORDERS_MAX: usize = 8;
 
-/// How to stand, and what to answer.
+/// How to campaign, and what to answer.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The name of the election
@@ -56,18 +55,14 @@ pub(crate) struct Args {
     /// need :4040, which is all addresses
     #[arg(long, default_value = "127.0.0.1:4040", value_name = "ADDRESS", value_parser = listen::parse)]
     listen: Listen,
-    /// Who this is; must differ between replicas [default: the host's name, which is the pod's]
-    #[arg(long)]
-    identity: Option<String>,
-    /// What others shall know of the leader: its address, say
+    #[command(flatten)]
+    candidate: CandidateArgs,
+    /// What others read of the leader: its address, say
     #[arg(long, default_value = "", hide_default_value = true)]
     value: String,
     /// How long the session lives without a sign of life, and how old an answer may be
     #[arg(long, default_value = "15s", value_parser = duration)]
     ttl: Duration,
-    /// Whoever has more leads before whoever has less, 0 to 1000
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    priority: u32,
     /// What /healthz means
     #[arg(long, value_enum, default_value_t = Healthz::Lease)]
     healthz: Healthz,
@@ -77,28 +72,24 @@ pub(crate) struct Args {
     /// Keep the answer of /leader in this file, too
     #[arg(long, value_name = "PATH")]
     status_file: Option<PathBuf>,
-    /// Only look: do not stand for the election
-    #[arg(long, conflicts_with_all = ["identity", "value", "priority", "ready_when_leader", "grace", "fast_release"])]
+    /// Only look: be no candidate
+    #[arg(long, conflicts_with_all = ["identity", "value", "priority", "ready_when_leader", "grace", "fast_release", "wait_for_server"])]
     observe_only: bool,
     /// How long to say "not leading" before others may lead, when this gives up or is made to: the time
     /// in which the program beside it hears of it
     #[arg(long, default_value = "0s", value_parser = duration, value_name = "DURATION")]
     grace: Duration,
-    /// Let others lead as soon as this process dies, not after --ttl. The program beside it may still be
-    /// at work then: only for those who check tokens
-    #[arg(long)]
-    fast_release: bool,
 }
 
 /// Answers until told to stop, then gives up what it holds.
 pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
-    let options = session_options(&args);
+    let options = args.candidate.session(args.ttl);
     options.validate().map_err(|error| usage(format!("--ttl: {error}")))?;
     if args.observe_only && args.healthz == Healthz::Leader {
         return Err(usage("--healthz leader with --observe-only would never be healthy"));
     }
     if options.identity.is_empty() {
-        return Err(usage("--identity must not be empty: nobody could tell who leads"));
+        return Err(usage("--identity must not be empty: it tells the replicas apart"));
     }
     // Before any client can see that we are there.
     let told = told_to_stop();
@@ -139,7 +130,8 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         engine,
         name: args.election,
         options,
-        priority: args.priority,
+        priority: args.candidate.priority,
+        waits: args.candidate.wait_for_server.unwrap_or(true),
         grace: args.grace,
         status: Arc::clone(&status),
         counts,
@@ -161,7 +153,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     };
     let mut ended = Ok(Exit::Done);
     tokio::select! {
-        () = stand => {}
+        stood = stand => ended = stood.map(|()| Exit::Done),
         () = end => eprintln!("the servers did not confirm the end in time"),
         foreign = reporter.run() => ended = Err(foreign.into()),
         never = status.tell_changes() => match never {},
@@ -175,22 +167,12 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     ended
 }
 
-fn session_options(args: &Args) -> SessionOptions {
-    let identity = args.identity.clone().unwrap_or_else(host_name);
-    SessionOptions { identity, fast_release: args.fast_release, ..SessionOptions::new(args.ttl) }
-}
-
 /// A client that gives requests up early enough to repeat them within a lease.
 fn client(settings: &Settings, ttl: Duration) -> Client {
-    let longest = ttl / ATTEMPTS_PER_TTL;
-    let options = Options {
-        dial_timeout: settings.options.dial_timeout.min(longest),
-        request_timeout: settings.options.request_timeout.min(longest),
-        credentials: settings.options.credentials.clone(),
-    };
-    Client::new(settings.endpoints.clone(), options)
+    Client::new(settings.endpoints.clone(), settings.options.within(ttl / ATTEMPTS_PER_TTL))
 }
 
-async fn wait_for(mut stopping: watch::Receiver<bool>) {
+async fn wait_for(mut stopping: watch::Receiver<bool>) -> anyhow::Result<()> {
     campaign::stopped(&mut stopping).await;
+    Ok(())
 }

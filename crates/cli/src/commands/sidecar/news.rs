@@ -94,7 +94,7 @@ impl Reporter {
                 Err(error) => {
                     self.counts.ask_failed();
                     if !std::mem::replace(&mut silent, true) {
-                        eprintln!("nobody says who leads {}: {error}; asking again", self.name);
+                        eprintln!("cannot ask who leads {}: {error}; asking again", self.name);
                     }
                     PAUSE.min(interval)
                 }

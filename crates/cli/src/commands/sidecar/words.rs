@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_written_as_everybody_reads_them() {
+    fn sidecar_times_are_written_in_rfc_3339() {
         for (ms, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_000, "2000-02-29T00:00:00.000Z"),

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn two_do_not_write_to_one_file() {
+    fn snapshot_save_refuses_a_file_that_is_being_saved() {
         let home = tempfile::TempDir::new().unwrap();
         let place = home.path().join("backup.db");
         let first = Part::create(&place).unwrap();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_finished_is_not_the_next_ones() {
+    fn snapshot_save_leaves_a_finished_file_alone() {
         let home = tempfile::TempDir::new().unwrap();
         let place = home.path().join("backup.db");
         let part = Part::create(&place).unwrap();
@@ -203,7 +203,7 @@ mod tests {
 
     /// As one that was killed leaves it.
     #[test]
-    fn what_was_left_behind_is_overwritten() {
+    fn snapshot_save_overwrites_what_was_left_behind() {
         let home = tempfile::TempDir::new().unwrap();
         let place = home.path().join("backup.db");
         fs::write(home.path().join("backup.db.part"), "long and of no use").unwrap();

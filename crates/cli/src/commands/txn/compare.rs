@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_and_relation_is_read() {
+    fn txn_compare_reads_every_field_and_relation() {
         let cases = [
             (r#"ver("k") = "1""#, CompareResult::Equal, CompareTarget::Version(1)),
             (r#"c("k") > "0""#, CompareResult::Greater, CompareTarget::Create(Revision(0))),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn txn_compare_says_what_is_wrong() {
         for (line, part) in [
             ("mod", "a key in parentheses"),
             (r#"mod(k) = "0""#, "a quoted string is expected"),

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn three_blocks_are_read() {
+    fn txn_reads_three_blocks() {
         let txn =
             txn("mod(\"job\") = \"0\"\n\nput job \"it's mine\"\ndel old --prefix\n\nget job\n\n");
         let txn = txn.unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_may_be_empty_or_missing() {
+    fn txn_blocks_may_be_empty_or_missing() {
         assert_eq!(txn("").unwrap(), Txn::default());
         let only_failure = txn("\n\nget a\n").unwrap();
         assert!(only_failure.compare.is_empty() && only_failure.success.is_empty());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_work_as_in_the_commands() {
+    fn txn_flags_work_as_in_the_commands() {
         let txn = txn("\nput k v --lease=1a --prev-kv\nget a c --limit 2\n\n").unwrap();
         let [Op::Put(put), Op::Range(get)] = &txn.success[..] else { panic!() };
         assert!(put.prev_kv);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_shown() {
+    fn txn_shows_what_cannot_be_read() {
         for (text, part) in [
             ("\nput k\n", "put needs a key and a value"),
             ("\nfrob k\n", "invalid txn request: frob k"),

@@ -86,20 +86,20 @@ mod tests {
     }
 
     #[test]
-    fn words_are_split_at_blanks_outside_quotes() {
+    fn txn_words_are_split_at_blanks_outside_quotes() {
         assert_eq!(words("put  k v"), ["put", "k", "v"]);
         assert_eq!(words(r#"put "a key" 'it "is"' x"y"#), ["put", "a key", "it \"is\"", "x\"y"]);
         assert_eq!(words(r#"put k """#), ["put", "k", ""]);
     }
 
     #[test]
-    fn escapes_are_gos() {
+    fn txn_escapes_are_gos() {
         assert_eq!(split(r#""a\n\x41\u00e9\101\"""#).unwrap(), ["a\nAéA\"".as_bytes()]);
         assert_eq!(split(r#""\xff""#).unwrap(), [b"\xff"]);
     }
 
     #[test]
-    fn broken_quotes_are_refused() {
+    fn txn_refuses_broken_quotes() {
         for line in [r#""open"#, "'open", r#""\x4""#, r#""\q""#, r#""\ud800""#] {
             assert!(split(line).is_err(), "{line}");
         }

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_is_a_letter_and_a_number() {
+    fn up_order_is_a_letter_and_a_number() {
         for line in ["k 2", "k2", " K  2 ", "k n2", "kill 2"] {
             assert_eq!(read(line, 3), Ok(Order::Kill(1)), "{line}");
         }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_refused_with_what_would() {
+    fn up_order_without_meaning_is_refused_with_what_would_have_one() {
         for (line, says) in [
             ("k", "k 1 to k 3"),
             ("k 0", "k 1 to k 3"),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_orders_are_refused_or_read() {
+    fn up_order_that_is_damaged_is_refused_or_read() {
         let sound = proptest::strategy::Just("kill 2".to_owned());
         tenure_damage::hold(500, tenure_damage::damaged_text(sound), |text| {
             let _ = read(&text, 3);

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_directory_remembers_where_its_members_listen() {
+    fn up_plan_of_a_kept_directory_remembers_where_members_listen() {
         let home = tempfile::tempdir().unwrap();
         let first = Plan::make(&args(home.path(), Some(5))).unwrap();
         let again = Plan::make(&args(home.path(), None)).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_was_asked_for_and_is_taken_is_an_error_that_names_the_flag() {
+    fn up_plan_names_the_flag_of_a_port_that_is_taken() {
         let home = tempfile::tempdir().unwrap();
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sits_on_a_usual_port_is_named_when_others_are_taken() {
+    fn up_plan_names_the_program_on_a_usual_port() {
         let home = tempfile::tempdir().unwrap();
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = taken.local_addr().unwrap().port();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_would_contradict_the_plan_are_known() {
+    fn up_plan_knows_the_flags_that_would_contradict_it() {
         assert!(is_ours("--name") && is_ours("--data-dir=x"));
         assert!(!is_ours("--log-level") && !is_ours("--names"));
     }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_nobody_owns_any_more_is_swept_away() {
+    fn temp_dir_removes_only_what_no_process_owns() {
         let parent = tempfile::tempdir().unwrap();
         let lives = TempHome::open_in(parent.path()).unwrap();
         let left = parent.path().join("tenure-up-left");

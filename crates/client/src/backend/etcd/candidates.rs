@@ -94,21 +94,21 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_line_says_so_once() {
+    fn etcd_sights_say_once_that_there_is_no_leader() {
         let mut candidates = Candidates::default();
         assert_eq!(candidates.sight(), Some(Sight::NoLeader));
         assert_eq!(candidates.sight(), None);
     }
 
     #[test]
-    fn of_two_new_keys_the_lower_revision_leads_whatever_comes_first() {
+    fn etcd_sights_take_the_lower_revision_as_leader() {
         let mut candidates = Candidates::default();
         candidates.apply([put("e/b", 9, "b"), put("e/a", 7, "a")]);
         assert!(leads(7)(candidates.sight()));
     }
 
     #[test]
-    fn a_leader_that_goes_is_followed_by_the_next_or_by_nobody() {
+    fn etcd_sights_follow_a_leader_that_goes_by_the_next_or_none() {
         let mut candidates = Candidates::default();
         candidates.reset([kv("e/a", 7, "a"), kv("e/b", 9, "b")]);
         assert!(leads(7)(candidates.sight()));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_created_again_is_another_tenure() {
+    fn etcd_sights_take_a_key_created_again_as_another_tenure() {
         let mut candidates = Candidates::default();
         candidates.reset([kv("e/a", 7, "a")]);
         candidates.sight();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_value_is_a_proclamation_and_a_waiter_is_no_news() {
+    fn etcd_sights_take_a_new_value_as_a_proclamation() {
         let mut candidates = Candidates::default();
         candidates.reset([kv("e/a", 7, "a")]);
         candidates.sight();

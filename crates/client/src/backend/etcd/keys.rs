@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_says_its_mode_again() {
+    fn etcd_key_says_its_mode_again() {
         let name: ElectionName = "job/1".parse().unwrap();
         for mode in [Mode::Exclusive, Mode::Shared, Mode::Permit(3)] {
             let key = Key::of(&name, LeaseId(0x694d_77aa), mode);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_exclusive() {
+    fn etcd_key_that_is_not_understood_is_exclusive() {
         for key in [
             "job/",
             "job/x.shared",
@@ -89,7 +89,7 @@ mod tests {
 
     /// Any client can write such keys.
     #[test]
-    fn damaged_keys_are_refused_or_read() {
+    fn etcd_key_that_is_damaged_is_refused_or_read() {
         let sound = b"job/694d77aa.permit.3".to_vec();
         tenure_damage::hold(1000, tenure_damage::damaged(proptest::strategy::Just(sound)), |key| {
             if let Mode::Permit(of) = Key::mode(b"job/", &key) {

@@ -50,21 +50,21 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusive_candidate_waits_for_the_newest_of_all_that_are_older() {
+    fn etcd_candidate_waits_for_the_newest_of_all_that_are_older() {
         let older = [(key(2), Mode::Shared), (key(1), Mode::Exclusive)];
         assert_eq!(turn(Mode::Exclusive, &older), Turn::Behind(key(2)));
         assert_eq!(turn(Mode::Exclusive, &[]), Turn::Free);
     }
 
     #[test]
-    fn a_reader_waits_for_writers_only() {
+    fn etcd_reader_waits_for_writers_only() {
         let older = [(key(3), Mode::Shared), (key(2), Mode::Exclusive), (key(1), Mode::Exclusive)];
         assert_eq!(turn(Mode::Shared, &older), Turn::Behind(key(2)));
         assert_eq!(turn(Mode::Shared, &older[..1]), Turn::Free);
     }
 
     #[test]
-    fn a_permit_is_free_while_fewer_are_older_and_does_not_mix() {
+    fn etcd_permit_is_free_while_fewer_are_older_and_does_not_mix() {
         let two = Mode::Permit(2);
         assert_eq!(turn(two, &[(key(1), two)]), Turn::Free);
         assert_eq!(turn(two, &[(key(2), two), (key(1), two)]), Turn::Full);

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_line_is_taken_once_and_its_key_passes_on_when_it_was_left() {
+    async fn names_in_use_are_taken_once_and_pass_their_key_on_when_left() {
         let (lines, name) = (NamesInUse::default(), "a".parse::<ElectionName>().unwrap());
         let names = std::slice::from_ref(&name);
         lines.take(names).unwrap();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn several_are_taken_all_or_none() {
+    fn names_in_use_are_taken_all_or_none() {
         let lines = NamesInUse::default();
         let [a, b]: [ElectionName; 2] = ["a".parse().unwrap(), "b".parse().unwrap()];
         lines.take(std::slice::from_ref(&b)).unwrap();

@@ -249,6 +249,32 @@ impl Shared {
         Err(failed.expect("there are members"))
     }
 
+    /// Why no member has granted a session: in one error what each of them had to say. A member that is there and has no
+    /// raft leader explains more than others that are away.
+    pub(super) async fn no_session(&self, failures: Vec<ClientError>) -> EngineError {
+        let some_is_there =
+            failures.iter().any(|error| !matches!(error, ClientError::Unreachable { .. }));
+        for member in self.members.iter().filter(|_| some_is_there) {
+            let asked = self.host().within(self.patience, member.without_raft_leader()).await;
+            if let Some(member) = asked.flatten() {
+                return ClientError::NoQuorum { member, outcome_unknown: false }.into();
+            }
+        }
+        let mut away = Vec::new();
+        let mut why = None;
+        for failure in failures {
+            match failure {
+                ClientError::Unreachable { endpoints, cause } => {
+                    away.push(endpoints);
+                    why.get_or_insert(cause);
+                }
+                other => return other.into(),
+            }
+        }
+        let cause = why.expect("there are members");
+        ClientError::Unreachable { endpoints: away.join(", "), cause }.into()
+    }
+
     /// Makes a stream the one that is spoken on: first everything that was not answered yet.
     fn begin(&self, stream: &Stream, number: u64) {
         let mut talk = self.talk();
@@ -357,7 +383,7 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
     }
 }
 
-fn broken(text: &str) -> ClientError {
+pub(super) fn broken(text: &str) -> ClientError {
     ClientError::Unavailable { code: Code::Unavailable, text: text.to_owned() }
 }
 

@@ -22,6 +22,7 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use observe::ElectionEvents;
 use wire::ByGrpc;
 pub use wire::{Attached, Heard, Reach, Wire, stream_error};
 
@@ -34,7 +35,7 @@ use crate::{ElectionName, EngineError};
 #[derive(Clone, Debug)]
 pub struct Native {
     reach: Arc<dyn Reach>,
-    /// For what is asked outside of a session.
+    /// For what is asked outside of a session, and for opening one.
     request_timeout: Duration,
 }
 
@@ -63,7 +64,7 @@ impl Backend for Native {
         let reach = Arc::clone(&self.reach);
         Box::pin(async move {
             let members = reach.each(opening.ttl / ATTEMPTS_PER_TTL);
-            session::open(members, opening).await
+            session::open(members, opening, self.request_timeout).await
         })
     }
 

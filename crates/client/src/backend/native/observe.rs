@@ -10,23 +10,93 @@ use tenure_api::Revision;
 use tenure_api::wire::tenure::v1 as pb;
 
 use super::convert;
+use super::link::broken;
 use super::wire::{Heard, Wire};
 use crate::backend::{Boxed, Observation, Sight};
 use crate::chance::Backoff;
+use crate::grpc::ClientError;
 use crate::host::Host;
 use crate::{ElectionName, EngineError};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// An observed election.
-pub(super) struct Seen {
+/// The events of an election as members stream them, each once, across streams that break.
+pub struct ElectionEvents {
     members: Arc<dyn Wire>,
-    host: Arc<dyn Host>,
-    name: ElectionName,
-    told: Heard<pb::ObserveResponse>,
+    name: String,
+    /// Absent before the first stream, and after one has broken.
+    stream: Option<Heard<pb::ObserveResponse>>,
     /// The last revision that was told.
     after: i64,
+    /// The token of the tenure whose end was told last.
+    ended: Option<i64>,
+}
+
+impl ElectionEvents {
+    /// Those after this revision; of 0, from now on.
+    pub fn after(members: Arc<dyn Wire>, name: String, revision: i64) -> ElectionEvents {
+        ElectionEvents { members, name, stream: None, after: revision, ended: None }
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// A refusal is final. After any other error the stream is gone, and the next call goes on where it broke, on another
+    /// member; it is for the caller to pause before.
+    pub async fn next(&mut self) -> Result<pb::ObserveResponse, ClientError> {
+        loop {
+            let turn = self.members.turn();
+            let response = match self.stream().await?.next().await {
+                Some(Ok(response)) => response,
+                ended => {
+                    self.stream = None;
+                    self.members.leave(turn);
+                    return Err(match ended {
+                        Some(Err(error)) => error,
+                        _ => broken("the stream has ended"),
+                    });
+                }
+            };
+            self.after = self.after.max(response.revision);
+            if !self.is_repeated(&response) {
+                return Ok(response);
+            }
+        }
+    }
+
+    /// The stream, opened if there is none.
+    async fn stream(&mut self) -> Result<&mut Heard<pb::ObserveResponse>, ClientError> {
+        let stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let (name, after_revision) = (self.name.clone(), self.after);
+                self.members.observe(pb::ObserveRequest { name, after_revision }).await?
+            }
+        };
+        Ok(self.stream.insert(stream))
+    }
+
+    /// Whether it is the end that was told last: a stream that broke right after it begins with it again, lest what
+    /// followed be missed.
+    fn is_repeated(&mut self, response: &pb::ObserveResponse) -> bool {
+        let Some(Event::Ended(tenure)) = &response.event else { return false };
+        self.ended.replace(tenure.token) == Some(tenure.token)
+    }
+}
+
+impl fmt::Debug for ElectionEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, after) = (&self.name, self.after);
+        f.debug_struct("ElectionEvents").field("name", name).field("after", &after).finish()
+    }
+}
+
+/// An observed election.
+#[derive(Debug)]
+pub(super) struct Seen {
+    events: ElectionEvents,
+    host: Arc<dyn Host>,
     backoff: Backoff,
 }
 
@@ -36,29 +106,10 @@ impl Seen {
         host: Arc<dyn Host>,
         name: ElectionName,
     ) -> Result<Seen, EngineError> {
-        let told = members.observe(request(&name, 0)).await?;
+        let mut events = ElectionEvents::after(members, name.to_string(), 0);
+        events.stream().await?;
         let backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
-        Ok(Seen { members, host, name, told, after: 0, backoff })
-    }
-
-    async fn reopen(&mut self) -> Result<(), EngineError> {
-        loop {
-            self.host.pause(self.backoff.pause()).await;
-            match self.members.observe(request(&self.name, self.after)).await {
-                Ok(told) => {
-                    self.told = told;
-                    return Ok(());
-                }
-                Err(error) if error.is_refused() => return Err(error.into()),
-                Err(_) => {}
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Seen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seen").field("name", &self.name).field("after", &self.after).finish()
+        Ok(Seen { events, host, backoff })
     }
 }
 
@@ -66,24 +117,19 @@ impl Observation for Seen {
     fn next(&mut self) -> Boxed<'_, Result<(Revision, Sight), EngineError>> {
         Box::pin(async move {
             loop {
-                let turn = self.members.turn();
-                let Some(Ok(told)) = self.told.next().await else {
-                    self.members.leave(turn);
-                    self.reopen().await?;
-                    continue;
-                };
-                self.backoff.reset();
-                self.after = self.after.max(told.revision);
-                if let Some(sight) = told.event.and_then(sight) {
-                    return Ok((Revision(told.revision), sight));
+                match self.events.next().await {
+                    Ok(told) => {
+                        self.backoff.reset();
+                        if let Some(sight) = told.event.and_then(sight) {
+                            return Ok((Revision(told.revision), sight));
+                        }
+                    }
+                    Err(error) if error.is_refused() => return Err(error.into()),
+                    Err(_) => self.host.pause(self.backoff.pause()).await,
                 }
             }
         })
     }
-}
-
-fn request(name: &ElectionName, after_revision: i64) -> pb::ObserveRequest {
-    pb::ObserveRequest { name: name.to_string(), after_revision }
 }
 
 fn sight(event: Event) -> Option<Sight> {
@@ -94,5 +140,28 @@ fn sight(event: Event) -> Option<Sight> {
         Event::Ended(_) => None,
         Event::NoLeader(_) => Some(Sight::NoLeader),
         Event::Forgotten(_) => Some(Sight::Gap),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grpc::{Client, Endpoint, Options};
+
+    fn ended(token: i64) -> pb::ObserveResponse {
+        let event = Some(Event::Ended(pb::Tenure { token, ..Default::default() }));
+        pb::ObserveResponse { event, ..Default::default() }
+    }
+
+    #[tokio::test]
+    async fn election_events_tell_an_end_once_that_comes_again() {
+        let endpoints = Endpoint::list("a:1").unwrap();
+        let client = Arc::new(Client::new(endpoints, Options::default()));
+        let mut events = ElectionEvents::after(client, "jobs".into(), 0);
+        let no_leader = Some(Event::NoLeader(pb::NoLeader { frozen: false }));
+        let no_leader = pb::ObserveResponse { event: no_leader, ..Default::default() };
+        let told = [ended(5), ended(5), no_leader.clone(), no_leader, ended(7)];
+        let repeated = told.map(|response| events.is_repeated(&response));
+        assert_eq!(repeated, [false, true, false, false, false]);
     }
 }

@@ -14,9 +14,14 @@ use super::wire::Wire;
 use crate::backend::{
     BackendCandidate, BackendSession, Boxed, JoinSpec, Link, Mode, Opened, Opening, RenewError,
 };
+use crate::chance::Backoff;
+use crate::grpc::ClientError;
 use crate::host::Leash;
 use crate::{AcquireError, ElectionName, EngineError, Loss};
 
+/// Pauses between rounds of asking all members for a new session.
+const PAUSE_FIRST: Duration = Duration::from_millis(25);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 /// A new stream that says nothing for this part of the time to live is tried elsewhere.
 const ATTACHES_PER_TTL: u32 = 6;
 
@@ -31,28 +36,36 @@ pub(super) struct NativeSession {
     link_told: Mutex<Link>,
 }
 
-/// Opens a session on the first member that grants one.
+/// Opens a session on the first member that grants one. All are asked again until `limit` is over, unless no member is
+/// there at all: that is told at once.
 pub(super) async fn open(
     members: Vec<Arc<dyn Wire>>,
     opening: Opening,
+    limit: Duration,
 ) -> Result<Opened, EngineError> {
     let host = Arc::clone(&opening.host);
+    let give_up = host.now() + limit;
     let patience = opening.ttl / ATTACHES_PER_TTL;
     let shared = Arc::new(Shared::new(members, opening, patience));
+    let mut backoff = Backoff::new(host.chance(), PAUSE_FIRST, PAUSE_MAX);
     let first = host.chance().below(shared.members());
-    let mut failed = None;
-    for turn in first..first + shared.members() {
-        let sent = host.now();
-        match shared.attach(turn).await {
-            Ok(stream) => return Ok(Opened { session: opened(shared, stream), sent }),
-            Err(NotAttached::Failed(error)) if error.is_refused() => return Err(error.into()),
-            Err(NotAttached::Failed(error)) => failed = Some(error.into()),
-            Err(NotAttached::Over(loss)) => {
-                failed = Some(EngineError::Unavailable { text: loss.to_string() });
+    loop {
+        let mut failures = Vec::new();
+        for turn in first..first + shared.members() {
+            let sent = host.now();
+            match shared.attach(turn).await {
+                Ok(stream) => return Ok(Opened { session: opened(shared, stream), sent }),
+                Err(NotAttached::Failed(error)) if error.is_refused() => return Err(error.into()),
+                Err(NotAttached::Failed(error)) => failures.push(error),
+                Err(NotAttached::Over(loss)) => failures.push(link::broken(&loss.to_string())),
             }
         }
+        let is_away = |error: &ClientError| matches!(error, ClientError::Unreachable { .. });
+        if failures.iter().all(is_away) || host.now() >= give_up {
+            return Err(shared.no_session(failures).await);
+        }
+        host.pause(backoff.pause()).await;
     }
-    Err(failed.expect("there are members"))
 }
 
 fn opened(shared: Arc<Shared>, stream: Stream) -> Arc<dyn BackendSession> {

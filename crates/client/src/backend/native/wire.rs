@@ -56,6 +56,11 @@ pub trait Wire: fmt::Debug + Send + Sync + 'static {
         request: pb::ObserveRequest,
     ) -> Boxed<'_, Result<Heard<pb::ObserveResponse>, ClientError>>;
 
+    /// The address of this member, if it answers that it follows no raft leader. Nothing where that cannot be asked.
+    fn without_raft_leader(&self) -> Boxed<'_, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Which member is asked now, where there are several.
     fn turn(&self) -> usize {
         0
@@ -110,6 +115,13 @@ impl Wire for Client {
         request: pb::ObserveRequest,
     ) -> Boxed<'_, Result<Heard<pb::ObserveResponse>, ClientError>> {
         Box::pin(async move { self.elections().observe(request).await.map(heard) })
+    }
+
+    fn without_raft_leader(&self) -> Boxed<'_, Option<String>> {
+        Box::pin(async move {
+            let status = self.maintenance().status().await.ok()?;
+            (status.leader == 0).then(|| self.endpoint().to_string())
+        })
     }
 
     fn turn(&self) -> usize {

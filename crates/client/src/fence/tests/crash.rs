@@ -22,7 +22,7 @@ fn at_seven() -> (Gate, Simulated) {
 }
 
 #[test]
-fn a_newer_token_of_any_kind_takes_four_steps_and_a_known_one_none() {
+fn gate_takes_four_disk_steps_for_a_newer_token_and_none_for_a_known_one() {
     let (gate, disk) = at_seven();
     let newer = Pass::from(token(8));
     for pass in [newer, newer.shared(), newer.permit(0), Pass::to("other", token(1))] {
@@ -36,7 +36,7 @@ fn a_newer_token_of_any_kind_takes_four_steps_and_a_known_one_none() {
 }
 
 #[test]
-fn after_a_crash_at_any_step_it_is_the_old_gate_or_the_new_one_and_never_less_than_was_promised() {
+fn gate_is_the_old_or_the_new_one_after_a_crash_at_any_step() {
     let mut opened = 0;
     for step in 0..=STEPS.len() {
         for late in [false, true] {
@@ -61,7 +61,7 @@ fn after_a_crash_at_any_step_it_is_the_old_gate_or_the_new_one_and_never_less_th
 }
 
 #[test]
-fn a_crash_while_it_is_made_leaves_no_gate_or_a_new_one() {
+fn gate_is_absent_or_new_after_a_crash_while_it_was_made() {
     for step in 0..=STEPS.len() {
         for survived in Survived::all() {
             let disk = Simulated::default();
@@ -77,7 +77,7 @@ fn a_crash_while_it_is_made_leaves_no_gate_or_a_new_one() {
 }
 
 #[test]
-fn after_a_failed_step_it_never_admits_again_even_if_the_disk_works_again() {
+fn gate_never_admits_again_after_a_failed_disk_step() {
     for step in 0..STEPS.len() {
         for late in [false, true] {
             let (gate, disk) = at_seven();
@@ -97,7 +97,7 @@ fn after_a_failed_step_it_never_admits_again_even_if_the_disk_works_again() {
 }
 
 #[tokio::test]
-async fn a_failed_write_ends_the_waiting_of_tasks_too() {
+async fn gate_ends_waiting_tasks_when_a_write_fails() {
     let (gate, disk) = at_seven();
     disk.fail_at(1, false);
     let refused = gate.enter(token(9)).await.unwrap_err();
@@ -107,7 +107,7 @@ async fn a_failed_write_ends_the_waiting_of_tasks_too() {
 
 /// It is unknown how far a write got that ended in a panic.
 #[tokio::test]
-async fn a_write_that_is_given_up_half_way_closes_the_gate() {
+async fn gate_is_closed_by_a_write_that_is_given_up_half_way() {
     for on_this_thread in [true, false] {
         let (gate, disk) = at_seven();
         disk.panic();
@@ -123,7 +123,7 @@ async fn a_write_that_is_given_up_half_way_closes_the_gate() {
 }
 
 #[tokio::test]
-async fn a_disk_that_does_not_answer_is_waited_for_only_so_long() {
+async fn gate_waits_for_a_silent_disk_only_so_long() {
     let disk = Simulated::default();
     let limits = GateLimits { patience: Duration::from_millis(20), ..GateLimits::default() };
     let gate = Gate::create_on(Box::new(disk.clone()), limits).unwrap();
@@ -143,7 +143,7 @@ async fn a_disk_that_does_not_answer_is_waited_for_only_so_long() {
 }
 
 #[test]
-fn those_who_were_inside_when_the_disk_failed_can_still_leave() {
+fn gate_lets_passages_end_after_the_disk_failed() {
     let (gate, disk) = at_seven();
     let inside = gate.enter_blocking(token(7)).unwrap();
     disk.fail_at(0, false);
@@ -154,7 +154,7 @@ fn those_who_were_inside_when_the_disk_failed_can_still_leave() {
 
 /// The checks above are worth something only if they notice a disk that skips a step.
 #[test]
-fn a_disk_that_lies_about_a_flush_is_noticed() {
+fn gate_test_notices_a_disk_that_lies_about_a_flush() {
     for lie in [Op::FlushFile, Op::FlushDirectory] {
         let (gate, disk) = at_seven();
         disk.lie(lie);
@@ -171,7 +171,7 @@ fn a_disk_that_lies_about_a_flush_is_noticed() {
 }
 
 #[test]
-fn all_kinds_of_tokens_survive() {
+fn gate_remembers_all_kinds_of_tokens() {
     let disk = Simulated::default();
     let gate = Gate::create_on(Box::new(disk.clone()), GateLimits::default()).unwrap();
     gate.raise_blocking(Pass::to("table", token(5))).unwrap();

@@ -25,7 +25,7 @@ fn written() -> (TempDir, std::path::PathBuf) {
 }
 
 #[test]
-fn what_was_seen_is_seen_after_a_restart() {
+fn gate_remembers_tokens_after_a_restart() {
     let (_home, path) = written();
     let gate = Gate::open(&path, limits()).unwrap();
     assert_eq!(gate.in_force("orders"), Some(token(41)));
@@ -35,7 +35,7 @@ fn what_was_seen_is_seen_after_a_restart() {
 }
 
 #[test]
-fn every_changed_byte_and_every_cut_is_refused() {
+fn gate_refuses_a_file_with_any_changed_byte_or_cut() {
     let (_home, path) = written();
     let good = fs::read(&path).unwrap();
     let opens = |bytes: &[u8]| {
@@ -62,7 +62,7 @@ fn every_changed_byte_and_every_cut_is_refused() {
 }
 
 #[test]
-fn a_missing_file_is_not_taken_for_a_new_gate_unless_asked() {
+fn gate_refuses_a_missing_file_unless_asked_for_a_new_one() {
     let home = TempDir::new().unwrap();
     let path = home.path().join("gate");
     let error = Gate::open(&path, limits()).unwrap_err();
@@ -74,7 +74,7 @@ fn a_missing_file_is_not_taken_for_a_new_gate_unless_asked() {
 }
 
 #[test]
-fn two_gates_over_one_file_are_refused() {
+fn gate_refuses_a_file_that_another_gate_has() {
     let (_home, path) = written();
     let first = Gate::open(&path, limits()).unwrap();
     let clone = first.clone();
@@ -89,7 +89,7 @@ fn two_gates_over_one_file_are_refused() {
 }
 
 #[test]
-fn nobody_else_may_read_or_write_its_file() {
+fn gate_file_is_for_its_owner_only() {
     let (_home, path) = written();
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -98,7 +98,7 @@ fn nobody_else_may_read_or_write_its_file() {
 /// A link beside the file had a lock of its own, and the first write put a new file in its place: the
 /// file that it led to remembered nothing of what was seen.
 #[test]
-fn a_link_is_the_file_it_leads_to() {
+fn gate_follows_a_link_to_its_file() {
     let (home, path) = written();
     let link = home.path().join("link");
     symlink(&path, &link).unwrap();
@@ -121,7 +121,7 @@ fn a_link_is_the_file_it_leads_to() {
 }
 
 #[test]
-fn a_link_that_leads_nowhere_is_no_new_gate() {
+fn gate_refuses_a_link_that_leads_nowhere() {
     let home = TempDir::new().unwrap();
     let link = home.path().join("link");
     symlink(home.path().join("volume/gate"), &link).unwrap();

@@ -31,7 +31,7 @@ fn sealed(body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn files_that_are_sealed_and_wrong() {
+fn gate_refuses_files_that_are_sealed_and_wrong() {
     hold(2000, damaged(body()), |body| {
         let bytes = sealed(&body);
         let Ok(marks) = frugally(bytes.len(), || file::decode(&bytes)) else { return Ok(()) };
@@ -43,7 +43,7 @@ fn files_that_are_sealed_and_wrong() {
 
 /// The same through the public API: what is opened goes on, and remembers.
 #[test]
-fn a_gate_that_opens_goes_on() {
+fn gate_that_opens_damaged_goes_on() {
     hold(60, damaged(body()), |body| {
         let home = TempDir::new().unwrap();
         let path = home.path().join("gate");
@@ -60,7 +60,7 @@ fn a_gate_that_opens_goes_on() {
 }
 
 #[test]
-fn tokens() {
+fn token_that_is_damaged_is_refused_or_read() {
     let text = damaged_text((1..=i64::MAX).prop_map(|number| number.to_string()));
     hold(1000, text, |text| {
         let Ok(token) = frugally(text.len(), || text.parse::<FencingToken>()) else {
@@ -72,7 +72,7 @@ fn tokens() {
 }
 
 #[test]
-fn headers() {
+fn token_header_that_is_damaged_is_refused_or_read() {
     let value = damaged(Just(b"4711".to_vec()));
     hold(1000, vec(value, 0..3), |values| {
         let mut headers = HeaderMap::new();

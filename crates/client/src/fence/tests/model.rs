@@ -177,7 +177,7 @@ proptest! {
 }
 
 #[test]
-fn a_gate_that_is_full_forgets_nobody() {
+fn gate_that_is_full_forgets_no_token() {
     let mut book =
         Book::with(GateLimits { resources_max: 2, ..GateLimits::default() }, BTreeMap::new());
     book.see(&Pass::to("a", token(5))).unwrap();
@@ -189,7 +189,7 @@ fn a_gate_that_is_full_forgets_nobody() {
 }
 
 #[test]
-fn a_name_that_is_too_long_is_refused_before_it_takes_room() {
+fn gate_refuses_a_name_that_is_too_long_before_it_takes_room() {
     let mut book =
         Book::with(GateLimits { resources_max: 1, ..GateLimits::default() }, BTreeMap::new());
     let long = "n".repeat(256);

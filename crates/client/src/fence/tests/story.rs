@@ -27,7 +27,7 @@ fn done_by_now<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option
 }
 
 #[tokio::test]
-async fn a_paused_holder_is_refused_after_the_next_one_has_raised_the_gate() {
+async fn gate_refuses_a_paused_holder_after_the_next_one_has_raised_it() {
     let gate = gate();
     drop(gate.enter(token(33)).await.unwrap());
     gate.raise(token(34)).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_paused_holder_is_refused_after_the_next_one_has_raised_the_gate() {
 }
 
 #[tokio::test]
-async fn raising_waits_for_a_write_that_is_under_way_and_lets_no_other_older_one_in() {
+async fn gate_raise_waits_for_a_write_under_way_and_admits_no_older_one() {
     let gate = gate();
     let write = gate.enter(token(33)).await.unwrap();
     let mut raising = pin!(gate.raise(token(34)));
@@ -49,7 +49,7 @@ async fn raising_waits_for_a_write_that_is_under_way_and_lets_no_other_older_one
 }
 
 #[tokio::test]
-async fn one_holder_may_do_several_things_at_once() {
+async fn gate_admits_several_writes_of_one_holder_at_once() {
     let gate = gate();
     let first = gate.enter(token(5)).await.unwrap();
     let second = gate.enter(token(5)).await.unwrap();
@@ -62,7 +62,7 @@ async fn one_holder_may_do_several_things_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_has_an_end_and_older_ones_stay_out() {
+async fn gate_raise_has_an_end_and_older_holders_stay_out() {
     let gate = gate();
     let stuck = gate.enter(token(1)).await.unwrap();
     let refused = gate.raise(token(2)).await.unwrap_err();
@@ -77,7 +77,7 @@ async fn waiting_has_an_end_and_older_ones_stay_out() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_is_overtaken_is_told_at_once() {
+async fn gate_tells_an_overtaken_waiter_at_once() {
     let gate = gate();
     let inside = gate.enter(token(1)).await.unwrap();
     let mut second = pin!(gate.enter(token(2)));
@@ -90,7 +90,7 @@ async fn a_waiter_that_is_overtaken_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_newer_holder_that_gives_up_waiting_has_closed_the_door_all_the_same() {
+async fn gate_stays_raised_when_the_newer_holder_gives_up_waiting() {
     let gate = gate();
     let inside = gate.enter(token(1)).await.unwrap();
     {
@@ -103,7 +103,7 @@ async fn a_newer_holder_that_gives_up_waiting_has_closed_the_door_all_the_same()
 }
 
 #[tokio::test]
-async fn readers_hold_together_and_a_writer_ends_them_all() {
+async fn gate_admits_readers_together_until_a_writer_comes() {
     let gate = gate();
     let read = |n| gate.enter(Pass::to("t", token(n)).shared());
     let (five, seven) = (read(5).await.unwrap(), read(7).await.unwrap());
@@ -127,7 +127,7 @@ async fn readers_hold_together_and_a_writer_ends_them_all() {
 }
 
 #[tokio::test]
-async fn the_slots_of_a_semaphore_know_nothing_of_each_other() {
+async fn gate_keeps_the_slots_of_a_semaphore_apart() {
     let gate = gate();
     let permit = |n, slot| gate.enter(Pass::to("s", token(n)).permit(slot));
     let first = permit(5, 0).await.unwrap();
@@ -138,7 +138,7 @@ async fn the_slots_of_a_semaphore_know_nothing_of_each_other() {
 }
 
 #[tokio::test]
-async fn overtaken_ends_when_a_newer_holder_comes() {
+async fn passage_is_overtaken_when_a_newer_holder_comes() {
     let gate = gate();
     let inside = gate.enter(token(1)).await.unwrap();
     let mut overtaken = pin!(inside.overtaken());
@@ -150,7 +150,7 @@ async fn overtaken_ends_when_a_newer_holder_comes() {
 }
 
 #[test]
-fn without_waiting_the_answer_comes_at_once() {
+fn gate_answers_at_once_without_waiting() {
     let gate = Gate::in_memory(GateLimits { patience: Duration::MAX, ..GateLimits::default() });
     let inside = gate.enter_blocking(token(1)).unwrap();
     assert!(!gate.admits(token(2)).is_admitted());
@@ -198,12 +198,12 @@ fn hammer(gate: &Gate) {
 }
 
 #[test]
-fn no_older_write_lands_after_a_newer_one_under_threads() {
+fn gate_lets_no_older_write_land_after_a_newer_one_under_threads() {
     hammer(&gate());
 }
 
 #[test]
-fn no_older_write_lands_after_a_newer_one_with_a_disk() {
+fn gate_lets_no_older_write_land_after_a_newer_one_with_a_disk() {
     let home = tempfile::TempDir::new().unwrap();
     let path = home.path().join("gate");
     hammer(&Gate::create(&path, GateLimits::default()).unwrap());
@@ -212,7 +212,7 @@ fn no_older_write_lands_after_a_newer_one_with_a_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_that_raise_at_once_are_all_remembered() {
+async fn gate_remembers_all_tasks_that_raise_at_once() {
     let home = tempfile::TempDir::new().unwrap();
     let gate = Gate::create(home.path().join("gate"), GateLimits::default()).unwrap();
     let tasks: Vec<_> = (1..=64)

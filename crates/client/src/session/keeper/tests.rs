@@ -125,7 +125,7 @@ async fn keep_for(core: &Core, time: Duration) -> Option<Loss> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_renews_after_each_third_of_the_time_to_live() {
+async fn keeper_renews_after_each_third_of_the_ttl() {
     let (core, session) = session(&[Fate::Acknowledged]);
     assert_eq!(keep_for(&core, 10 * TTL).await, None);
     assert_eq!(session.sent_ms()[..4], [2_000, 4_000, 6_000, 8_000]);
@@ -134,7 +134,7 @@ async fn it_renews_after_each_third_of_the_time_to_live() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_next_third_counts_from_the_sending() {
+async fn keeper_counts_the_next_third_from_the_sending() {
     let slow = Fate::AcknowledgedAfter(Duration::from_millis(900));
     let (core, session) = session(&[slow]);
     assert_eq!(keep_for(&core, 3 * TTL).await, None);
@@ -144,7 +144,7 @@ async fn the_next_third_counts_from_the_sending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_miss_is_tried_again_at_once_and_then_with_pauses() {
+async fn keeper_tries_a_missed_renewal_again_at_once_and_then_with_pauses() {
     let fates = [Fate::Refused, Fate::Refused, Fate::Refused, Fate::Acknowledged];
     let (core, session) = session(&fates);
     assert_eq!(keep_for(&core, Duration::from_secs(3)).await, None);
@@ -157,7 +157,7 @@ async fn a_miss_is_tried_again_at_once_and_then_with_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_does_not_answer_is_left_after_a_sixth_of_the_time_to_live() {
+async fn keeper_leaves_a_silent_member_after_a_sixth_of_the_ttl() {
     let (core, session) = session(&[Fate::Unanswered, Fate::Acknowledged]);
     assert_eq!(keep_for(&core, Duration::from_millis(3_500)).await, None);
     assert_eq!(session.sent_ms(), [2_000, 3_000]);
@@ -165,7 +165,7 @@ async fn a_member_that_does_not_answer_is_left_after_a_sixth_of_the_time_to_live
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_suspect_and_then_lost_when_nobody_answers() {
+async fn session_is_suspect_and_then_lost_when_no_member_answers() {
     for silence in [Fate::Unanswered, Fate::Refused] {
         let (core, session) = session(&[silence]);
         let start = session.clock.now();
@@ -192,7 +192,7 @@ async fn it_is_suspect_and_then_lost_when_nobody_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn doubt_ends_with_an_acknowledgement() {
+async fn session_doubt_ends_with_an_acknowledgement() {
     let (core, _session) = session(&[Fate::Unanswered, Fate::Unanswered, Fate::Acknowledged]);
     let told = tokio::spawn({
         let core = Arc::clone(&core);
@@ -206,7 +206,7 @@ async fn doubt_ends_with_an_acknowledgement() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acknowledgement_after_the_deadline_is_too_late() {
+async fn session_ignores_an_acknowledgement_after_the_deadline() {
     // Every attempt is answered, but only after its time limit.
     let (core, _session) = session(&[Fate::AcknowledgedAfter(Duration::from_millis(1_001))]);
     assert_eq!(keep_for(&core, 3 * TTL).await, Some(Loss::Unconfirmed));
@@ -214,7 +214,7 @@ async fn an_acknowledgement_after_the_deadline_is_too_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_servers_word_ends_it_at_once() {
+async fn session_ends_at_once_when_the_server_says_so() {
     let (core, session) = session(&[Fate::Acknowledged, Fate::Over]);
     let loss = keep(&core).await;
     core.end(loss);
@@ -225,7 +225,7 @@ async fn the_servers_word_ends_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_belief_before_the_server_is_asked() {
+async fn session_close_ends_belief_before_the_server_is_asked() {
     let (core, _session) = session(&[Fate::Acknowledged]);
     drop(Owner::new(Arc::clone(&core)));
     assert_eq!(core.refresh(), SessionState::Lost(Loss::Closed));
@@ -233,7 +233,7 @@ async fn closing_ends_belief_before_the_server_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_connection_ends_it_unless_there_is_another_in_time() {
+async fn session_ends_with_its_connection_unless_another_comes_in_time() {
     let (core, session) = session(&[Fate::Acknowledged]);
     let kept = tokio::spawn({
         let core = Arc::clone(&core);
@@ -251,7 +251,7 @@ async fn a_broken_connection_ends_it_unless_there_is_another_in_time() {
 
 /// The machine was suspended: nothing has run, and the first question comes before any task has noticed.
 #[tokio::test(start_paused = true)]
-async fn who_asks_after_a_suspend_is_told_the_truth_first() {
+async fn session_tells_the_truth_first_after_a_suspend() {
     let (core, _session) = session(&[Fate::Acknowledged]);
     assert_eq!(core.may_act(Duration::ZERO), Ok(()));
     tokio::time::advance(Duration::from_secs(3_600)).await;
@@ -261,7 +261,7 @@ async fn who_asks_after_a_suspend_is_told_the_truth_first() {
 
 /// The process stood still while it opened one, and the connection has died without a word.
 #[tokio::test(start_paused = true)]
-async fn a_session_that_comes_too_late_is_given_back_but_not_for_ever() {
+async fn session_that_comes_too_late_is_given_back_but_not_for_ever() {
     for fate in [Fate::Acknowledged, Fate::Unanswered] {
         let (core, _session) = session(&[fate]);
         tokio::time::advance(2 * TTL).await;

@@ -6,12 +6,13 @@
 
 use std::{
     collections::BTreeMap,
+    ops::Deref,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use tenure::{
-    AcquireError, Election, ElectionName, Engine, FencingToken, Lock, Loss, Session, SessionState,
+    AcquireError, Election, Engine, FencingToken, Lock, Loss, Session, SessionState,
     fence::{Gate, GateLimits, GuardedError, HolderKey, Pass, guarded_put},
     grpc::Client,
 };
@@ -96,28 +97,18 @@ enum Seat {
     Lead(tenure::Leadership),
 }
 
+impl Deref for Seat {
+    type Target = tenure::Held;
+
+    fn deref(&self) -> &tenure::Held {
+        match self {
+            Seat::Lock(held) => held,
+            Seat::Lead(leadership) => leadership,
+        }
+    }
+}
+
 impl Seat {
-    fn token(&self) -> FencingToken {
-        match self {
-            Seat::Lock(held) => held.token(),
-            Seat::Lead(leadership) => leadership.token(),
-        }
-    }
-
-    fn name(&self) -> &ElectionName {
-        match self {
-            Seat::Lock(held) => held.name(),
-            Seat::Lead(leadership) => leadership.name(),
-        }
-    }
-
-    fn may_act(&self) -> bool {
-        match self {
-            Seat::Lock(held) => held.may_act(TAKES).is_ok(),
-            Seat::Lead(leadership) => leadership.may_act(TAKES).is_ok(),
-        }
-    }
-
     /// Whether the server has confirmed it.
     async fn release(self) -> bool {
         match self {
@@ -186,7 +177,7 @@ impl Contender {
             self.shared.seen().sessions += 1;
             while !stop.told() && !matches!(session.state(), SessionState::Lost(_)) {
                 match self.acquire(&session).await {
-                    Ok(seat) => self.hold(&session, seat, &stop).await,
+                    Ok(seat) => self.hold(seat, &stop).await,
                     Err(AcquireError::TimedOut { .. }) => {}
                     Err(_) => tokio::time::sleep(FAILED_PAUSE).await,
                 }
@@ -211,16 +202,16 @@ impl Contender {
     }
 
     /// Writes for a while, and lets go.
-    async fn hold(&mut self, session: &Session, seat: Seat, stop: &Stop) {
+    async fn hold(&mut self, seat: Seat, stop: &Stop) {
         let from = Instant::now();
         let token = seat.token();
-        let holder = HolderKey::exclusive(session.id(), seat.name(), token);
+        let holder = seat.holder_key();
         let enough =
             from + self.chance.between(Duration::from_millis(30), Duration::from_millis(600));
         let mut until = None;
         while !stop.told() && Instant::now() < enough {
             let asked = Instant::now();
-            if !seat.may_act() {
+            if seat.may_act(TAKES).is_err() {
                 break;
             }
             until = Some(asked);

@@ -151,7 +151,7 @@ fn truth<'a>(chart: &Chart, election: Option<&'a Election>) -> Truth<'a> {
             let is = (first.token > 0).then_some(first.token);
             is.map(|token| Holder { identity: None, token, told: true }).into_iter().collect()
         }
-        (None, _) => return Truth::Unknown("who stands in line cannot be asked".into()),
+        (None, _) => return Truth::Unknown("the candidates cannot be asked".into()),
     };
     if holders.is_empty() { Truth::Nobody } else { Truth::Held(holders) }
 }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_proves_nobody_wrong() {
+    fn doctor_proves_no_believer_wrong_by_what_is_unknown() {
         assert_eq!(kinds(false, None, vec![claim(7)]), ["unproven_belief"]);
         assert_eq!(kinds(false, jobs(None, 7), vec![claim(7)]), ["unproven_belief"]);
         assert_eq!(kinds(false, jobs(None, 7), vec![follows(7)]), Vec::<&str>::new());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_etcd_proves_it_by_its_first_key() {
+    fn doctor_proves_beliefs_by_the_first_key_of_a_real_etcd() {
         assert_eq!(kinds(true, jobs(None, 7), vec![claim(7), follows(7)]), Vec::<&str>::new());
         assert_eq!(kinds(true, jobs(None, 8), vec![claim(7)]), ["false_belief"]);
         assert_eq!(kinds(true, jobs(None, 0), vec![claim(7)]), ["false_belief"]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn several_may_hold_what_is_for_several() {
+    fn doctor_lets_several_hold_what_is_for_several() {
         let both = |shares| jobs(Some(vec![holder(7, shares), holder(8, shares)]), 7);
         assert_eq!(kinds(false, both(true), vec![claim(7), claim(8)]), Vec::<&str>::new());
         assert_eq!(kinds(false, both(true), vec![claim(6), claim(8)]), ["false_belief"]);

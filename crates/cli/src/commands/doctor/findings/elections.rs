@@ -68,7 +68,7 @@ fn standing(token: i64) -> String {
 /// Silence about an election must not look like an election without candidates.
 fn unknown(election: &Election) -> Option<Finding> {
     let (name, why) = (&election.name, election.candidates_unknown.as_ref()?);
-    let text = format!("who stands for {name} cannot be asked: {why}");
+    let text = format!("the candidates of {name} cannot be asked: {why}");
     let next = format!("ask again: tenure doctor {name}");
     Some(find(Level::Warning, "line_unknown", name, text, next))
 }
@@ -140,7 +140,7 @@ fn holders(election: &Election, found: &mut Vec<Finding>) {
         let who = &holder.identity;
         if holder.unhealthy {
             let text = format!("{who} leads {name} and says that it is unhealthy");
-            let next = format!("tenure resign {name} makes the next in line lead");
+            let next = format!("tenure resign {name} makes the next candidate lead");
             found.push(find(Level::Warning, "leader_unhealthy", name, text, next));
         }
         if holder.stock {
@@ -244,7 +244,7 @@ mod tests {
 
     /// Real members cannot be made to do this: it would be a bug of ours.
     #[test]
-    fn members_that_differ_at_one_revision_are_not_merely_late() {
+    fn doctor_tells_members_that_differ_from_members_that_are_late() {
         let seen = |revision, token| Election {
             name: "jobs".into(),
             first: Some(first(9, 7)),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_or_could_is_looked_at() {
+    fn doctor_judges_the_leader_and_all_that_could_lead() {
         let of = |candidates| Election {
             name: "jobs".into(),
             candidates: Some(candidates),

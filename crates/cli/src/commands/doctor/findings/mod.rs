@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_explains_every_kind() {
+    fn doctor_page_explains_every_kind() {
         let page = include_str!("../../../../../../docs/reference/doctor.md");
         let kinds = kinds();
         assert!(kinds.len() > 20, "{kinds:?}");

@@ -35,7 +35,7 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn files() {
+fn settings_files_that_are_damaged_are_refused_or_read() {
     hold(400, damaged_text(Just(SOUND.to_owned())), |text| {
         let _ = frugally(text.len(), || items(&text).map(drop));
         Ok(())
@@ -44,7 +44,7 @@ fn files() {
 
 /// The whole way of a file, through the settings to what a server would be started with.
 #[test]
-fn settings_of_a_file() {
+fn settings_of_a_damaged_file_are_refused_or_read() {
     hold(100, damaged(Just(SOUND.as_bytes().to_vec())), |bytes| {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &bytes[..]).unwrap();
@@ -59,7 +59,7 @@ fn settings_of_a_file() {
 }
 
 #[test]
-fn values() {
+fn settings_values_that_are_damaged_are_refused_or_read() {
     let given = vec((flag(), value(), any::<u8>()), 0..6);
     hold(600, given, |given| {
         let bytes: usize = given.iter().map(|(flag, value, _)| flag.len() + value.len()).sum();

@@ -64,7 +64,7 @@ fn replaced(page: &str, name: &str, text: &str) -> String {
 }
 
 #[test]
-fn the_page_says_what_the_tables_say() {
+fn settings_page_says_what_the_tables_say() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let wanted = replaced(&page, "settings", &settings());
     let wanted = replaced(&wanted, "foreign", &foreign());

@@ -25,7 +25,7 @@ fn file(text: &str) -> NamedTempFile {
 }
 
 #[test]
-fn nothing_given_is_the_default() {
+fn settings_that_are_not_given_are_the_defaults() {
     let mut settings = collect("", &[]);
     let config = settings.read().config;
     assert_eq!(config, Config::default());
@@ -33,7 +33,7 @@ fn nothing_given_is_the_default() {
 }
 
 #[test]
-fn a_flag_wins_over_our_variable_that_over_etcds_and_that_over_the_file() {
+fn settings_prefer_flag_then_our_variable_then_etcds_then_file() {
     let file = file("max-txn-ops: 1\nmax-request-bytes: 2001\nsnapshot-count: 3\nname: f\n");
     let environment = [
         ("ETCD_CONFIG_FILE", file.path().to_str().unwrap()),
@@ -53,7 +53,7 @@ fn a_flag_wins_over_our_variable_that_over_etcds_and_that_over_the_file() {
 }
 
 #[test]
-fn every_problem_is_named_with_its_place() {
+fn settings_name_every_problem_with_its_place() {
     let file = file("name: a\nmax-txn-opps: 3\nelection-timeout: soon\nmax-txn-ops: 0\n");
     let path = file.path().to_str().unwrap();
     let line = format!("--config-file {path} --pre-vote=maybe --cert-file x --data-dir d");
@@ -76,7 +76,7 @@ fn every_problem_is_named_with_its_place() {
 }
 
 #[test]
-fn a_file_that_is_not_yaml_is_named_with_its_line() {
+fn settings_name_the_line_of_a_file_that_is_not_yaml() {
     for (text, line) in [("name: a\n- b\n", 2), ("- a\n", 1), ("name: {a: {b: c}}\n", 1)] {
         let file = file(text);
         let settings = collect(&format!("--config-file {}", file.path().display()), &[]);
@@ -88,7 +88,7 @@ fn a_file_that_is_not_yaml_is_named_with_its_line() {
 }
 
 #[test]
-fn what_is_printed_gives_the_same_again() {
+fn settings_that_are_printed_give_the_same_again() {
     let mut settings =
         collect("--name a\u{e9} --initial-cluster-token x:y#z", &[("ETCD_WAL_DIR", "/w")]);
     let mut printed = Vec::new();
@@ -104,7 +104,7 @@ fn what_is_printed_gives_the_same_again() {
 }
 
 #[test]
-fn a_flag_without_meaning_is_warned_about_once() {
+fn settings_warn_once_about_a_flag_without_meaning() {
     let settings = collect(
         "--enable-v2 --backend-batch-limit 100 --backend-batch-limit 200 --proxy off",
         &[
@@ -124,7 +124,7 @@ fn a_flag_without_meaning_is_warned_about_once() {
 }
 
 #[test]
-fn flags_that_lost_experimental_in_etcd_3_6_are_understood() {
+fn settings_understand_flags_that_lost_experimental_in_etcd_3_6() {
     let mut settings = collect(
         "--feature-gates InitialCorruptCheck=true --discovery-token= --discovery-dial-timeout 2s \
          --compact-hash-check-time 1m --snapshot-catchup-entries 5000 --memory-mlock \
@@ -146,7 +146,7 @@ fn flags_that_lost_experimental_in_etcd_3_6_are_understood() {
 }
 
 #[test]
-fn etcds_own_sections_and_durations_are_understood() {
+fn settings_understand_etcds_own_sections_and_durations() {
     let file = file(
         "experimental-corrupt-check-time: 5000000000\nwatch-progress-notify-interval: 2s\n\
          grpc-keepalive-interval: 7000000000\ngrpc-keepalive-timeout: 0s\n\
@@ -166,7 +166,7 @@ fn etcds_own_sections_and_durations_are_understood() {
 }
 
 #[test]
-fn history_is_kept_as_etcd_writes_it() {
+fn settings_of_history_are_read_as_etcd_writes_them() {
     let kept = |line: &str| {
         let mut settings = collect(line, &[]);
         let config = settings.read().config;
@@ -186,7 +186,7 @@ fn history_is_kept_as_etcd_writes_it() {
 
 /// The build that is tested can; a build that cannot says so, and how to get another.
 #[test]
-fn a_build_that_cannot_send_spans_refuses_to() {
+fn settings_refuse_spans_in_a_build_without_them() {
     let asked = "--experimental-enable-distributed-tracing --distributed-tracing-address host:1";
     let mut settings = collect(asked, &[]);
     assert_eq!(settings.read_by_a_build(true).collector.unwrap().address, "host:1");
@@ -200,7 +200,7 @@ fn a_build_that_cannot_send_spans_refuses_to() {
 }
 
 #[test]
-fn no_name_stands_twice() {
+fn settings_names_are_there_once() {
     let mut seen = BTreeMap::new();
     for name in all_names() {
         assert_eq!(seen.insert(name, ()), None, "{name}");

@@ -59,12 +59,12 @@ fn names(belief: &Belief) -> Option<&str> {
 }
 
 #[test]
-fn it_says_nothing_before_it_has_heard_something() {
+fn belief_says_nothing_before_it_has_heard_something() {
     assert_eq!(judge(nothing(), at(1)), Belief::Unsure(Unsure::NothingHeard));
 }
 
 #[test]
-fn it_repeats_what_it_heard_for_a_lease_and_not_longer() {
+fn belief_repeats_what_it_heard_for_a_lease_and_not_longer() {
     let other = news(Some(leader("you", 7, 2)), 100);
     let known = Known { news: Some(&other), ..nothing() };
     let belief = judge(known, at(109));
@@ -76,14 +76,14 @@ fn it_repeats_what_it_heard_for_a_lease_and_not_longer() {
 }
 
 #[test]
-fn nobody_leads_is_an_answer_too() {
+fn belief_may_be_that_there_is_no_leader() {
     let none = news(None, 100);
     let belief = judge(Known { news: Some(&none), ..nothing() }, at(101));
     assert_eq!(names(&belief), None);
 }
 
 #[test]
-fn it_leads_while_it_may_act() {
+fn belief_is_to_lead_while_it_may_act() {
     let own = own(7, 100, Ok(()));
     let belief = judge(Known { own: Some(&own), ..nothing() }, at(105));
     assert!(sure(&belief).is_leader);
@@ -91,7 +91,7 @@ fn it_leads_while_it_may_act() {
 }
 
 #[test]
-fn being_found_in_line_makes_it_younger_and_not_longer() {
+fn belief_is_renewed_and_not_prolonged_by_being_found_a_candidate() {
     let own = own(7, 100, Ok(()));
     let ours = news(Some(leader(ME, 7, 1)), 104);
     let known = Known { own: Some(&own), news: Some(&ours), ..nothing() };
@@ -101,7 +101,7 @@ fn being_found_in_line_makes_it_younger_and_not_longer() {
 }
 
 #[test]
-fn in_doubt_it_is_still_named_and_begins_nothing() {
+fn belief_in_doubt_names_the_leader_and_begins_nothing() {
     let own = own(7, 100, Err(Doubt::Suspect { remaining: Duration::from_secs(5) }));
     let belief = judge(Known { own: Some(&own), ..nothing() }, at(105));
     assert_eq!((names(&belief), sure(&belief).is_leader), (Some(ME), false));
@@ -109,7 +109,7 @@ fn in_doubt_it_is_still_named_and_begins_nothing() {
 
 /// A process that was paused past its lease finds its own name in everything it remembers.
 #[test]
-fn a_lost_tenure_is_never_answered_from_memory() {
+fn belief_never_answers_a_lost_tenure_from_memory() {
     let mut own = own(7, 100, Err(Doubt::Lost));
     own.remaining = Duration::ZERO;
     let heard = news(Some(leader(ME, 7, 1)), 104);
@@ -119,7 +119,7 @@ fn a_lost_tenure_is_never_answered_from_memory() {
 }
 
 #[test]
-fn a_greater_token_ends_what_we_believe() {
+fn belief_ends_with_a_greater_token() {
     let own = own(7, 100, Ok(()));
     // Asked before we won, and answered with the leader after us.
     let heard = news(Some(leader("you", 9, 2)), 99);
@@ -128,7 +128,7 @@ fn a_greater_token_ends_what_we_believe() {
 }
 
 #[test]
-fn older_news_does_not_end_it() {
+fn belief_does_not_end_with_older_news() {
     let own = own(7, 100, Ok(()));
     for heard in [news(Some(leader("you", 5, 2)), 99), news(None, 99)] {
         let known = Known { own: Some(&own), news: Some(&heard), ..nothing() };
@@ -138,7 +138,7 @@ fn older_news_does_not_end_it() {
 
 /// Evicted or frozen, and the answer overtook the event.
 #[test]
-fn who_asks_later_and_does_not_find_us_is_believed() {
+fn belief_follows_a_later_answer_without_us() {
     let own = own(7, 100, Ok(()));
     let heard = news(None, 101);
     let belief = judge(Known { own: Some(&own), news: Some(&heard), ..nothing() }, at(102));
@@ -146,7 +146,7 @@ fn who_asks_later_and_does_not_find_us_is_believed() {
 }
 
 #[test]
-fn our_name_is_answered_only_for_our_own_session() {
+fn belief_answers_our_name_only_for_our_own_session() {
     let ours = news(Some(leader(ME, 7, 1)), 100);
     let belief = judge(Known { news: Some(&ours), ..nothing() }, at(101));
     assert_eq!((names(&belief), sure(&belief).is_leader), (Some(ME), false));
@@ -159,7 +159,7 @@ fn our_name_is_answered_only_for_our_own_session() {
 }
 
 #[test]
-fn what_was_given_up_is_not_named_again() {
+fn belief_does_not_name_again_what_was_given_up() {
     let ours = news(Some(leader(ME, 7, 1)), 101);
     let known = Known { news: Some(&ours), over: Some(token(7)), ..nothing() };
     assert_eq!(judge(known, at(102)), Belief::Unsure(Unsure::NotLeadingAnyMore));
@@ -171,7 +171,7 @@ fn what_was_given_up_is_not_named_again() {
 
 /// The servers have elected us and do not tell us: the one before may be cut off, and believe.
 #[test]
-fn our_name_is_not_answered_while_the_one_before_may_believe() {
+fn belief_keeps_our_name_back_while_the_process_before_may_believe() {
     let ours = News { delayed: true, ..news(Some(leader(ME, 7, 1)), 100) };
     let known = Known { news: Some(&ours), ..nothing() };
     assert_eq!(judge(known, at(101)), Belief::Unsure(Unsure::NotYet));

@@ -108,7 +108,7 @@ mod tests {
 
     /// Nothing is made before there is room for it, so nothing waits in a queue and grows old.
     #[tokio::test]
-    async fn a_reader_that_sleeps_misses_what_came_and_went() {
+    async fn events_leave_out_for_a_slow_reader_what_came_and_went() {
         let status =
             Arc::new(StatusCache::new("jobs".into(), None, String::new(), KEEP_ALIVE * 100));
         let (order, _orders) = mpsc::channel(1);

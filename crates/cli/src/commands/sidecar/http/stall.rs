@@ -98,7 +98,7 @@ mod tests {
     const BYTES: [u8; 25] = [7; 25];
 
     #[tokio::test]
-    async fn whoever_reads_nothing_is_given_up() {
+    async fn stall_gives_up_a_client_that_reads_nothing() {
         let (ours, _theirs) = duplex(4);
         let mut ours = Stalls::new(ours, LIMIT);
         let failed = ours.write_all(b"more than there is room for").await.unwrap_err();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_reads_slowly_is_waited_for() {
+    async fn stall_waits_for_a_client_that_reads_slowly() {
         let (ours, mut theirs) = duplex(1);
         let mut ours = Stalls::new(ours, LIMIT);
         let reads = async {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_stands_beside_us_may() {
+    fn step_down_is_for_programs_on_loopback() {
         for (peer, host) in [
             ("127.0.0.1:9", "localhost:4040"),
             ("127.9.9.9:9", "127.0.0.1"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn others_and_web_pages_may_not() {
+    fn step_down_is_refused_to_others_and_to_web_pages() {
         let local = "127.0.0.1:9";
         for (peer, given) in [
             ("10.0.0.7:9", &[("host", "localhost:4040")][..]),

@@ -49,7 +49,7 @@ fn timed_out() -> Option<pb::Refusal> {
 }
 
 #[tokio::test]
-async fn what_was_refused_is_asked_for_again_and_only_then_confirmed() {
+async fn candidate_asks_again_for_what_was_refused_and_only_then_confirms() {
     let shared = shared();
     let candidacy = holder(&shared).await;
     candidacy.forsake(true);
@@ -69,7 +69,7 @@ async fn what_was_refused_is_asked_for_again_and_only_then_confirmed() {
 }
 
 #[tokio::test]
-async fn what_is_never_answered_is_never_confirmed() {
+async fn candidate_never_confirms_what_is_never_answered() {
     let shared = shared();
     let candidacy = holder(&shared).await;
     candidacy.forsake(true);

@@ -42,7 +42,7 @@ fn holder() -> (Exchange, watch::Receiver<CandidacyState>) {
 }
 
 #[test]
-fn what_was_not_answered_is_sent_again_in_order_under_its_number() {
+fn exchange_sends_again_in_order_what_was_not_answered() {
     let mut exchange = Exchange::default();
     let _a = exchange.request(join("a"));
     let (b, _b) = exchange.request(join("b"));
@@ -58,7 +58,7 @@ fn what_was_not_answered_is_sent_again_in_order_under_its_number() {
 }
 
 #[test]
-fn an_answer_comes_once_and_a_second_copy_is_nothing() {
+fn exchange_ignores_a_second_copy_of_an_answer() {
     let mut exchange = Exchange::default();
     let state = exchange.begin(&name("job"));
     let (sent, mut got) = exchange.request(join("job"));
@@ -69,7 +69,7 @@ fn an_answer_comes_once_and_a_second_copy_is_nothing() {
 }
 
 #[test]
-fn a_renewal_is_acknowledged_by_its_number_and_not_sent_again() {
+fn exchange_acknowledges_a_renewal_by_its_number() {
     let mut exchange = Exchange::default();
     let (_, mut first) = exchange.renewal();
     let (_, mut second) = exchange.renewal();
@@ -82,7 +82,7 @@ fn a_renewal_is_acknowledged_by_its_number_and_not_sent_again() {
 }
 
 #[test]
-fn a_waiter_that_had_to_let_somebody_pass_is_granted_with_its_new_token() {
+fn exchange_grants_a_passed_over_waiter_with_its_new_token() {
     let mut exchange = Exchange::default();
     let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
@@ -96,7 +96,7 @@ fn a_waiter_that_had_to_let_somebody_pass_is_granted_with_its_new_token() {
 }
 
 #[test]
-fn a_leader_that_is_put_back_in_line_has_lost_and_leaves() {
+fn exchange_takes_a_leader_that_waits_again_as_lost() {
     let (mut exchange, state) = holder();
     let moved = pb::Moved {
         name: "job".into(),
@@ -117,7 +117,7 @@ fn a_leader_that_is_put_back_in_line_has_lost_and_leaves() {
 }
 
 #[test]
-fn news_of_an_old_hold_do_not_touch_a_new_one() {
+fn exchange_keeps_news_of_an_old_hold_from_a_new_one() {
     let (mut exchange, _old) = holder();
     let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
@@ -130,7 +130,7 @@ fn news_of_an_old_hold_do_not_touch_a_new_one() {
 }
 
 #[test]
-fn what_was_missed_while_nobody_was_attached_is_learnt_on_coming_back() {
+fn exchange_learns_what_it_missed_when_it_attaches_again() {
     let (mut exchange, state) = holder();
     exchange.opened(&opened(vec![candidacy("job", 5, true)]), 100);
     assert_eq!(exchange.due(), []);
@@ -140,7 +140,7 @@ fn what_was_missed_while_nobody_was_attached_is_learnt_on_coming_back() {
 }
 
 #[test]
-fn a_hold_that_has_another_token_after_coming_back_was_lost_meanwhile() {
+fn exchange_takes_another_token_after_attaching_again_as_a_loss() {
     let (mut exchange, state) = holder();
     exchange.opened(&opened(vec![candidacy("job", 8, true)]), 100);
     assert!(state.borrow().gone.is_some(), "somebody may have led in between");
@@ -151,7 +151,7 @@ fn a_hold_that_has_another_token_after_coming_back_was_lost_meanwhile() {
 }
 
 #[test]
-fn a_join_without_an_answer_is_not_missed_on_coming_back() {
+fn exchange_does_not_miss_a_join_without_an_answer() {
     let mut exchange = Exchange::default();
     let state = exchange.begin(&name("job"));
     let _join = exchange.request(join("job"));
@@ -161,7 +161,7 @@ fn a_join_without_an_answer_is_not_missed_on_coming_back() {
 }
 
 #[test]
-fn a_successor_is_announced_and_taken_back() {
+fn exchange_announces_a_successor_and_takes_it_back() {
     let (mut exchange, state) = holder();
     let drain = |token| {
         let (name, successor) = ("job".to_owned(), "b".to_owned());
@@ -177,7 +177,7 @@ fn a_successor_is_announced_and_taken_back() {
 }
 
 #[test]
-fn a_successor_that_was_announced_while_nobody_listened_is_known_on_coming_back() {
+fn exchange_learns_of_a_successor_when_it_attaches_again() {
     let (mut exchange, state) = holder();
     let stands = |draining| pb::Candidacy {
         name: "job".into(),
@@ -197,7 +197,7 @@ fn a_successor_that_was_announced_while_nobody_listened_is_known_on_coming_back(
 }
 
 #[test]
-fn an_end_without_a_quorum_ends_the_stream_and_not_the_session() {
+fn exchange_ends_the_stream_and_not_the_session_without_a_quorum() {
     let mut exchange = Exchange::default();
     let mut end = |reason: pb::SessionEndReason| {
         exchange.hears(SessionReply::Ended(pb::SessionEnded { reason: reason as i32 }))
@@ -208,7 +208,7 @@ fn an_end_without_a_quorum_ends_the_stream_and_not_the_session() {
 }
 
 #[test]
-fn a_session_takes_a_line_once() {
+fn exchange_takes_a_name_once() {
     let mut exchange = Exchange::default();
     exchange.take(&[name("a"), name("b")]).unwrap();
     assert_eq!(exchange.take(&[name("c"), name("b")]), Err(name("b")));
@@ -217,7 +217,7 @@ fn a_session_takes_a_line_once() {
 }
 
 #[test]
-fn nobody_waits_for_an_answer_after_the_end() {
+fn exchange_ends_all_waiting_with_the_session() {
     let mut exchange = Exchange::default();
     let (_, mut before) = exchange.request(join("a"));
     exchange.end();
@@ -228,7 +228,7 @@ fn nobody_waits_for_an_answer_after_the_end() {
 }
 
 #[test]
-fn news_that_overtake_the_answer_are_not_lost() {
+fn exchange_keeps_news_that_overtake_the_answer() {
     for (early, held, gone) in [
         (
             SessionReply::Granted(pb::Granted {
@@ -259,7 +259,7 @@ fn news_that_overtake_the_answer_are_not_lost() {
 }
 
 #[test]
-fn a_grant_of_the_place_before_is_not_taken_for_ours() {
+fn exchange_keeps_a_grant_of_the_candidacy_before_apart() {
     let mut exchange = Exchange::default();
     let _old = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
@@ -277,7 +277,7 @@ fn a_grant_of_the_place_before_is_not_taken_for_ours() {
 /// A session that left a candidacy and joined anew while detached is told of the old candidacy first, then of its end,
 /// then of the new one.
 #[test]
-fn an_account_of_the_place_before_is_not_taken_for_ours() {
+fn exchange_keeps_an_account_of_the_candidacy_before_apart() {
     for held in [false, true] {
         let mut exchange = Exchange::default();
         let _old = exchange.begin(&name("job"));
@@ -299,7 +299,7 @@ fn an_account_of_the_place_before_is_not_taken_for_ours() {
 }
 
 #[test]
-fn an_answer_that_is_told_again_does_not_hide_what_happened_since() {
+fn exchange_answer_told_again_does_not_hide_what_happened_since() {
     let mut exchange = Exchange::default();
     let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));
@@ -326,7 +326,7 @@ fn an_answer_that_is_told_again_does_not_hide_what_happened_since() {
 }
 
 #[test]
-fn no_more_is_under_way_than_the_server_remembers() {
+fn exchange_has_no_more_under_way_than_the_server_remembers() {
     let mut exchange = Exchange::default();
     let _answers: Vec<_> =
         (0..100).map(|_| exchange.request(leave_election("a", 0, true))).collect();
@@ -344,7 +344,7 @@ fn no_more_is_under_way_than_the_server_remembers() {
 }
 
 #[test]
-fn an_answer_to_a_join_that_was_given_up_is_not_taken_for_the_next_one() {
+fn exchange_keeps_the_answer_to_an_abandoned_join_from_the_next() {
     let mut exchange = Exchange::default();
     let _old = exchange.begin(&name("job"));
     let (given_up, _answer) = exchange.request(join("job"));
@@ -360,7 +360,7 @@ fn an_answer_to_a_join_that_was_given_up_is_not_taken_for_the_next_one() {
 }
 
 #[test]
-fn a_join_that_is_answered_again_after_its_place_was_taken_away_does_not_wait_for_ever() {
+fn exchange_join_answered_again_after_its_eviction_does_not_wait_for_ever() {
     let mut exchange = Exchange::default();
     let state = exchange.begin(&name("job"));
     let (sent, _answer) = exchange.request(join("job"));

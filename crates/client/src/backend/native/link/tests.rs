@@ -6,7 +6,7 @@ use super::*;
 use crate::host::Virtual;
 
 #[test]
-fn an_attempt_without_an_answer_stays_open_until_it_is_counted() {
+fn link_attempt_without_an_answer_stays_open_until_it_is_counted() {
     let mut comebacks = Comebacks::default();
     comebacks.opened(1);
     assert_eq!(comebacks.open, 0);
@@ -20,7 +20,7 @@ fn an_attempt_without_an_answer_stays_open_until_it_is_counted() {
 }
 
 #[test]
-fn what_others_attach_uses_up_our_excuses() {
+fn link_attachments_of_others_are_counted_as_theirs() {
     let mut comebacks = Comebacks { attachment: 4, open: 1 };
     comebacks.opened(9);
     assert_eq!(comebacks.open, 0);
@@ -35,7 +35,7 @@ fn scattered(ttl: Duration, fast_release: bool) -> Vec<Duration> {
 }
 
 #[tokio::test]
-async fn ten_thousand_sessions_come_back_over_the_whole_of_their_time_and_in_no_more() {
+async fn link_scatters_ten_thousand_sessions_over_their_whole_time() {
     let (short, long) = (Duration::from_secs(1), Duration::from_secs(10));
     for (ttl, most) in [(short, short / SCATTERS_PER_TTL), (long, SCATTER_MAX)] {
         let pauses = scattered(ttl, false);
@@ -55,7 +55,7 @@ async fn ten_thousand_sessions_come_back_over_the_whole_of_their_time_and_in_no_
 
 /// The server waits for them for 50 ms, and no longer.
 #[tokio::test]
-async fn who_loses_the_session_by_waiting_comes_back_at_once() {
+async fn link_does_not_scatter_a_session_with_fast_release() {
     let pauses = scattered(Duration::from_secs(10), true);
     assert!(pauses.iter().all(Duration::is_zero));
 }

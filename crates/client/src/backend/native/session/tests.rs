@@ -24,7 +24,7 @@ fn session() -> NativeSession {
 }
 
 #[tokio::test]
-async fn coming_back_renews_if_it_was_begun_after_the_renewal() {
+async fn session_attachment_renews_if_it_was_begun_after_the_renewal() {
     let session = session();
     let mut renewing = session.renew();
     assert!((&mut renewing).now_or_never().is_none(), "there is no stream");
@@ -34,7 +34,7 @@ async fn coming_back_renews_if_it_was_begun_after_the_renewal() {
 }
 
 #[tokio::test]
-async fn coming_back_that_was_begun_before_confirms_nothing() {
+async fn session_attachment_that_was_begun_before_confirms_nothing() {
     let session = session();
     let sent = session.shared.now();
     tokio::time::sleep(Duration::from_millis(1)).await;

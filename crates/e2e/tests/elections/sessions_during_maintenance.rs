@@ -15,7 +15,7 @@ const KEYS: usize = 2000;
 /// Compaction, defragmentation, hashes and backups, on every member, while sessions live that end after a second of
 /// silence (etcd-backup-restore#1052, etcd#9222).
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_of_a_second_outlive_everything_that_an_operator_may_do() {
+async fn sessions_of_a_second_outlive_compaction_defragmentation_hashes_and_backups() {
     let cluster = Cluster::start(3).await;
     let engine = Engine::tenure(&cluster.endpoints()).unwrap();
     let mut sessions = Vec::new();

@@ -22,6 +22,9 @@ use super::{
     revision::{self, DELETED},
 };
 
+/// How much is read before progress is told again: what is told may take a rest each time.
+const PROGRESS_BYTES: u64 = 256 << 10;
+
 /// The keys of a database with all their revisions, and what else must be known of it.
 #[derive(Debug)]
 pub(crate) struct Content {
@@ -61,7 +64,7 @@ pub(crate) fn read(db: &Db, progress: &mut dyn FnMut(u64)) -> Result<Content, St
     let mut story = Retelling::new();
     // A compaction that swept the newest revisions leaves nothing that shows how far it had come.
     let mut revision = compacted.max(Revision::FIRST);
-    let (mut versions, mut bytes, mut checksum) = (0, 0, Hasher::new());
+    let (mut versions, mut bytes, mut told, mut checksum) = (0, 0, 0, Hasher::new());
     db.walk(&bucket, &mut |item| {
         let version = version_of(&item)?;
         revision = revision.max(version.mod_revision);
@@ -69,7 +72,10 @@ pub(crate) fn read(db: &Db, progress: &mut dyn FnMut(u64)) -> Result<Content, St
         versions += 1;
         bytes += (item.key.len() + item.value.len()) as u64;
         sum(&mut checksum, item.key, item.value);
-        progress(bytes);
+        if bytes >= told + PROGRESS_BYTES {
+            told = bytes;
+            progress(bytes);
+        }
         Ok(())
     })?;
     Ok(Content { story, revision, compacted, versions, auth_enabled, checksum })

@@ -47,11 +47,14 @@ const LISTED_BYTES_MAX: usize = 16 << 20;
 impl Snapshot {
     /// Everything that [`SnapshotReader`] needs. Takes time in proportion to the state: not for the core loop.
     pub fn chunks(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        let store = self.state.store.chunks_after(&[STORE]);
+        self.chunks_beside_store().chain(self.state.store.chunks_after(&[STORE]))
+    }
+
+    /// The same without the store, for a file that has its keys in another form. [`SnapshotReader::finish_with`] takes them.
+    pub fn chunks_beside_store(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         std::iter::once(roll(&self.state))
             .chain(lease_chunks(&self.state))
             .chain(queue_chunks(&self.state.elections))
-            .chain(store)
     }
 }
 
@@ -93,6 +96,14 @@ impl SnapshotReader {
     pub fn finish(self) -> Result<State, DecodeError> {
         let mut state = self.state.ok_or(DecodeError::Truncated)?;
         state.store = self.store.finish()?;
+        state.keys_onto_leases();
+        Ok(state)
+    }
+
+    /// After the last chunk, if none of them was of the store.
+    pub fn finish_with(self, store: mvcc::Store) -> Result<State, DecodeError> {
+        let state = self.state.ok_or(DecodeError::Truncated)?;
+        let mut state = State { store, ..state };
         state.keys_onto_leases();
         Ok(state)
     }

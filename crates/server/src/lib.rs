@@ -6,6 +6,7 @@
 mod admission;
 pub mod backup;
 pub mod config;
+mod etcd_db;
 pub mod grpc;
 pub mod http;
 pub mod import;
@@ -20,6 +21,7 @@ pub mod traces;
 
 pub use admission::Admitted;
 pub use config::Config;
+pub use etcd_db::DatabaseError;
 pub use node::Stopped;
 pub use server::{ListenError, Server, StartError, listen, owner_of};
 pub use tenure_disk as disk;

@@ -15,6 +15,7 @@ mod health;
 mod lease;
 mod limits;
 mod long_reads;
+mod maintenance;
 mod metrics;
 mod overload;
 mod overload_measured;

@@ -1,80 +1,13 @@
 //! From a real etcd 3.5.1 to tenure, by a snapshot file: everything that a client could see before, it must
 //! see after, and history goes on where it ended.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{path::Path, process::Command};
 
 use tempfile::TempDir;
 use tenure::grpc::{Client, Endpoint, Options};
 use tenure_e2e::{Cluster, Ctl, Member, Plan, Said, eventually, mvccpb, pb, tools};
 
-/// How long the next event may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What a client sees of a cluster.
-#[derive(Debug, PartialEq)]
-struct View {
-    revision: i64,
-    /// All keys, at every revision that can be read.
-    keys: Vec<(i64, Vec<mvccpb::KeyValue>)>,
-    /// All events since the compacted revision, each with its revision and what was there before.
-    events: Vec<mvccpb::Event>,
-    /// Leases with their time to live and their keys.
-    leases: Vec<(i64, i64, Vec<Vec<u8>>)>,
-}
-
-impl View {
-    async fn of(client: &Client, compacted: i64) -> View {
-        let revision = range(client, 0).await.unwrap().header.unwrap().revision;
-        let mut keys = Vec::new();
-        for at in compacted.max(1)..=revision {
-            keys.push((at, range(client, at).await.unwrap().kvs));
-        }
-        let events = events(client, compacted + 1, revision).await;
-        View { revision, keys, events, leases: leases(client).await }
-    }
-}
-
-async fn range(client: &Client, revision: i64) -> Result<pb::RangeResponse, String> {
-    let all = pb::RangeRequest {
-        key: vec![0].into(),
-        range_end: vec![0].into(),
-        revision,
-        ..Default::default()
-    };
-    client.kv().range(all).await.map_err(|error| error.to_string())
-}
-
-async fn events(client: &Client, from: i64, to: i64) -> Vec<mvccpb::Event> {
-    let create = pb::WatchCreateRequest {
-        key: vec![0].into(),
-        range_end: vec![0].into(),
-        start_revision: from,
-        prev_kv: true,
-        ..Default::default()
-    };
-    let mut watch = client.watch().resumed(create).await.unwrap();
-    let mut events: Vec<mvccpb::Event> = Vec::new();
-    while events.last().is_none_or(|event| event.kv.as_ref().unwrap().mod_revision < to) {
-        let answer = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap();
-        assert!(!answer.canceled, "{answer:?}");
-        events.extend(answer.events);
-    }
-    events
-}
-
-async fn leases(client: &Client) -> Vec<(i64, i64, Vec<Vec<u8>>)> {
-    let mut found = Vec::new();
-    for lease in client.lease().leases().await.unwrap().leases {
-        let asked = pb::LeaseTimeToLiveRequest { id: lease.id, keys: true };
-        let lease = client.lease().time_to_live(asked).await.unwrap();
-        assert!((1..=lease.granted_ttl).contains(&lease.ttl), "{lease:?}");
-        let mut keys: Vec<_> = lease.keys.iter().map(|key| key.to_vec()).collect();
-        keys.sort();
-        found.push((lease.id, lease.granted_ttl, keys));
-    }
-    found.sort();
-    found
-}
+use super::view::{View, leases, range};
 
 fn client_of(ctl: &Ctl) -> Client {
     Client::new(Endpoint::list(ctl.endpoints()).unwrap(), Options::default())
@@ -157,12 +90,12 @@ async fn keys_revisions_and_leases_are_as_they_were() {
     let etcd = Ctl::with_real_etcd().await;
     let compacted = fill(&etcd).await;
     save(&etcd, &file);
-    let before = View::of(&client_of(&etcd), compacted).await;
+    let before = View::whole(&client_of(&etcd), compacted).await;
     for count in [1, 3] {
         let mut cluster = imported(count, &file, &[]).await;
         cluster.same_everywhere().await;
         for member in &cluster.members {
-            let after = View::of(&member.client(), compacted).await;
+            let after = View::whole(&member.client(), compacted).await;
             assert_eq!(after.revision, before.revision);
             for (ours, theirs) in after.keys.iter().zip(&before.keys) {
                 assert_eq!(ours, theirs, "at revision {}", theirs.0);

@@ -31,6 +31,7 @@ mod retell;
 mod rules;
 mod snapshot;
 mod store;
+mod story;
 mod txn;
 mod version;
 
@@ -40,3 +41,4 @@ pub use retell::{OutOfOrder, Retelling};
 pub use rules::check_txn;
 pub(crate) use store::VERSION_OVERHEAD;
 pub use store::{Change, Store};
+pub use story::Story;

@@ -120,6 +120,12 @@ impl Leadership {
 }
 
 impl Replica {
+    /// Whether there has been no raft leader for an election timeout.
+    pub(super) fn lacks_leader(&self) -> bool {
+        let vacant = self.leadership.vacant_since.map(|since| self.last_call.since(since));
+        vacant.is_some_and(|vacant| vacant >= self.config.election_timeout)
+    }
+
     pub(super) fn peer_lost(&mut self, now: Moment, member: MemberId) {
         self.raft.report_unreachable(member);
         if self.raft.leader() != Some(member) {

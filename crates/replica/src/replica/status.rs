@@ -19,6 +19,8 @@ pub struct Status {
     pub role: Role,
     /// The raft leader it knows.
     pub leader: Option<MemberId>,
+    /// There has been none for an election timeout. One that died is replaced sooner: who needs one waits until then.
+    pub lacks_leader: bool,
     /// The raft term.
     pub term: Term,
     /// The raft term as the disk has it: what others may be told.
@@ -94,6 +96,7 @@ impl Replica {
             me: self.config.me,
             role: self.raft.role(),
             leader: self.raft.leader(),
+            lacks_leader: self.lacks_leader(),
             term: self.raft.term(),
             durable_term: self.raft.durable_term(),
             voters: self.raft.voter_count(),

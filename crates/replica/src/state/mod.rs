@@ -18,7 +18,7 @@ use tenure_api::{
 
 pub use self::replay::{Applied, EntryContent};
 use crate::{
-    command::{Batch, Command, ELECTIONS_SINCE, MemberChange},
+    command::{Batch, Command, ELECTIONS_SINCE, MemberChange, PRINCIPALS_SINCE},
     election::{ElectionEvent, ElectionOp, ElectionOutcome, Elections, Refusal, Transition},
     lease::{Lease, Leases},
     log::LogIndex,
@@ -238,7 +238,10 @@ impl State {
                 Ok(Outcome::Done)
             }
             Command::RaiseAlarm(alarm) => {
-                if !self.members.contains_key(&alarm.member) {
+                // An operator may name no member, as in etcd. Such an alarm stays until it is lowered.
+                let is_nobodys =
+                    alarm.member == MemberId(0) && self.cluster_version >= PRINCIPALS_SINCE;
+                if !is_nobodys && !self.members.contains_key(&alarm.member) {
                     return Err(Failure::MemberNotFound);
                 }
                 self.alarms.insert(*alarm);

@@ -119,7 +119,7 @@ impl NodeHandle {
         Ok((Admitted { by, wants_leader, link: link.unwrap_or_default() }, message))
     }
 
-    /// Checks what etcd's clients may demand of any request: a readable version, and a known raft leader. Answers whether
+    /// Checks what etcd's clients may demand of any request: a readable version, and a raft leader. Answers whether
     /// they demand the latter.
     fn meets(&self, metadata: &MetadataMap) -> Result<bool, Status> {
         if metadata.is_empty() {
@@ -129,7 +129,8 @@ impl NodeHandle {
             return Err(refuse(Failure::InvalidClientApiVersion));
         }
         let wants_leader = metadata.get("hasleader").is_some_and(|value| value == "true");
-        if wants_leader && self.status().leader.is_none() {
+        // One that has just died is being replaced: the request is held like any other, and streams see to their end.
+        if wants_leader && self.status().lacks_leader {
             return Err(refuse(Failure::NoLeader));
         }
         Ok(wants_leader)

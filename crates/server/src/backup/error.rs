@@ -86,6 +86,14 @@ pub enum BackupError {
         /// Ours.
         known: u32,
     },
+    /// Its own part is in a form that this release does not know.
+    #[error("{} is of format {found}, this release knows format 1; use a newer release", file.display())]
+    NewerFormat {
+        /// The file.
+        file: PathBuf,
+        /// Its format.
+        found: u32,
+    },
     /// Revisions would grow too large.
     #[error(
         "the backup's revision {last} and a jump of {jump} do not fit below 2^53: clients could not tell \

@@ -3,19 +3,19 @@
 use std::{
     fmt::Write as _,
     fs::File,
-    io::Read,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
-use sha2::{Digest, Sha256};
-use tenure_replica::{SnapshotMark, SnapshotReader, State, command::COMMAND_VERSION};
+use tenure_replica::{SnapshotMark, State, codec::DecodeError, command::COMMAND_VERSION};
 
-use super::{BackupError, HASH_BYTES, Note, PAGE_BYTES, note::NOTE_BYTES};
-use crate::disk::SnapshotFileReader;
-
-const BUFFER_BYTES: usize = 256 << 10;
-/// What may follow a snapshot: a note, padding, and a checksum that is not looked at.
-const REST_BYTES_MAX: usize = NOTE_BYTES + PAGE_BYTES as usize + HASH_BYTES;
+use super::{BackupError, HASH_BYTES, Note, SECTOR_BYTES, first_format};
+use crate::etcd_db::{
+    bbolt::{Damage, Db, MAGIC, Stop},
+    content,
+    ours::{self, Found, Unreadable},
+    sha256,
+};
 
 /// Whether a backup must end with its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +41,21 @@ pub struct Backup {
     pub note: Option<Note>,
     /// The SHA-256 of its content, if it was looked at.
     pub sha256: Option<String>,
-    /// The checksum of the snapshot in it, however that is wrapped.
+    /// A checksum inside of it, however it is wrapped.
     pub(super) checksum: u32,
+}
+
+/// What is in a backup of either format.
+pub(super) struct Content {
+    pub(super) mark: SnapshotMark,
+    pub(super) state: State,
+    pub(super) note: Option<Note>,
+    pub(super) checksum: u32,
+}
+
+enum Format {
+    First,
+    Etcds,
 }
 
 impl Backup {
@@ -52,78 +65,111 @@ impl Backup {
         check: HashCheck,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Backup, BackupError> {
-        let mut file = File::open(path).map_err(BackupError::io("open", path))?;
+        let file = File::open(path).map_err(BackupError::io("open", path))?;
         let bytes = file.metadata().map_err(BackupError::io("open", path))?.len();
-        recognise(path, &mut file)?;
-        let (sha256, end, total) = match check {
-            HashCheck::Skipped => (None, bytes, bytes),
+        let format = recognise(path, &file)?;
+        let is_wrapped = bytes % SECTOR_BYTES == HASH_BYTES as u64;
+        let end = if is_wrapped { bytes - HASH_BYTES as u64 } else { bytes };
+        let hashed = if check == HashCheck::Required { end } else { 0 };
+        let total = hashed + bytes;
+        let sha256 = match check {
+            HashCheck::Skipped => None,
+            HashCheck::Required if end == 0 || !is_wrapped => {
+                return Err(BackupError::CutOff { file: path.to_owned(), bytes });
+            }
             HashCheck::Required => {
-                let end = bytes.saturating_sub(HASH_BYTES as u64);
-                if end == 0 || !end.is_multiple_of(PAGE_BYTES) {
-                    return Err(BackupError::CutOff { file: path.to_owned(), bytes });
-                }
-                let hash = verify(path, end, &mut |done| progress(done, end + bytes))?;
-                (Some(hash), end, end + bytes)
+                Some(verify(path, &file, end, &mut |done| progress(done, total))?)
             }
         };
-        let mut reader =
-            SnapshotFileReader::open_followed(path, end).map_err(BackupError::of_file)?;
-        let mut chunks_read = SnapshotReader::new();
-        let content = |cause| BackupError::Content { file: path.to_owned(), cause };
-        while let Some(chunk) = reader.next_chunk().map_err(BackupError::of_file)? {
-            chunks_read.chunk(&chunk).map_err(content)?;
-            progress(total - bytes + reader.offset(), total);
-        }
-        let state = chunks_read.finish().map_err(content)?;
+        let reading = &mut |read| progress(hashed + read, total);
+        let content = match format {
+            Format::First if check == HashCheck::Skipped => {
+                first_format::read(path, bytes, reading)
+            }
+            Format::First => first_format::read(path, end, reading),
+            Format::Etcds => read(path, file, end, reading),
+        };
+        let Content { mark, state, note, checksum } = content?;
         if state.cluster_version > COMMAND_VERSION {
             let (found, known) = (state.cluster_version, COMMAND_VERSION);
             return Err(BackupError::TooNew { file: path.to_owned(), found, known });
         }
-        let (mark, checksum) = (reader.mark().clone(), reader.checksum());
-        let rest = reader.rest(REST_BYTES_MAX).map_err(BackupError::of_file)?;
         progress(total, total);
-        let note = Note::from_bytes(&rest);
         Ok(Backup { path: path.to_owned(), bytes, mark, state, note, sha256, checksum })
     }
 }
 
-/// People mix up files: say what this one looks like.
-fn recognise(path: &Path, file: &mut File) -> Result<(), BackupError> {
-    let mut start = Vec::new();
-    file.take(24).read_to_end(&mut start).map_err(BackupError::io("read", path))?;
+/// Reads a file in etcd's format up to `end`.
+fn read(
+    path: &Path,
+    file: File,
+    end: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Content, BackupError> {
+    let stopped = |stop: Stop| match stop {
+        Stop::Io(cause) => BackupError::Io { action: "read", file: path.to_owned(), cause },
+        Stop::Damage(Damage { offset, what }) => {
+            BackupError::Damaged { file: path.to_owned(), offset, what }
+        }
+    };
+    let unreadable = |cause: DecodeError| BackupError::Content { file: path.to_owned(), cause };
     let foreign = |what| Err(BackupError::Foreign { file: path.to_owned(), what });
-    // The first page of bbolt: a header of 16 bytes, then its magic number.
-    const BBOLT: [u8; 4] = 0xED0C_DAED_u32.to_le_bytes();
-    match &start[..] {
+    let db = Db::open(file, end).map_err(stopped)?;
+    let content = content::read(&db, progress).map_err(stopped)?;
+    let found = ours::read(&db, &content).map_err(|error| match error {
+        Unreadable::Stop(stop) => stopped(stop),
+        Unreadable::Content(cause) => unreadable(cause),
+    })?;
+    let ours = match found {
+        Found::Ours(ours) => ours,
+        Found::None => {
+            return foreign(
+                "it is a database of etcd, saved from an etcd server; `tenure import` makes a data directory of it",
+            );
+        }
+        Found::Stale => {
+            return foreign(
+                "tenure saved it once, but its keys are others now; if an etcd server wrote to it, `tenure import` makes a \
+                 data directory of it, otherwise it is damaged: use another copy",
+            );
+        }
+        Found::Newer(found) => {
+            let file = path.to_owned();
+            return Err(BackupError::NewerFormat { file, found });
+        }
+    };
+    let store = content.store().map_err(|damage| stopped(damage.into()))?;
+    let state = ours.reader.finish_with(store).map_err(unreadable)?;
+    let note = Note::from_bytes(&ours.note);
+    Ok(Content { mark: ours.mark, state, note, checksum: ours.seal })
+}
+
+/// People mix up files: say what this one looks like.
+fn recognise(path: &Path, file: &File) -> Result<Format, BackupError> {
+    let mut start = [0; 24];
+    let bytes = file.read_at(&mut start, 0).map_err(BackupError::io("read", path))?;
+    let foreign = |what| Err(BackupError::Foreign { file: path.to_owned(), what });
+    match &start[..bytes] {
         [] => foreign("it is empty"),
-        start if start.starts_with(b"tenuresn") => Ok(()),
+        start if start.starts_with(b"tenuresn") => Ok(Format::First),
         start if start.starts_with(b"tenure") => {
             foreign("it is another file of a member's data directory")
         }
-        start if start.get(16..20) == Some(&BBOLT) => {
-            foreign("it is a database of etcd, saved from an etcd server")
-        }
+        // The first page of bbolt: a header of 16 bytes, then its magic number.
+        start if start.get(16..20) == Some(&MAGIC.to_le_bytes()) => Ok(Format::Etcds),
         _ => foreign("it begins with something else"),
     }
 }
 
 /// Compares the content with the checksum at its end; answers it.
-fn verify(path: &Path, end: u64, progress: &mut dyn FnMut(u64)) -> Result<String, BackupError> {
-    let failed = || BackupError::io("read", path);
-    let mut file = File::open(path).map_err(failed())?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut done = 0;
-    while done < end {
-        let wanted = (end - done).min(BUFFER_BYTES as u64) as usize;
-        file.read_exact(&mut buffer[..wanted]).map_err(failed())?;
-        hash.update(&buffer[..wanted]);
-        done += wanted as u64;
-        progress(done);
-    }
-    let mut expected = [0; HASH_BYTES];
-    file.read_exact(&mut expected).map_err(failed())?;
-    let (found, expected) = (hex(&hash.finalize()), hex(&expected));
+fn verify(
+    path: &Path,
+    file: &File,
+    end: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<String, BackupError> {
+    let sums = sha256::at_end(file, end, progress).map_err(BackupError::io("read", path))?;
+    let (found, expected) = (hex(&sums.0), hex(&sums.1));
     if found == expected {
         return Ok(found);
     }

@@ -1,14 +1,15 @@
 //! Backups: a member's state as a file, and a new cluster from such a file.
 //!
-//! A backup is a snapshot as in [`disk::snapshot`](crate::disk::snapshot), a note of whose it is, zeros
-//! up to a multiple of 512 bytes, and the SHA-256 of all that: the shape that etcdctl looks for.
-//! `stream` makes it and hands it to a client, `file` reads it and believes nothing, `restore` makes
-//! a data directory of it. `survivor` does to one member's own data what a restore does to a
+//! A backup is a file in etcd's format ([`etcd_db`](crate::etcd_db)), with a bucket more for what only tenure knows, and the
+//! SHA-256 of it at the end: etcd's tools restore it as their own. `stream` makes it and hands it to a client, `file` reads
+//! it and believes nothing, `restore` makes a data directory of it. `first_format` reads what earlier builds saved.
+//! `survivor` does to one member's own data what a restore does to a
 //! backup's, when the other members are lost for good. What becomes of the data is decided in
 //! [`tenure_replica::new_cluster`].
 
 mod error;
 mod file;
+mod first_format;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod fuzz;
@@ -37,10 +38,10 @@ pub(crate) use self::{
     survivor::force_new_cluster,
 };
 
+pub(crate) use crate::etcd_db::sha256::HASH_BYTES;
+
 /// A backup's length without its checksum is a multiple of this.
-const PAGE_BYTES: u64 = 512;
-/// SHA-256.
-pub const HASH_BYTES: usize = 32;
+const SECTOR_BYTES: u64 = 512;
 
 /// The time as a revision that no cluster has reached yet; see
 /// [`first_revision`](tenure_replica::new_cluster::first_revision).

@@ -2,7 +2,8 @@
 //!
 //! Taking a snapshot of the state costs nothing; turning it into bytes takes as long as it takes, on a
 //! thread that makes way for those that serve clients. A client that reads slowly makes the thread wait, one
-//! that goes away or stops reading ends it; memory is bounded by the few pieces between them.
+//! that goes away or stops reading ends it. In memory are the few pieces between them, and the plan of the file: about
+//! 64 bytes for each of its pages of 4 KiB, and 16 for each key that was made before the compacted revision.
 
 use std::{
     sync::{
@@ -20,12 +21,10 @@ use tokio::{
     sync::mpsc::{self, error::SendTimeoutError},
 };
 
-use super::{Note, PAGE_BYTES};
+use super::{HASH_BYTES, Note};
 use crate::{
-    disk::{
-        Breather,
-        snapshot::{Cutter, Frame},
-    },
+    disk::{Breather, snapshot::Cutter},
+    etcd_db::written::Written,
     node::files::beside,
 };
 
@@ -36,15 +35,13 @@ const PIECES_MAX: usize = 8;
 /// How long a client may take nothing. A backup holds a snapshot, and a member makes few at a time: a client that has
 /// stopped reading must not keep others from theirs.
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(60);
-/// What a version counts for in a store's size and does not need in a file, about.
-const OVERHEAD_BYTES: u64 = 300;
 
 /// Some bytes of a backup.
 #[derive(Debug)]
 pub(crate) struct Piece {
     /// These.
     pub(crate) blob: Bytes,
-    /// About how many follow; 0 with the last piece, and only then.
+    /// How many follow; 0 with the last piece, and only then.
     pub(crate) remaining: u64,
 }
 
@@ -84,7 +81,7 @@ pub(crate) fn stream(
         let _permit = permit;
         let waiting = runtime::Builder::new_current_thread().enable_time().build();
         let Ok(waiting) = waiting else { return };
-        let outlet = Outlet::new(sender, (waiting, idle_max), estimate(&snapshot));
+        let outlet = Outlet::new(sender, (waiting, idle_max));
         // Otherwise the client is gone.
         if let Err(End::Stalled(_sender)) = outlet.send(&snapshot, note) {
             tracing::warn!(?idle_max, "a backup was given up: its client takes nothing");
@@ -92,11 +89,6 @@ pub(crate) fn stream(
         }
     });
     pieces
-}
-
-fn estimate(snapshot: &Snapshot) -> u64 {
-    let store = &snapshot.state.store;
-    store.size_bytes().saturating_sub(OVERHEAD_BYTES * store.len() as u64)
 }
 
 /// Why a backup ended before its end.
@@ -112,64 +104,45 @@ struct Outlet {
     waiting: (Runtime, Duration),
     hash: Sha256,
     cutter: Cutter,
-    bytes: u64,
-    /// How many of them were handed over.
-    handed: u64,
-    estimate: u64,
-    /// How long the client made us wait.
-    waited: Duration,
+    /// How many bytes were not handed over yet.
+    remaining: u64,
+    breather: Breather,
 }
 
 impl Outlet {
-    fn new(sender: mpsc::Sender<Piece>, waiting: (Runtime, Duration), estimate: u64) -> Outlet {
+    fn new(sender: mpsc::Sender<Piece>, waiting: (Runtime, Duration)) -> Outlet {
         let (hash, cutter) = (Sha256::new(), Cutter::new(PIECE_BYTES));
-        let (bytes, handed, waited) = (0, 0, Duration::ZERO);
-        Outlet { sender, waiting, hash, cutter, bytes, handed, estimate, waited }
+        Outlet { sender, waiting, hash, cutter, remaining: 0, breather: Breather::new() }
     }
 
     fn send(mut self, snapshot: &Snapshot, note: Note) -> Result<(), End> {
-        let (mut frame, header) = Frame::begin(&snapshot.mark);
-        self.put(&header)?;
-        let mut breather = Breather::new();
-        for chunk in snapshot.chunks() {
-            self.put(&frame.chunk(&chunk))?;
-            self.put(&chunk)?;
-            breather.rest_but(std::mem::take(&mut self.waited));
-        }
-        self.put(&frame.end())?;
-        self.put(&note.to_bytes())?;
-        let padding = self.bytes.next_multiple_of(PAGE_BYTES) - self.bytes;
-        self.put(&vec![0; padding as usize])?;
+        let file = Written::plan(snapshot, note.to_bytes().to_vec(), &mut || self.breather.rest());
+        self.remaining = file.bytes() + HASH_BYTES as u64;
+        file.write(&mut |pages| self.put(pages))?;
         let rest = self.cutter.rest();
-        self.pass_on(rest)?;
+        self.hand_over(rest.into())?;
         let hash = std::mem::take(&mut self.hash).finalize();
-        self.hand_over(Bytes::copy_from_slice(&hash), 0)
+        self.hand_over(Bytes::copy_from_slice(&hash))
     }
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<(), End> {
         self.hash.update(bytes);
-        self.bytes += bytes.len() as u64;
         while let Some(piece) = self.cutter.cut(&mut bytes) {
-            self.pass_on(piece)?;
+            self.hand_over(piece.into())?;
         }
         Ok(())
     }
 
-    fn pass_on(&mut self, piece: Vec<u8>) -> Result<(), End> {
-        if piece.is_empty() {
+    fn hand_over(&mut self, blob: Bytes) -> Result<(), End> {
+        if blob.is_empty() {
             return Ok(());
         }
-        self.handed += piece.len() as u64;
-        let remaining = self.estimate.saturating_sub(self.handed).max(1);
-        self.hand_over(piece.into(), remaining)
-    }
-
-    fn hand_over(&mut self, blob: Bytes, remaining: u64) -> Result<(), End> {
+        self.remaining -= blob.len() as u64;
         let asked = Instant::now();
         let (runtime, idle_max) = &self.waiting;
-        let piece = Piece { blob, remaining };
+        let piece = Piece { blob, remaining: self.remaining };
         let sent = runtime.block_on(self.sender.send_timeout(piece, *idle_max));
-        self.waited += asked.elapsed();
+        self.breather.rest_but(asked.elapsed());
         sent.map_err(|error| match error {
             SendTimeoutError::Closed(_) => End::Gone,
             SendTimeoutError::Timeout(_) => End::Stalled(self.sender.clone()),

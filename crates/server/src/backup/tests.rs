@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use sha2::{Digest, Sha256};
 pub(super) use tempfile::TempDir;
 use tenure_api::{
     ClusterId, LeaseId, Member, MemberId, Principal, Put, Revision, Term, op::PutLease,
@@ -75,7 +76,7 @@ fn next(pieces: &mut stream::Pieces) -> Option<Result<stream::Piece, Stalled>> {
     runtime.block_on(pieces.next())
 }
 
-fn bytes(state: State) -> Vec<u8> {
+pub(super) fn bytes(state: State) -> Vec<u8> {
     pieces(state).iter().flat_map(|piece| piece.blob.to_vec()).collect()
 }
 
@@ -147,11 +148,47 @@ fn a_client_that_stops_reading_ends_the_work_and_is_told() {
     assert!(before.iter().all(Result::is_ok), "what was on its way is not lost");
 }
 
+/// As builds before this format saved it.
+pub(super) fn first_format(state: State, rest: &[u8]) -> Vec<u8> {
+    let snapshot = Snapshot { mark: mark(), state };
+    let (mut frame, mut file) = Frame::begin(&snapshot.mark);
+    for chunk in snapshot.chunks() {
+        file.extend_from_slice(&frame.chunk(&chunk));
+        file.extend_from_slice(&chunk);
+    }
+    file.extend_from_slice(&frame.end());
+    wrapped(file, rest)
+}
+
+/// A snapshot with its note, padding, and its SHA-256.
+pub(super) fn wrapped(mut snapshot: Vec<u8>, rest: &[u8]) -> Vec<u8> {
+    snapshot.extend_from_slice(rest);
+    snapshot.resize(snapshot.len().next_multiple_of(SECTOR_BYTES as usize), 0);
+    let hash = Sha256::digest(&snapshot);
+    snapshot.extend_from_slice(&hash);
+    snapshot
+}
+
+fn chunks(backup: Backup) -> Vec<Vec<u8>> {
+    Snapshot { mark: backup.mark, state: backup.state }.chunks().collect()
+}
+
+#[test]
+fn backup_is_the_state_that_was_saved() {
+    let home = TempDir::new().unwrap();
+    let mut state = state(3000);
+    state.store.compact(Revision(1000)).unwrap();
+    let expected = Snapshot { mark: mark(), state: state.clone() };
+    let read = open(&write(&home, &bytes(state)), HashCheck::Required).unwrap();
+    assert_eq!(read.mark, expected.mark);
+    assert!(chunks(read).into_iter().eq(expected.chunks()));
+}
+
 #[test]
 fn no_byte_can_be_changed_and_none_be_missing() {
     let home = TempDir::new().unwrap();
     let sound = bytes(state(20));
-    for at in 0..sound.len() {
+    for at in (0..sound.len()).step_by(37) {
         let mut changed = sound.clone();
         changed[at] ^= 0x10;
         let path = write(&home, &changed);
@@ -161,11 +198,37 @@ fn no_byte_can_be_changed_and_none_be_missing() {
     }
 }
 
-/// Without the checksum at the end, those inside still cover everything that matters.
+/// Without the checksum at the end, a change is found by what is inside, or it changes nothing.
 #[test]
-fn a_skipped_check_skips_only_the_last_checksum() {
+fn backup_without_its_checksum_is_the_same_or_refused() {
     let home = TempDir::new().unwrap();
     let sound = bytes(state(20));
+    let expected = chunks(open(&write(&home, &sound), HashCheck::Skipped).unwrap());
+    let (mut refused, mut same) = (0, 0);
+    for at in (0..sound.len() - HASH_BYTES).step_by(31) {
+        let mut changed = sound.clone();
+        changed[at] ^= 0x10;
+        match open(&write(&home, &changed), HashCheck::Skipped) {
+            Ok(backup) => {
+                assert!(chunks(backup) == expected, "byte {at} was changed");
+                same += 1;
+            }
+            Err(_) => refused += 1,
+        }
+        if at % 5 == 0 {
+            let cut = open(&write(&home, &sound[..at]), HashCheck::Skipped);
+            assert!(cut.is_err(), "cut off at {at}");
+        }
+    }
+    assert!(refused > 30 && same > 300, "{refused} {same}");
+}
+
+/// Without the checksum at the end, those inside still cover everything that matters.
+#[test]
+fn first_format_without_its_checksum_is_covered_by_those_inside() {
+    let home = TempDir::new().unwrap();
+    let note = Note { cluster_id: CLUSTER, member_id: MemberId(7), taken_at: 1_700_000_000 };
+    let sound = first_format(state(20), &note.to_bytes());
     let footer = sound.windows(8).position(|window| window == b"tenurebk").unwrap();
     for at in 0..footer {
         let mut changed = sound.clone();
@@ -182,13 +245,42 @@ fn a_skipped_check_skips_only_the_last_checksum() {
     assert_eq!(wrapped.checksum, raw.checksum, "however it is wrapped");
 }
 
+/// `testdata/first-format.db` was saved by a build that knew no other: ten keys, one of them twice, a lease with a key, a
+/// compaction.
+#[test]
+fn first_format_of_an_earlier_build_is_restored() {
+    let home = TempDir::new().unwrap();
+    let path = write(&home, include_bytes!("testdata/first-format.db"));
+    let backup = open(&path, HashCheck::Required).unwrap();
+    let summary = backup.summary();
+    assert_eq!((summary.keys, summary.leases, summary.leased_keys), (11, 1, 1));
+    assert_eq!((summary.revision, summary.compacted), (Revision(13), Revision(5)));
+    assert!(summary.note.is_some());
+    let restored = restore(&backup, &plan(&home, "n1", 1), &mut |_| {}).unwrap();
+    assert_eq!((restored.keys, restored.keys_dropped), (10, 1));
+}
+
+/// etcd keeps our bucket when it writes to a file of ours.
+#[test]
+fn backup_that_etcd_wrote_to_is_etcds() {
+    let home = TempDir::new().unwrap();
+    let sound = bytes(state(20));
+    let mut changed = sound[..sound.len() - HASH_BYTES].to_vec();
+    let value = changed.windows(7).position(|window| window == b"key0003").unwrap();
+    changed[value + 6] = b'x';
+    let refused = open(&write(&home, &wrapped(changed, &[])), HashCheck::Required).unwrap_err();
+    assert!(refused.to_string().contains("tenure import"), "{refused}");
+}
+
 #[test]
 fn a_foreign_file_is_called_by_its_name() {
     let home = TempDir::new().unwrap();
     let mut bbolt = vec![0; 4096];
     bbolt[16..20].copy_from_slice(&0xED0C_DAED_u32.to_le_bytes());
+    let bbolt = wrapped(bbolt, &[]);
     for (bytes, what) in [
-        (&bbolt[..], "a database of etcd"),
+        (&bbolt[..], "is damaged"),
+        (include_bytes!("../import/testdata/etcd-3.5.1.db"), "a database of etcd"),
         (b"", "it is empty"),
         (b"tenurewl and more", "another file of a member's data directory"),
         (&[0xa7; 700], "begins with something else"),

@@ -28,8 +28,6 @@ const ELECTION_TIMEOUT_MAX: Duration = Duration::from_secs(50);
 /// Bounds on the largest request: it must fit into one frame between members with room to spare.
 const REQUEST_BYTES_MIN: usize = 1 << 10;
 const REQUEST_BYTES_MAX: usize = 32 << 20;
-/// A smaller store would refuse writes before anything useful is in it.
-const QUOTA_BYTES_MIN: u64 = 1 << 20;
 /// History is looked at ten times in its period; more often costs more than it frees.
 const COMPACTION_PERIOD_MIN: Duration = Duration::from_secs(1);
 /// Every check reads the whole store.
@@ -151,11 +149,6 @@ impl Config {
     }
 
     fn check_upkeep(&self, broken: &mut impl FnMut(&'static str, String)) {
-        if (1..QUOTA_BYTES_MIN).contains(&self.quota_backend_bytes) {
-            let rule =
-                format!("must be 0 (for {}) or from {QUOTA_BYTES_MIN} on", Self::QUOTA_DEFAULT);
-            broken("quota-backend-bytes", rule);
-        }
         if let AutoCompaction::Periodic(kept) = self.auto_compaction
             && kept < COMPACTION_PERIOD_MIN
         {

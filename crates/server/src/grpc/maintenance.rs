@@ -32,6 +32,9 @@ use crate::{
 /// Backups that a member makes at the same time. Each holds a frozen state and a thread.
 const BACKUPS_MAX: usize = 4;
 
+/// Five pages, as etcd's.
+const EMPTY_DB_BYTES: u64 = 5 * 4096;
+
 pub(super) struct Maintenance {
     node: NodeHandle,
     backups: Arc<Semaphore>,
@@ -80,8 +83,8 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         Ok(Response::new(pb::StatusResponse {
             header: Some(self.node.header_now(&by)),
             version: ETCD_VERSION.to_owned(),
-            db_size: status.store_bytes as i64,
-            db_size_in_use: status.store_bytes as i64,
+            db_size: db_bytes(&status),
+            db_size_in_use: db_bytes(&status),
             leader: status.leader.map_or(0, |leader| leader.0),
             raft_index: status.committed,
             raft_applied_index: status.applied,
@@ -120,8 +123,9 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
     ) -> Result<Response<pb::MoveLeaderResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
         let to = MemberId(request.target_id);
-        let (header, _) = self.node.open(self.node.ask(&by, Operation::MoveLeader(to)).await)?;
-        Ok(Response::new(pb::MoveLeaderResponse { header }))
+        self.node.open(self.node.ask(&by, Operation::MoveLeader(to)).await)?;
+        // Without a header, as in etcd.
+        Ok(Response::new(pb::MoveLeaderResponse { header: None }))
     }
 
     async fn alarm(
@@ -161,8 +165,9 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::DefragmentRequest>,
     ) -> Result<Response<pb::DefragmentResponse>, Status> {
-        let (by, _) = self.node.admit(request)?;
-        Ok(Response::new(pb::DefragmentResponse { header: Some(self.node.header_now(&by)) }))
+        self.node.admit(request)?;
+        // Without a header, as in etcd.
+        Ok(Response::new(pb::DefragmentResponse { header: None }))
     }
 
     /// The checksum of all that this member holds, leases and members too.
@@ -230,6 +235,12 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
             }
         }))
     }
+}
+
+/// The size of the data as clients see it. Of a fresh store it is that of etcd's empty file: where it is 0, some take the
+/// member for one that has not come up.
+pub(crate) fn db_bytes(status: &tenure_replica::Status) -> i64 {
+    (EMPTY_DB_BYTES + status.store_bytes) as i64
 }
 
 fn stalled() -> Status {

@@ -37,7 +37,7 @@ pub use self::{
     env::Env,
     in_process::{InProcessService, Observed, Responses},
 };
-pub(crate) use self::{oversize::in_words_of_grpc_go, reply::refuse};
+pub(crate) use self::{maintenance::db_bytes, oversize::in_words_of_grpc_go, reply::refuse};
 use crate::node::NodeHandle;
 
 /// The version of etcd whose API this is; clients decide by it what they may use.

@@ -6,12 +6,9 @@
 //! comes to the same state, which all of them take for a snapshot at the first entry of the log. What
 //! they came to is part of the cluster's id: one that imported something else, or nothing, is a stranger.
 //!
-//! `bbolt` reads the database, `file` is what etcdctl puts around it, `etcd` knows what is in it.
+//! The file is read by [`etcd_db`](crate::etcd_db).
 
-mod bbolt;
 mod error;
-mod etcd;
-mod file;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
@@ -20,15 +17,17 @@ mod tests;
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
-use tenure_api::{ClusterId, LeaseId, Revision, Term};
-use tenure_replica::{LogIndex, Snapshot, SnapshotMark, State};
+use tenure_api::{ClusterId, Revision, Term};
+use tenure_replica::{
+    LogIndex, Snapshot, SnapshotMark, State, lease::Leases, mvcc::Store, new_cluster::REVISION_MAX,
+};
 
 pub use self::error::ImportError;
-use self::file::SnapshotFile;
 use crate::{
     Config,
     config::hash,
     disk::{Fresh, Identity, NewCluster},
+    etcd_db::{SnapshotFile, content, ours},
 };
 
 /// The new log begins after a first entry that was never written: the import.
@@ -101,11 +100,28 @@ pub fn import(
     let reading = &mut |done, of| progress(Doing::Reading, done, of);
     let file = SnapshotFile::open(&source.file, source.skip_hash_check, reading)?;
     let bytes = file.bytes;
-    let content = etcd::read(&file, source.bump_revision, reading)?;
+    let of = file.hashed + bytes;
+    let content = content::read(&file.db, &mut |read| reading(file.hashed + read, of));
+    let content = content.map_err(|stop| file.error(stop))?;
+    // The rest of the file is pages: their heads, free ones, and those that lead to others.
+    reading(of, of);
     if content.auth_enabled && !source.without_auth {
         return Err(ImportError::AuthEnabled { file: source.file.clone() });
     }
-    let summary = content.summary(bytes);
+    if ours::is_sealed(&file.db, &content).map_err(|stop| file.error(stop))? {
+        return Err(ImportError::OurBackup { file: source.file.clone() });
+    }
+    let (mut revision, mut compacted) = (content.revision, content.compacted);
+    if source.bump_revision > 0 {
+        // What happened between here and there is not known. A client that asks for it must be told so, and not
+        // that nothing happened.
+        revision = after(revision, source.bump_revision)?;
+        compacted = revision;
+    }
+    let versions = content.versions;
+    let store = content.store_at(revision, compacted).map_err(|damage| file.error(damage))?;
+    let leases = content::leases(&file.db, &store, MARK_INDEX).map_err(|stop| file.error(stop))?;
+    let summary = summary(&store, &leases, versions, bytes);
     let members = config.members();
     let mark = SnapshotMark {
         index: MARK_INDEX,
@@ -114,7 +130,7 @@ pub fn import(
         learners: vec![],
         outgoing: vec![],
     };
-    let state = State { store: content.store, leases: content.leases, ..State::new(members) };
+    let state = State { store, leases, ..State::new(members) };
     let snapshot = Snapshot { mark, state };
     let (cluster_id, bytes) = cluster_id(config, &snapshot);
     let identity = Identity { cluster_id, member_id: config.member_id(), joined: false };
@@ -146,19 +162,21 @@ fn cluster_id(config: &Config, snapshot: &Snapshot) -> (ClusterId, u64) {
     (if id == config.cluster_id() { ClusterId(id.0 ^ 1) } else { id }, bytes)
 }
 
-impl etcd::Content {
-    fn summary(&self, file_bytes: u64) -> ImportSummary {
-        let leased = |(_, lease): (LeaseId, &tenure_replica::lease::Lease)| lease.keys.len();
-        ImportSummary {
-            cluster_id: ClusterId(0),
-            keys: self.store.len(),
-            versions: self.versions,
-            revision: self.store.revision(),
-            compacted: self.store.compacted(),
-            leases: self.leases.len(),
-            leased_keys: self.leases.iter().map(leased).sum(),
-            file_bytes,
-            store_bytes: self.store.size_bytes(),
-        }
+fn after(last: Revision, jump: i64) -> Result<Revision, ImportError> {
+    let first = last.0.checked_add(jump).map(Revision).filter(|first| *first <= REVISION_MAX);
+    first.ok_or(ImportError::RevisionsEnd { last: last.0, jump })
+}
+
+fn summary(store: &Store, leases: &Leases, versions: u64, file_bytes: u64) -> ImportSummary {
+    ImportSummary {
+        cluster_id: ClusterId(0),
+        keys: store.len(),
+        versions,
+        revision: store.revision(),
+        compacted: store.compacted(),
+        leases: leases.len(),
+        leased_keys: leases.iter().map(|(_, lease)| lease.keys.len()).sum(),
+        file_bytes,
+        store_bytes: store.size_bytes(),
     }
 }

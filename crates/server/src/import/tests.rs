@@ -11,10 +11,11 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tenure_api::Revision;
 
-use super::{Doing, ImportError, ImportSummary, Source, import};
+use super::{Doing, ImportError, ImportSummary, Source, content, import};
 use crate::{
     Config,
     disk::{DataDir, DiskError, snapshot},
+    etcd_db::DatabaseError,
 };
 
 pub(super) const SNAPSHOT: &[u8] = include_bytes!("testdata/etcd-3.5.1.db");
@@ -47,12 +48,10 @@ pub(super) fn read(bytes: &[u8], skip_hash_check: bool) -> Result<Vec<Vec<u8>>, 
     let path = home.path().join("etcd.db");
     fs::write(&path, bytes).unwrap();
     let file = super::SnapshotFile::open(&path, skip_hash_check, &mut |_, _| {})?;
-    let content = super::etcd::read(&file, 0, &mut |_, _| {})?;
-    let state = tenure_replica::State {
-        store: content.store,
-        leases: content.leases,
-        ..Default::default()
-    };
+    let content = content::read(&file.db, &mut |_| {}).map_err(|stop| file.error(stop))?;
+    let store = content.store().map_err(|damage| file.error(damage))?;
+    let leases = content::leases(&file.db, &store, 1).map_err(|stop| file.error(stop))?;
+    let state = tenure_replica::State { store, leases, ..Default::default() };
     Ok(tenure_replica::Snapshot { mark: Default::default(), state }.chunks().collect())
 }
 
@@ -162,7 +161,10 @@ fn what_is_there_already_is_left_alone() {
 #[test]
 fn a_raw_copy_is_taken_only_if_asked_for() {
     let raw = &SNAPSHOT[..SNAPSHOT.len() - 32];
-    assert!(matches!(read(raw, false), Err(ImportError::NoChecksum { .. })));
+    assert!(matches!(
+        read(raw, false),
+        Err(ImportError::Database(DatabaseError::NoChecksum { .. }))
+    ));
     assert_eq!(read(raw, true).unwrap(), read(SNAPSHOT, false).unwrap());
 }
 
@@ -205,7 +207,7 @@ fn damage_is_named_with_its_place() {
 fn a_place_is_named_beside_a_wrong_checksum() {
     let places = (2 * PAGE_BYTES..SNAPSHOT.len() - 32).step_by(64).filter(|at| {
         let error = read(&damaged_at(*at, 0x80), false).unwrap_err();
-        matches!(error, ImportError::Checksum { place: Some(_), .. })
+        matches!(error, ImportError::Database(DatabaseError::Checksum { place: Some(_), .. }))
     });
     assert!(places.count() > 10);
 }

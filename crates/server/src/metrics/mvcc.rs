@@ -4,6 +4,7 @@ use prometheus::{Histogram, IntCounter, IntGauge};
 use tenure_replica::Status;
 
 use super::make::{Buckets, Maker, raise};
+use crate::grpc::db_bytes;
 
 pub(crate) struct MvccMetrics {
     puts: IntCounter,
@@ -82,8 +83,8 @@ impl MvccMetrics {
         raise(&self.ranges_debugging, status.counts.ranges);
         raise(&self.txns, status.counts.txns);
         self.put_bytes.set(status.counts.put_bytes as i64);
-        self.size.set(status.store_bytes as i64);
-        self.size_in_use.set(status.store_bytes as i64);
+        self.size.set(db_bytes(status));
+        self.size_in_use.set(db_bytes(status));
         self.keys.set(status.keys as i64);
         self.revision.set(status.revision.0);
         self.compacted.set(status.compacted.0);

@@ -1,5 +1,6 @@
 //! A server from its settings to its end.
 
+mod authority;
 mod bootstrap;
 mod listen;
 mod metered;

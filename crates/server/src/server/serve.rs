@@ -11,7 +11,10 @@ use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
-use super::metered::{Metered, Words};
+use super::{
+    authority::Authorities,
+    metered::{Metered, Words},
+};
 use crate::{
     Config,
     admission::{Calls, Connection, Connections, Link, ReadThrottle, STREAMS_PER_CONNECTION_MAX},
@@ -183,7 +186,8 @@ async fn connection(
             request.extensions_mut().insert(known.clone());
             request
         }));
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut connection =
+        pin!(builder.serve_connection(TokioIo::new(Authorities::new(stream)), service));
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = silence => {
@@ -220,23 +224,32 @@ mod tests {
 
     /// Says something and then nothing more, and answers when the connection ended, if it did within a day.
     async fn ends_after(words: &[u8], patience: Patience) -> Option<Duration> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let metrics = Arc::new(Metrics::new(&Config::default()));
-        let throttle = ReadThrottle::new(metrics.network.client_held.clone());
-        let router = Counted { router: Admission(axum::Router::new()), metrics };
-        let (_stop, stopping) = watch::channel(false);
-        let (calls, connections) = (Calls::default(), Connections::new(1));
-        let limits = Limits { patience, throttle, calls, connections };
-        let server = tokio::spawn(clients(listener, router, limits, stopping));
-        let mut client = TcpStream::connect(at).await.unwrap();
+        let (mut client, server) = connected(patience).await;
         client.write_all(words).await.unwrap();
         let began = Instant::now();
         let mut said = Vec::new();
         let day = Duration::from_secs(86400);
         let ended = tokio::time::timeout(day, client.read_to_end(&mut said)).await;
-        server.abort();
+        server.end.abort();
         ended.ok().map(|_| began.elapsed())
+    }
+
+    struct Served {
+        end: tokio::task::JoinHandle<()>,
+        _stop: watch::Sender<bool>,
+    }
+
+    async fn connected(patience: Patience) -> (TcpStream, Served) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let metrics = Arc::new(Metrics::new(&Config::default()));
+        let throttle = ReadThrottle::new(metrics.network.client_held.clone());
+        let router = Counted { router: Admission(axum::Router::new()), metrics };
+        let (stop, stopping) = watch::channel(false);
+        let (calls, connections) = (Calls::default(), Connections::new(1));
+        let limits = Limits { patience, throttle, calls, connections };
+        let end = tokio::spawn(clients(listener, router, limits, stopping));
+        (TcpStream::connect(at).await.unwrap(), Served { end, _stop: stop })
     }
 
     fn about(expected: Duration) -> impl Fn(Option<Duration>) -> bool {
@@ -256,6 +269,40 @@ mod tests {
         for head in ["GET / HTTP/1.1\r\nhost: somebody with time\r\n", "GET / HTTP/1.1\r\n\r\n"] {
             let ended = ends_after(head.as_bytes(), patience).await;
             assert!(about(HEAD_MAX)(ended), "{head:?}: {ended:?}");
+        }
+    }
+
+    /// A request in the words of clientv3 3.5.0: POST, http, a path, and this authority, which goes into the table. A second one
+    /// takes it from there.
+    fn two_requests(authority: &str) -> Vec<u8> {
+        let head = |length: usize, stream| [0, 0, length as u8, 1, 5, 0, 0, 0, stream];
+        let mut first = vec![0x83, 0x86, 0x84, 0x41, authority.len() as u8];
+        first.extend_from_slice(authority.as_bytes());
+        let second = [0x83, 0x86, 0x84, 0xbe];
+        [HTTP2, &head(first.len(), 1), &first, &head(4, 3), &second].concat()
+    }
+
+    #[tokio::test]
+    async fn serve_answers_requests_with_any_authority() {
+        for authority in ["127.0.0.1:2379", "http://127.0.0.1:2379", "#initially=[http://a:1;b:2]"]
+        {
+            let (mut client, _server) = connected(Patience::of(&Config::default())).await;
+            client.write_all(&two_requests(authority)).await.unwrap();
+            let mut answered = Vec::new();
+            while answered.len() < 2 {
+                let mut head = [0; 9];
+                client.read_exact(&mut head).await.unwrap();
+                let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+                let mut payload = vec![0; length as usize];
+                client.read_exact(&mut payload).await.unwrap();
+                match head[3] {
+                    1 => answered.push(head[8]),
+                    3 | 7 => panic!("{authority}: stream {} was reset: {payload:?}", head[8]),
+                    _ => {}
+                }
+            }
+            answered.sort();
+            assert_eq!(answered, [1, 3], "{authority}");
         }
     }
 

@@ -8,11 +8,11 @@ use super::Damage;
 /// Bytes of a page's header: id, flags, count, overflow.
 pub(super) const HEADER_BYTES: usize = 16;
 /// Bytes of an element of either kind.
-const ELEMENT_BYTES: usize = 16;
-const BRANCH: u16 = 0x01;
-const LEAF: u16 = 0x02;
+pub(super) const ELEMENT_BYTES: usize = 16;
+pub(super) const BRANCH: u16 = 0x01;
+pub(super) const LEAF: u16 = 0x02;
 /// The flag of a leaf's element whose value is a bucket.
-const IS_BUCKET: u32 = 0x01;
+pub(super) const IS_BUCKET: u32 = 0x01;
 
 /// A branch or a leaf with all of its bytes, overflow included.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ pub(super) struct Leaf<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     pub(super) id: u64,
-    flags: u16,
-    count: u16,
+    pub(super) flags: u16,
+    pub(super) count: u16,
     /// How many pages follow that belong to this one.
     pub(super) overflow: u32,
 }
@@ -53,6 +53,15 @@ impl Header {
             count: half(10),
             overflow: u32::from_le_bytes(*bytes.last_chunk().expect("a header has 16 bytes")),
         }
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.count.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.overflow.to_le_bytes());
+        bytes
     }
 }
 

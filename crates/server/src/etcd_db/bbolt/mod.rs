@@ -1,4 +1,4 @@
-//! bbolt files, read only: the database under etcd.
+//! bbolt files: the database under etcd. This module reads them, `writer` writes them.
 //!
 //! A file is pages of equal size. The first two are *meta* pages, written in turn, so that one of them
 //! is sound whenever the power fails; the newer sound one names the root. From there it is a tree of
@@ -15,10 +15,14 @@
 
 mod meta;
 mod page;
+mod writer;
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-pub(super) use self::meta::{MAGIC, MAGIC_OFFSET};
+pub(crate) use self::{
+    meta::{MAGIC, MAGIC_OFFSET},
+    writer::{Plan, Writer},
+};
 use self::{
     meta::{META_BYTES, Meta, PAGE_BYTES_MAX, PAGE_BYTES_MIN},
     page::{HEADER_BYTES, Header, Page},
@@ -33,14 +37,14 @@ const BUCKET_HEADER_BYTES: usize = 16;
 
 /// What is wrong with a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Damage {
-    pub(super) offset: u64,
-    pub(super) what: String,
+pub(crate) struct Damage {
+    pub(crate) offset: u64,
+    pub(crate) what: String,
 }
 
 /// Why a walk ended early.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     Damage(Damage),
     Io(io::Error),
 }
@@ -53,14 +57,14 @@ impl From<Damage> for Stop {
 
 /// An open file.
 #[derive(Debug)]
-pub(super) struct Db {
+pub(crate) struct Db {
     file: File,
     meta: Meta,
 }
 
 /// One tree.
 #[derive(Clone, Debug)]
-pub(super) enum Bucket {
+pub(crate) enum Bucket {
     /// Its root page.
     Root(u64),
     /// The page itself, which was in its parent at this offset.
@@ -69,17 +73,17 @@ pub(super) enum Bucket {
 
 /// A key and what it stands for.
 #[derive(Debug)]
-pub(super) struct Item<'a> {
-    pub(super) key: &'a [u8],
-    pub(super) value: &'a [u8],
+pub(crate) struct Item<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
     /// The offset of the value in the file.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     is_bucket: bool,
 }
 
 impl Db {
     /// Opens a file whose first `length` bytes are the database.
-    pub(super) fn open(file: File, length: u64) -> Result<Db, Stop> {
+    pub(crate) fn open(file: File, length: u64) -> Result<Db, Stop> {
         let meta = newest_meta(&file, length)?;
         let db = Db { file, meta };
         match meta.pages.checked_mul(meta.page_bytes) {
@@ -95,7 +99,7 @@ impl Db {
     }
 
     /// The bucket of this name, if there is one.
-    pub(super) fn bucket(&self, name: &[u8]) -> Result<Option<Bucket>, Stop> {
+    pub(crate) fn bucket(&self, name: &[u8]) -> Result<Option<Bucket>, Stop> {
         let mut found = None;
         self.walk(&Bucket::Root(self.meta.root), &mut |item| {
             if item.key == name {
@@ -106,8 +110,20 @@ impl Db {
         Ok(found)
     }
 
+    /// Shows every item of the bucket of this name; none if there is no such bucket.
+    pub(crate) fn walk_named(
+        &self,
+        name: &[u8],
+        visit: &mut dyn FnMut(Item<'_>) -> Result<(), Damage>,
+    ) -> Result<(), Stop> {
+        match self.bucket(name)? {
+            Some(bucket) => self.walk(&bucket, visit),
+            None => Ok(()),
+        }
+    }
+
     /// Shows every item of a bucket, in the order of their keys.
-    pub(super) fn walk(
+    pub(crate) fn walk(
         &self,
         bucket: &Bucket,
         visit: &mut dyn FnMut(Item<'_>) -> Result<(), Damage>,

@@ -3,9 +3,9 @@
 use super::{Damage, page::HEADER_BYTES};
 
 /// Stands at the beginning of both.
-pub(in super::super) const MAGIC: u32 = 0xed0c_daed;
+pub(crate) const MAGIC: u32 = 0xed0c_daed;
 /// Where it stands on a page.
-pub(in super::super) const MAGIC_OFFSET: u64 = HEADER_BYTES as u64;
+pub(crate) const MAGIC_OFFSET: u64 = HEADER_BYTES as u64;
 const VERSION: u32 = 2;
 /// Bytes that the checksum covers; it follows them.
 const COVERED_BYTES: usize = 56;
@@ -47,6 +47,23 @@ impl Meta {
             return damaged(format!("pages of {page_bytes} bytes"));
         }
         Ok(Meta { page_bytes, root: number(16), pages: number(40), transaction: number(48) })
+    }
+
+    /// What follows the header of the page, if the list of free pages is on that page.
+    pub(super) fn to_bytes(self, free_list: u64) -> [u8; COVERED_BYTES + 8] {
+        let mut meta = [0; COVERED_BYTES + 8];
+        let halves = [MAGIC, VERSION, self.page_bytes as u32, 0];
+        for (at, half) in halves.into_iter().enumerate() {
+            meta[4 * at..][..4].copy_from_slice(&half.to_le_bytes());
+        }
+        // The second word is the sequence number of the bucket of buckets, which has none.
+        let words = [self.root, 0, free_list, self.pages, self.transaction];
+        for (at, word) in words.into_iter().enumerate() {
+            meta[16 + 8 * at..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        let checksum = fnv64a(&meta[..COVERED_BYTES]);
+        meta[COVERED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+        meta
     }
 }
 

@@ -1,4 +1,4 @@
-//! What every verb takes that becomes a candidate: `run`, `lock`, `elect`, `sidecar`.
+//! What every verb takes that becomes a candidate: `run`, `lock`, `elect`, `sidecar`, `once`, `schedule`.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(crate) struct CandidateArgs {
         value_name = "on|off"
     )]
     pub(crate) fast_release: bool,
-    /// Wait at the start until a server can be reached [default: on for run without -n, and for sidecar; otherwise off]
+    /// Wait at the start until a server can be reached [default: on for run without -n, sidecar and schedule; otherwise off]
     #[arg(
         long,
         num_args = 0..=1,

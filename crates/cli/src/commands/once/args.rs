@@ -10,6 +10,8 @@ use crate::commands::run::{FenceArgs, HealthArgs, How, OnDoubt, Restart};
 use crate::exit::{Exit, usage};
 use crate::jobs::{Delivery, Slots, Timetable, utc};
 
+/// How long a slot is remembered, unless something else is said.
+const KEEP: Duration = Duration::from_secs(7 * 86400);
 /// A slot must be remembered for as long as some host may still ask for it.
 const KEEP_MIN: Duration = Duration::from_secs(60);
 
@@ -47,9 +49,9 @@ pub(crate) struct Once {
     /// Start the command again on this host when it fails, so many times
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = HOW)]
     pub(super) retries: u32,
-    /// How long a slot is remembered after it began
-    #[arg(long, value_parser = duration, value_name = "DURATION", default_value = "7d", help_heading = HOW)]
-    keep: Duration,
+    /// How long a slot is remembered after it began [default: 7d, and two periods at least]
+    #[arg(long, value_parser = duration, value_name = "DURATION", help_heading = HOW)]
+    keep: Option<Duration>,
     /// The exit code if another process has the slot, instead of 0
     #[arg(long, short = 'E', value_name = "CODE", default_value_t = 0, hide_default_value = true, help_heading = HOW)]
     conflict_exit_code: u8,
@@ -84,14 +86,9 @@ impl Once {
             Slots::check_name(slot).map_err(usage)?;
             return Ok(slot.clone());
         }
-        let timetable = match (self.every, &self.cron) {
-            (Some(period), _) => {
-                Timetable::every(period).map_err(|e| usage(format!("--every: {e}")))
-            }
-            (None, Some(pattern)) => Timetable::cron(pattern, self.time_zone.as_deref())
-                .map_err(|e| usage(format!("--cron: {e}"))),
-            (None, None) => Err(usage("which slot? give --slot, --every or --cron")),
-        }?;
+        let Some(timetable) = self.timetable()? else {
+            return Err(usage("which slot? give --slot, --every or --cron"));
+        };
         let now = Timestamp::now();
         let skew = self.skew.unwrap_or_else(|| timetable.usual_skew(now));
         let slot = now.checked_add(skew).ok().and_then(|now| timetable.latest(now));
@@ -100,15 +97,31 @@ impl Once {
 
     /// How long a slot is remembered.
     pub(super) fn keep(&self) -> anyhow::Result<Duration> {
-        let period = self.every.unwrap_or_default();
+        let timetable = self.timetable()?;
+        let period =
+            timetable.map_or(Duration::ZERO, |timetable| timetable.period(Timestamp::now()));
         let least = KEEP_MIN.max(2 * period);
-        if self.keep < least && !self.history {
-            return Err(usage(format!(
-                "--keep {:?} is too short: a host that comes late would run the slot again; make it {least:?} or more",
-                self.keep
-            )));
+        match self.keep {
+            None => Ok(KEEP.max(least)),
+            Some(keep) if keep < least => Err(usage(format!(
+                "--keep {keep:?} is too short: a host that comes late would run the slot again; make it {least:?} or more"
+            ))),
+            Some(keep) => Ok(keep),
         }
-        Ok(self.keep)
+    }
+
+    fn timetable(&self) -> anyhow::Result<Option<Timetable>> {
+        match (self.every, &self.cron) {
+            (Some(period), _) => {
+                let timetable = Timetable::every(period);
+                timetable.map(Some).map_err(|e| usage(format!("--every: {e}")))
+            }
+            (None, Some(pattern)) => {
+                let timetable = Timetable::cron(pattern, self.time_zone.as_deref());
+                timetable.map(Some).map_err(|e| usage(format!("--cron: {e}")))
+            }
+            (None, None) => Ok(None),
+        }
     }
 
     pub(super) fn delivery(&self) -> Delivery {

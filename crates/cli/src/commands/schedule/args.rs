@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::args::duration;
+use crate::args::{CandidateArgs, duration};
 
 /// Run the jobs of a file, on one of many machines at a time.
 #[derive(Debug, clap::Args)]
@@ -26,9 +26,8 @@ pub(crate) struct Schedule {
     /// How long a job may take to end by itself before it is killed [default: a quarter of --ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     pub(super) grace: Option<Duration>,
-    /// The name of this process, for people [default: host name and process id]
-    #[arg(long)]
-    pub(super) identity: Option<String>,
+    #[command(flatten)]
+    pub(super) candidate: CandidateArgs,
     /// Print only what goes wrong
     #[arg(long, short = 'q')]
     pub(super) quiet: bool,

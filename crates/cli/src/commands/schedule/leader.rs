@@ -30,8 +30,10 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(super) struct Leader {
     file: File,
     settings: Settings,
-    identity: String,
-    ttl: Duration,
+    options: SessionOptions,
+    priority: u32,
+    /// Whether the first session may be long in coming.
+    waits: bool,
     grace: Duration,
     quiet: bool,
     signals: Signals,
@@ -44,12 +46,12 @@ impl Leader {
     pub(super) fn new(file: File, args: &Schedule, settings: Settings) -> anyhow::Result<Leader> {
         let grace = args.grace.unwrap_or_else(|| usual_grace(args.ttl));
         check_grace(args.ttl, grace)?;
-        let identity = SessionOptions::new(args.ttl).identity;
         Ok(Leader {
             file,
             settings,
-            identity: args.identity.clone().unwrap_or(identity),
-            ttl: args.ttl,
+            options: args.candidate.session(args.ttl),
+            priority: args.candidate.priority,
+            waits: args.candidate.wait_for_server.unwrap_or(true),
             grace,
             quiet: args.quiet,
             signals: Signals::listen()?,
@@ -95,7 +97,7 @@ impl Policy for Leader {
     type End = anyhow::Result<Exit>;
 
     fn options(&self) -> SessionOptions {
-        SessionOptions { identity: self.identity.clone(), ..SessionOptions::new(self.ttl) }
+        self.options.clone()
     }
 
     async fn interrupted(&mut self) -> Self::End {
@@ -105,6 +107,9 @@ impl Policy for Leader {
 
     /// A scheduler is started with its machine: the servers may come later.
     async fn no_session(&mut self, error: SessionError) -> ControlFlow<Self::End> {
+        if !self.waits {
+            return ControlFlow::Break(Err(error.into()));
+        }
         let failure = format!("no session: {:#}", anyhow::Error::from(error));
         match self.failed(failure).await {
             ControlFlow::Continue(()) => ControlFlow::Continue(()),
@@ -113,13 +118,14 @@ impl Policy for Leader {
     }
 
     fn opened(&mut self, _: &Session) {
-        (self.pause, self.told) = (PAUSE_FIRST, String::new());
+        (self.pause, self.told, self.waits) = (PAUSE_FIRST, String::new(), true);
     }
 
     async fn campaign(&mut self, session: &Session) -> Turn<Held, Self::End> {
         // Not before the jobs of the last leader have surely ended.
         let join = JoinSpec {
             no_overlap: true,
+            priority: self.priority,
             ..JoinSpec::one(self.file.election.clone(), Mode::Exclusive)
         };
         let ends = Next::End(Ok(Exit::Done), Parting::CloseWithin(FAREWELL));
@@ -152,8 +158,8 @@ impl Policy for Leader {
         let terms = Arc::new(Terms {
             holder: HolderKey::exclusive(session.id(), &name, token),
             held: Arc::clone(&held),
-            identity: self.identity.clone(),
-            ttl: self.ttl,
+            identity: self.options.identity.clone(),
+            ttl: self.options.ttl,
             grace: self.grace,
             stop: stopped,
             quiet: self.quiet,

@@ -118,3 +118,36 @@ fn watcher_answers_are_split_between_revisions_only() {
     let rest: Vec<_> = catch_up(&mut watchers, &store).into_iter().map(|(some, _)| some).collect();
     assert_eq!(rest, [vec![12; 4]], "and the rest is not lost");
 }
+
+/// Each removal must not look at all the others: a member does nothing else meanwhile, and loses its leadership.
+#[test]
+fn watchers_of_one_stream_are_cancelled_without_looking_at_each_other() {
+    const WATCHERS: i64 = 100_000;
+    let mut store = Store::default();
+    put(&mut store, "k", 1);
+    // Of one key, of a range each, and of the future.
+    let kinds: [(fn(i64) -> Span, Option<i64>); 3] = [
+        (|_| Span::One("k".into()), None),
+        (|n| Span::Between(format!("a{n:06}").into(), "b".into()), None),
+        (|_| Span::One("k".into()), Some(1_000_000)),
+    ];
+    for (span, start) in kinds {
+        let begun = std::time::Instant::now();
+        let mut watchers = Watchers::new(WatchLimits::default());
+        for n in 0..WATCHERS {
+            let interest =
+                Interest { span: span(n), no_put: false, no_delete: false, prev_kv: false };
+            let start = start.map(Revision);
+            let create_it = WatchCreate { id: Some(n), interest, start, progress_notify: true };
+            create(&mut watchers, &store, create_it);
+        }
+        for n in 0..WATCHERS {
+            watchers.handle(Moment::ZERO, WatchInput::Progress(STREAM), &store);
+            watchers.handle(Moment::ZERO, WatchInput::Cancel(STREAM, n), &store);
+        }
+        assert_eq!(watchers.counts(), (0, 0));
+        assert_eq!(watchers.next_progress(), None);
+        // It takes a tenth of a second, and took minutes.
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    }
+}

@@ -97,8 +97,8 @@ impl Elections {
     /// Refuses a name above or below that of a live election: each would count the other's keys.
     pub(super) fn check_nesting(&self, name: &Bytes) -> Result<(), Refusal> {
         let lives = |election: &Arc<Election>| !election.candidates.is_empty();
-        let above =
-            super::names_above(name).any(|above| self.elections.get(above).is_some_and(lives));
+        let above = super::names_above(&self.elections, name);
+        let above = above.into_iter().any(|above| self.elections.get(above).is_some_and(lives));
         let prefix = Bytes::from([name, &b"/"[..]].concat());
         let below = self
             .elections

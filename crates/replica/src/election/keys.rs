@@ -92,10 +92,7 @@ impl Transition<'_> {
             return;
         }
         let key = &event.kv.key;
-        for above in names_above(key) {
-            if self.elections.election(above).is_none() {
-                continue;
-            }
+        for above in names_above(&self.elections.elections, key) {
             let name = key.slice_ref(above);
             match (event.kind, &event.prev) {
                 (EventKind::Put, None) => self.insert(&name, &event.kv, cause),

@@ -1,6 +1,7 @@
 //! Names and the keys under them.
 
 use bytes::Bytes;
+use imbl::OrdMap;
 use tenure_api::LeaseId;
 
 use super::{NAME_BYTES_MAX, Refusal};
@@ -40,9 +41,28 @@ fn is_hex_of(text: &[u8], lease: LeaseId) -> bool {
     digits && number == 0 && !text.is_empty() && (text[0] != b'0' || text.len() == 1)
 }
 
-/// Every name that a key lies under.
-pub fn names_above(key: &[u8]) -> impl Iterator<Item = &[u8]> {
-    key.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &key[..at])
+/// The names of a map that a key lies under, shortest first.
+///
+/// Not by trying each part of the key: a key of a million slashes has a million. Each step goes from the longest name that is
+/// still possible to the one before it in the map, and from there to what that has in common with the key, so there are
+/// no more steps than names beside or above the key.
+pub fn names_above<'k, V>(names: &OrdMap<Bytes, V>, key: &'k [u8]) -> Vec<&'k [u8]> {
+    let mut above = Vec::new();
+    let mut possible = key.len();
+    // The longest part of the key that could be a name.
+    while let Some(end) = key[..possible].iter().rposition(|byte| *byte == b'/') {
+        let Some((name, _)) = names.get_prev(&key[..end]) else { break };
+        let common = name.iter().zip(&key[..end]).take_while(|(a, b)| a == b).count();
+        if common == name.len() && key[common] == b'/' {
+            above.push(&key[..common]);
+            possible = common;
+        } else {
+            // A name of that length may be there; `key[common]` is then the slash after it.
+            possible = common + 1;
+        }
+    }
+    above.reverse();
+    above
 }
 
 /// Names that are joined through a session have no empty part: `a//b` and `a/` would lie under `a/`
@@ -59,6 +79,8 @@ pub fn check(name: &[u8]) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn name(key: &'static str, lease: i64) -> Option<Bytes> {
@@ -88,8 +110,29 @@ mod tests {
 
     #[test]
     fn election_key_lies_under_each_of_its_parts() {
-        let above: Vec<&[u8]> = names_above(b"/a/b/c").collect();
-        assert_eq!(above, [&b""[..], b"/a", b"/a/b"]);
+        let names: OrdMap<Bytes, ()> = ["", "/a", "/a.x", "/a/b", "/a/bb", "/b", "/a/b/c"]
+            .map(|name| (Bytes::from_static(name.as_bytes()), ()))
+            .into_iter()
+            .collect();
+        let above = |key: &'static str| names_above(&names, key.as_bytes());
+        assert_eq!(above("/a/b/c"), [&b""[..], b"/a", b"/a/b"]);
+        assert_eq!(above("/a/x"), [&b""[..], b"/a"]);
+        assert_eq!(above("/c/b/c"), [&b""[..]]);
+        assert_eq!(above("a/b"), Vec::<&[u8]>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn election_names_above_a_key_are_those_of_its_parts(
+            names in proptest::collection::btree_set("[a./]{0,6}", 0..20), key in "[a./]{0,8}",
+        ) {
+            let names: OrdMap<Bytes, ()> =
+                names.into_iter().map(|name| (Bytes::from(name), ())).collect();
+            let key = key.as_bytes();
+            let parts = (0..key.len()).filter(|at| key[*at] == b'/').map(|at| &key[..at]);
+            let expected: Vec<&[u8]> = parts.filter(|part| names.contains_key(*part)).collect();
+            prop_assert_eq!(names_above(&names, key), expected);
+        }
     }
 
     #[test]

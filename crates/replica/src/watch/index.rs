@@ -1,6 +1,6 @@
 //! Which watchers a key concerns, found without looking at the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use tenure_api::{Event, EventKind, Span, span::after_prefix};
@@ -38,7 +38,7 @@ impl Interest {
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) interest: Interest,
-    pub(super) watchers: Vec<Told>,
+    pub(super) watchers: BTreeSet<Told>,
     /// Events of the changes being told right now.
     pub(super) gathered: Vec<Event>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Index {
     of_key: BTreeMap<Bytes, Vec<GroupId>>,
     of_prefix: BTreeMap<Bytes, Vec<GroupId>>,
     prefix_lengths: BTreeMap<usize, usize>,
-    of_range: Vec<GroupId>,
+    of_range: BTreeSet<GroupId>,
     touched: Vec<GroupId>,
 }
 
@@ -85,13 +85,13 @@ impl Index {
             Some(id) => *id,
             None => self.add_group(interest),
         };
-        self.group_mut(id).watchers.push(watcher);
+        self.group_mut(id).watchers.insert(watcher);
     }
 
     pub(super) fn remove(&mut self, interest: &Interest, watcher: Told) {
         let Some(id) = self.by_interest.get(interest).copied() else { return };
         let group = self.group_mut(id);
-        group.watchers.retain(|known| *known != watcher);
+        group.watchers.remove(&watcher);
         if group.watchers.is_empty() {
             self.drop_group(id);
         }
@@ -106,7 +106,7 @@ impl Index {
             .keys()
             .take_while(|length| **length <= key.len())
             .filter_map(|length| self.of_prefix.get(&key[..*length]));
-        let found = by_key.chain(by_prefix).chain(std::iter::once(&self.of_range)).flatten();
+        let found = by_key.chain(by_prefix).flatten().chain(&self.of_range);
         for id in found {
             let Some(group) = self.groups[*id].as_mut() else { continue };
             if group.interest.admits(event) {
@@ -128,7 +128,8 @@ impl Index {
     }
 
     fn add_group(&mut self, interest: &Interest) -> GroupId {
-        let group = Group { interest: interest.clone(), watchers: vec![], gathered: vec![] };
+        let group =
+            Group { interest: interest.clone(), watchers: BTreeSet::new(), gathered: vec![] };
         let id = self.free.pop().unwrap_or_else(|| {
             self.groups.push(None);
             self.groups.len() - 1
@@ -141,7 +142,9 @@ impl Index {
                 *self.prefix_lengths.entry(prefix.len()).or_default() += 1;
                 self.of_prefix.entry(prefix).or_default().push(id);
             }
-            Shelf::Range => self.of_range.push(id),
+            Shelf::Range => {
+                self.of_range.insert(id);
+            }
         }
         id
     }
@@ -161,7 +164,9 @@ impl Index {
                     }
                 }
             }
-            Shelf::Range => self.of_range.retain(|known| *known != id),
+            Shelf::Range => {
+                self.of_range.remove(&id);
+            }
         }
     }
 }

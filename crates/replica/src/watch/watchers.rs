@@ -55,7 +55,7 @@ pub struct Watchers {
     behind: BTreeSet<Told>,
     /// Those behind whose streams must drain first. They are not looked at until then.
     parked: BTreeSet<Told>,
-    future: BTreeMap<Revision, Vec<Told>>,
+    future: BTreeSet<(Revision, Told)>,
     progress_due: BTreeSet<(Moment, Told)>,
     news: Vec<WatchNews>,
 }
@@ -73,7 +73,8 @@ struct Stream {
 struct Watcher {
     interest: Interest,
     place: Place,
-    progress_notify: bool,
+    /// When it is next looked whether it was quiet, if it asked for that.
+    progress_at: Option<Moment>,
     told_at: Moment,
 }
 
@@ -182,19 +183,20 @@ impl Watchers {
                 break;
             }
             self.progress_due.pop_first();
+            let interval = self.limits.progress_interval;
             let Some(watcher) = self.watcher_mut(told) else { continue };
             let quiet_since = watcher.told_at;
-            let next = if watcher.place == Place::InStep
-                && now.since(quiet_since) >= self.limits.progress_interval
-            {
-                let id = Some(told.id);
-                let revision = store.revision();
-                self.news.push(WatchNews::Progress { stream: told.stream, id, revision });
-                now + self.limits.progress_interval
-            } else {
-                (quiet_since + self.limits.progress_interval).max(now + Duration::from_millis(100))
+            let is_due = watcher.place == Place::InStep && now.since(quiet_since) >= interval;
+            let next = match is_due {
+                true => now + interval,
+                false => (quiet_since + interval).max(now + Duration::from_millis(100)),
             };
+            watcher.progress_at = Some(next);
             self.progress_due.insert((next, told));
+            if is_due {
+                let (id, revision) = (Some(told.id), store.revision());
+                self.news.push(WatchNews::Progress { stream: told.stream, id, revision });
+            }
         }
     }
 
@@ -251,17 +253,13 @@ impl Watchers {
             Place::Behind(_) => {
                 self.behind.insert(to);
             }
-            Place::Future(start) => self.future.entry(start).or_default().push(to),
+            Place::Future(start) => {
+                self.future.insert((start, to));
+            }
         }
-        if create.progress_notify {
-            self.progress_due.insert((now + self.limits.progress_interval, to));
-        }
-        let watcher = Watcher {
-            interest: create.interest,
-            place,
-            progress_notify: create.progress_notify,
-            told_at: now,
-        };
+        let progress_at = create.progress_notify.then_some(now + self.limits.progress_interval);
+        self.progress_due.extend(progress_at.map(|at| (at, to)));
+        let watcher = Watcher { interest: create.interest, place, progress_at, told_at: now };
         self.streams.entry(stream).or_default().watchers.insert(id, watcher);
     }
 
@@ -288,16 +286,11 @@ impl Watchers {
                 self.parked.remove(&told);
             }
             Place::Future(start) => {
-                if let Some(waiting) = self.future.get_mut(&start) {
-                    waiting.retain(|known| *known != told);
-                    if waiting.is_empty() {
-                        self.future.remove(&start);
-                    }
-                }
+                self.future.remove(&(start, told));
             }
         }
-        if watcher.progress_notify {
-            self.progress_due.retain(|(_, known)| *known != told);
+        if let Some(at) = watcher.progress_at {
+            self.progress_due.remove(&(at, told));
         }
         Some(watcher)
     }
@@ -306,7 +299,7 @@ impl Watchers {
         let group = self.in_step.group_mut(group);
         let gathered = std::mem::take(&mut group.gathered);
         let interest = group.interest.clone();
-        let mut to = group.watchers.clone();
+        let mut to: Vec<Told> = group.watchers.iter().copied().collect();
         let mut fallen = Vec::new();
         for (events, cost) in answers(&gathered, interest.prev_kv, self.limits.answer_bytes_max) {
             to.retain(|told| {
@@ -376,16 +369,14 @@ impl Watchers {
 
     /// Watchers whose start has come are behind by as much as they have missed since.
     fn call_up_future(&mut self, revision: Revision) {
-        while let Some(entry) = self.future.first_entry() {
-            let start = *entry.key();
+        while let Some((start, told)) = self.future.first().copied() {
             if start > revision.next() {
                 break;
             }
-            for told in entry.remove() {
-                if let Some(watcher) = self.watcher_mut(told) {
-                    watcher.place = Place::Behind(start);
-                    self.behind.insert(told);
-                }
+            self.future.pop_first();
+            if let Some(watcher) = self.watcher_mut(told) {
+                watcher.place = Place::Behind(start);
+                self.behind.insert(told);
             }
         }
     }
@@ -394,8 +385,9 @@ impl Watchers {
     /// nothing up to that revision is still to come.
     fn answer_progress(&mut self, id: WatchStream, revision: Revision) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let in_step = stream.watchers.values().all(|w| !matches!(w.place, Place::Behind(_)));
-        if in_step {
+        let all = Told { stream: id, id: WatchId::MIN }..=Told { stream: id, id: WatchId::MAX };
+        let is_behind = |those: &BTreeSet<Told>| those.range(all.clone()).next().is_some();
+        if !is_behind(&self.behind) && !is_behind(&self.parked) {
             for _ in 0..std::mem::take(&mut stream.progress_wanted) {
                 self.news.push(WatchNews::Progress { stream: id, id: None, revision });
             }

@@ -63,7 +63,7 @@ impl Supervisor {
             Ok(()) => {}
             Err(next) => return Ok(self.step_aside(session, held, next).await),
         }
-        if let Err(next) = self.claim_slot(session, &held).await {
+        if let Err(next) = self.claim_slot(&held).await {
             let _ = tokio::time::timeout(FAREWELL, held.release()).await;
             return Ok(next);
         }

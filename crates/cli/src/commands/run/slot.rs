@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::fence::{GuardedError, HolderKey};
+use tenure::fence::GuardedError;
 use tenure::{Held, Session, SessionState};
 
 use super::supervisor::{After, Supervisor};
@@ -78,11 +78,11 @@ impl Supervisor {
     }
 
     /// Claims the slot, if the command is run for one. The error is what comes next, if it may not be run.
-    pub(super) async fn claim_slot(&mut self, session: &Session, held: &Held) -> Result<(), After> {
+    pub(super) async fn claim_slot(&mut self, held: &Held) -> Result<(), After> {
         let identity = self.identity.clone();
         let name = self.name();
         let Some(run) = &mut self.slot else { return Ok(()) };
-        let holder = HolderKey::exclusive(session.id(), held.name(), held.token());
+        let holder = held.holder_key();
         let record = Record {
             slot: run.slot.clone(),
             outcome: Outcome::Running,

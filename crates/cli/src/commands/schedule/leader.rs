@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::backend::{JoinSpec, Mode};
-use tenure::fence::HolderKey;
 use tenure::leading::{self, Next, Parting, Policy, Turn};
 use tenure::{AcquireError, Held, Session, SessionError, SessionOptions, SessionState};
 use tokio::sync::watch;
@@ -150,13 +149,13 @@ impl Policy for Leader {
         }
     }
 
-    async fn lead(&mut self, session: &Session, held: Held) -> Next<Self::End> {
+    async fn lead(&mut self, _: &Session, held: Held) -> Next<Self::End> {
         let (name, token) = (held.name().clone(), held.token());
         self.say(&format!("leading {name} with token {token}: {} jobs", self.file.jobs.len()));
         let held = Arc::new(held);
         let (stop, stopped) = watch::channel(false);
         let terms = Arc::new(Terms {
-            holder: HolderKey::exclusive(session.id(), &name, token),
+            holder: held.holder_key(),
             held: Arc::clone(&held),
             identity: self.options.identity.clone(),
             ttl: self.options.ttl,

@@ -65,9 +65,9 @@ impl Tenure<'_> {
         };
         loop {
             let now = Timestamp::now();
-            for at in 0..plans.len() {
-                for step in plans[at].steps(now) {
-                    self.take(at, plans[at].job(), step, runs);
+            for (at, plan) in plans.iter_mut().enumerate() {
+                for step in plan.steps(now) {
+                    self.take(at, plan.job(), step, runs);
                 }
             }
             let next = plans.iter().filter_map(Plan::next).min();

@@ -51,7 +51,8 @@ impl SessionOpening {
             SessionError::Settings { .. } | SessionError::Engine(EngineError::Refused { .. })
         );
         let error = anyhow::Error::from(error);
-        if !self.opened && !(self.waits && passes) {
+        let goes_on = self.opened || (self.waits && passes);
+        if !goes_on {
             return Err(error);
         }
         if !std::mem::replace(&mut self.told, true) {

@@ -32,8 +32,9 @@ async fn elect_and_lock_are_candidates_again_when_their_session_ends_with_the_se
     assert!(last_number(&second) > first, "{second} after {first}");
     eventually("another token of the lock", async || {
         let lines = lock.program.lines();
-        let tokens = lines.iter().skip(told_by_lock).filter_map(|line| line.parse::<i64>().ok());
-        tokens.last().filter(|token| *token > locked).ok_or(format!("{lines:?}"))
+        let mut tokens =
+            lines.iter().skip(told_by_lock).filter_map(|line| line.parse::<i64>().ok());
+        tokens.next_back().filter(|token| *token > locked).ok_or(format!("{lines:?}"))
     })
     .await;
 }

@@ -3,7 +3,7 @@
 CARGO ?= cargo
 TENURE = target/release/tenure
 
-.PHONY: run build check test verify fix bench torture soak fuzz clean
+.PHONY: run build check test test-clients verify fix bench torture soak fuzz clean
 
 ## Build and start one durable node on 127.0.0.1:2379.
 run: build
@@ -36,6 +36,12 @@ verify:
 fix:
 	$(CARGO) fmt --all
 	$(CARGO) clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+## Test suites of etcd's clients, from the registries, against etcd 3.5.1 and tenure; writes docs/reference/clients.md.
+test-clients:
+	scripts/setup-tests
+	$(CARGO) build -p tenure-cli
+	scripts/test-clients
 
 ## Measure against etcd 3.5.1 in the same run; writes docs/records/benchmarks.md.
 bench: build

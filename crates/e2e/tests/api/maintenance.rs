@@ -1,7 +1,7 @@
 //! Maintenance and HTTP, where etcd's answers have a shape of their own: both servers are asked the same.
 
 use serde_json::{Value, json};
-use tenure_e2e::{Address, Cluster, Etcd, Gateway, Plan, fetch};
+use tenure_e2e::{Address, Cluster, Etcd, Gateway, Plan, eventually, fetch};
 
 /// The answers to some requests: path, whether there is a header, and the rest.
 async fn play(at: Address) -> Vec<(&'static str, bool, Value)> {
@@ -35,6 +35,14 @@ async fn maintenance_answers_as_etcd() {
     let etcd = Etcd::with(1, &quota).await;
     let cluster = Cluster::with(1, Plan::flags(&quota)).await;
     let member = cluster.members[0].client;
+    // A cluster of one raises its version in the first moments.
+    eventually("the member is ready", async || {
+        match fetch(&cluster.endpoints(), "/readyz").await {
+            Ok((head, _)) if head.contains(" 200 ") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
     assert_eq!(play(member).await, play(etcd.client(0)).await);
 }
 

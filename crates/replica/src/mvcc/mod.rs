@@ -25,20 +25,21 @@ mod hash;
 mod history;
 mod key;
 mod new_cluster;
+mod ordered;
 mod range;
 mod restore;
 mod retell;
 mod rules;
 mod snapshot;
 mod store;
-mod story;
+
 mod txn;
 mod version;
 
 pub use hash::KvHash;
+pub use ordered::OrderedVersions;
 pub use restore::Restore;
 pub use retell::{OutOfOrder, Retelling};
 pub use rules::check_txn;
 pub(crate) use store::VERSION_OVERHEAD;
 pub use store::{Change, Store};
-pub use story::Story;

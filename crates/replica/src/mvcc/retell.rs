@@ -117,7 +117,7 @@ mod tests {
 
     fn retold(store: &Store, compacted: Revision) -> Store {
         let mut retelling = Retelling::new();
-        for (_, version) in store.story().versions() {
+        for (_, version) in store.ordered_versions().iter() {
             retelling.tell(version.clone()).unwrap();
         }
         retelling.finish(store.revision(), compacted).unwrap()

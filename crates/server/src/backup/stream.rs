@@ -30,6 +30,8 @@ use crate::{
 
 /// A piece of a backup. Small: the thread that serves clients copies one in well under a millisecond.
 const PIECE_BYTES: usize = 64 << 10;
+/// How much is made between two rests. On a busy machine every rest is longer than it was meant to be.
+const UNRESTED_BYTES: usize = 256 << 10;
 /// Pieces that wait for a client.
 const PIECES_MAX: usize = 8;
 /// How long a client may take nothing. A backup holds a snapshot, and a member makes few at a time: a client that has
@@ -107,12 +109,15 @@ struct Outlet {
     /// How many bytes were not handed over yet.
     remaining: u64,
     breather: Breather,
+    /// What was handed over since the last rest, and how long the client made us wait meanwhile.
+    unrested: (usize, Duration),
 }
 
 impl Outlet {
     fn new(sender: mpsc::Sender<Piece>, waiting: (Runtime, Duration)) -> Outlet {
         let (hash, cutter) = (Sha256::new(), Cutter::new(PIECE_BYTES));
-        Outlet { sender, waiting, hash, cutter, remaining: 0, breather: Breather::new() }
+        let (breather, unrested) = (Breather::new(), (0, Duration::ZERO));
+        Outlet { sender, waiting, hash, cutter, remaining: 0, breather, unrested }
     }
 
     fn send(mut self, snapshot: &Snapshot, note: Note) -> Result<(), End> {
@@ -138,11 +143,16 @@ impl Outlet {
             return Ok(());
         }
         self.remaining -= blob.len() as u64;
+        self.unrested.0 += blob.len();
         let asked = Instant::now();
         let (runtime, idle_max) = &self.waiting;
         let piece = Piece { blob, remaining: self.remaining };
         let sent = runtime.block_on(self.sender.send_timeout(piece, *idle_max));
-        self.breather.rest_but(asked.elapsed());
+        self.unrested.1 += asked.elapsed();
+        if self.unrested.0 >= UNRESTED_BYTES {
+            self.breather.rest_but(self.unrested.1);
+            self.unrested = (0, Duration::ZERO);
+        }
         sent.map_err(|error| match error {
             SendTimeoutError::Closed(_) => End::Gone,
             SendTimeoutError::Timeout(_) => End::Stalled(self.sender.clone()),

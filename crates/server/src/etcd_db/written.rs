@@ -10,7 +10,7 @@ use crc32fast::Hasher;
 use prost::Message;
 use serde_json::json;
 use tenure_api::{KeyValue, LeaseId, Member, wire::mvccpb};
-use tenure_replica::{Snapshot, codec::Codec, mvcc::Story};
+use tenure_replica::{Snapshot, codec::Codec, mvcc::OrderedVersions};
 
 use super::{
     bbolt::{Plan, Writer},
@@ -21,7 +21,7 @@ use super::{
 /// The cluster version of the etcd whose format this is.
 const CLUSTER_VERSION: &[u8] = b"3.5.0";
 /// Versions that are planned without a pause.
-const PLANNED_MAX: usize = 1000;
+const PLANNED_MAX: usize = 4000;
 
 type Item = (Vec<u8>, Vec<u8>);
 
@@ -46,14 +46,14 @@ enum Items {
 #[derive(Debug)]
 struct Source<'a> {
     snapshot: &'a Snapshot,
-    story: Story<'a>,
+    versions: OrderedVersions<'a>,
     note: Vec<u8>,
 }
 
 impl<'a> Written<'a> {
     /// Assigns pages to everything, for which it looks at every version once. `pause` is called now and then.
     pub(crate) fn plan(snapshot: &'a Snapshot, note: Vec<u8>, pause: &mut dyn FnMut()) -> Self {
-        let source = Source { snapshot, story: snapshot.state.store.story(), note };
+        let source = Source { snapshot, versions: snapshot.state.store.ordered_versions(), note };
         pause();
         let buckets = buckets(snapshot);
         let mut plan = Plan::new();
@@ -178,7 +178,7 @@ fn members(snapshot: &Snapshot) -> Vec<Item> {
 
 impl Source<'_> {
     fn versions(&self) -> impl Iterator<Item = (Vec<u8>, mvccpb::KeyValue)> {
-        self.story.versions().map(|(sub, version)| {
+        self.versions.iter().map(|(sub, version)| {
             let key = revision::encode(version.mod_revision, sub, version.is_tombstone());
             (key, record(version))
         })

@@ -62,7 +62,7 @@ fn huffman(text: &str) -> Vec<u8> {
             first += symbols.len() as u32;
         }
     }
-    while bits.len() % 8 != 0 {
+    while !bits.len().is_multiple_of(8) {
         bits.push('1');
     }
     bits.as_bytes()

@@ -1,15 +1,15 @@
 //! The versions of a store in the order in which they were made: what [`Retelling`](super::Retelling) takes.
 //!
 //! The list of changes begins at the compacted revision. What lived on from before is found by key only, and sorted here:
-//! 16 bytes for each such key while a story is held.
+//! 16 bytes for each such key while it is held.
 
 use tenure_api::{KeyValue, Revision};
 
 use super::Store;
 
-/// Every version that can be read since compaction. It may be told more than once.
+/// Every version that can be read since compaction. They may be gone through more than once.
 #[derive(Debug)]
-pub struct Story<'a> {
+pub struct OrderedVersions<'a> {
     store: &'a Store,
     /// Made before the compacted revision, and live there.
     base: Vec<(Revision, &'a KeyValue)>,
@@ -17,7 +17,7 @@ pub struct Story<'a> {
 
 impl Store {
     /// Takes time in proportion to the store: call it on a frozen clone.
-    pub fn story(&self) -> Story<'_> {
+    pub fn ordered_versions(&self) -> OrderedVersions<'_> {
         let compacted = self.compacted();
         let first = self.changes_since(compacted).next();
         let is_listed = first.is_some_and(|change| change.revision == compacted);
@@ -28,13 +28,13 @@ impl Store {
             .collect();
         // Stable: what was made in one transaction stays in the order of its keys. In which order it was made is forgotten.
         base.sort_by_key(|(made, _)| *made);
-        Story { store: self, base }
+        OrderedVersions { store: self, base }
     }
 }
 
-impl Story<'_> {
+impl OrderedVersions<'_> {
     /// In order, each with its number among the versions of its revision.
-    pub fn versions(&self) -> impl Iterator<Item = (u64, &KeyValue)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &KeyValue)> {
         let changes = self.store.changes_since(self.store.compacted());
         let events = changes.flat_map(|change| change.events.iter()).map(|event| &*event.kv);
         let base = self.base.iter().map(|(_, version)| *version);

@@ -215,13 +215,6 @@ impl LogFollower {
             }
         }
     }
-
-    /// Reads the running segment from its beginning again: its member lost what was not flushed.
-    pub fn rewind(&mut self) {
-        if let Some(running) = &mut self.running {
-            running.offset = SEGMENT_HEADER_BYTES;
-        }
-    }
 }
 
 impl Running {

@@ -83,3 +83,18 @@ fn algorithms_have_stories_and_unique_names() {
         assert!(told, "there is no story of {}", algorithm.name);
     }
 }
+
+#[test]
+fn fault_of_a_clock_ends_when_the_script_says_so() {
+    let story = stories().find(|story| story.name == "lease-crash").unwrap();
+    let writes = |script: &str| {
+        let outcome = story.play(1, Some(&script.parse().unwrap()), Trace::default()).unwrap();
+        outcome.ledger.writes_taken
+    };
+    let sound = writes("at 1s clock a drifts 0%\n");
+    // A leader whose clock runs at double speed writes twice as often.
+    let short = writes("at 1s clock a drifts 100% for 1s\n");
+    let for_good = writes("at 1s clock a drifts 100%\n");
+    assert!(short > sound && short < sound + 20, "{sound}, {short}");
+    assert!(for_good > sound + 200, "{sound}, {for_good}");
+}

@@ -98,7 +98,7 @@ fn a_run_is_the_same_again_by_its_name() {
 }
 
 #[test]
-fn blows_of_ones_own_say_what_they_break() {
+fn faults_of_a_user_say_what_they_break() {
     let script = "# The leader is gone for a while.\nat 2s pause e for 3s\n";
     let run = lab_with(&["run", "bully-crash", "--faults", "-"], script);
     assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
@@ -200,9 +200,9 @@ fn a_failure_is_cut_down_to_what_matters_and_can_be_seen_again() {
     assert!(said.contains("FAILED: run") && said.contains("invariant"), "{said}");
     let again = said.lines().find(|line| line.contains("--faults")).unwrap();
     let file = again.split("--faults ").nth(1).unwrap().split(' ').next().unwrap();
-    let blows = std::fs::read_to_string(file).unwrap();
-    let count = blows.lines().count();
-    assert!((1..=10).contains(&count), "this much matters?\n{blows}");
+    let left = std::fs::read_to_string(file).unwrap();
+    let count = left.lines().count();
+    assert!((1..=10).contains(&count), "this much matters?\n{left}");
     let shown =
         canary(&["run", "partitions", "--seed", &seed, "--faults", file, "--trace", "json"]);
     assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stderr));

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
-use tenure_api::{Member, MemberId, Op, Put, Range, Span, Txn, op::PutLease};
+use tenure_api::{LeaseId, Member, MemberId, Op, Put, Range, Span, Txn, op::PutLease};
 use tenure_replica::{
     Answer, Consistency, Effects, Input, Moment, Operation, Read, Recovered, Replica,
-    ReplicaConfig, Reply, Request, command::Command,
+    ReplicaConfig, Reply, Request,
+    command::{AdminCommand, Command, ElectionCommand, JoinSpec, SessionRequest},
+    election::Mode,
 };
 
 const KEYS: u64 = 5_000;
@@ -45,6 +47,18 @@ impl House {
     fn request(&mut self, op: Operation) -> Input {
         self.requests += 1;
         Input::Request(self.requests, Request::anonymous(op))
+    }
+
+    /// Makes a request, and calls until it is answered.
+    fn does(&mut self, op: Operation) {
+        let request = self.request(op);
+        let mut calls = self.settle(vec![request]);
+        while calls.is_empty() {
+            self.now = self.now + Duration::from_millis(1);
+            calls = self.settle(vec![Input::Wake]);
+        }
+        let answer = calls.into_iter().flatten().next().unwrap();
+        assert!(answer.result.is_ok(), "{answer:?}");
     }
 
     /// Calls until there is nothing to do at this moment; answers how many answers each call gave, if it gave any.
@@ -121,4 +135,56 @@ fn transactions_of_much_weight_are_applied_in_many_calls() {
     // As many as a batch takes, however many keys there are.
     let most = calls.iter().map(Vec::len).max().unwrap();
     assert!(most <= 2048 / 33 + 1, "{most} in one call");
+}
+
+/// As long as a request may be, with a lease: each of its parts could be the name of an election above it.
+#[test]
+fn one_call_takes_a_key_of_slashes_in_a_moment() {
+    let mut house = House::new();
+    let lease = LeaseId(0x1f);
+    let grant = Command::LeaseGrant { id: lease, ttl_secs: 3600 };
+    let requests = [
+        Operation::Write(grant),
+        Operation::Write(Command::Put(leased("jobs/1f".into(), lease))),
+        Operation::Write(Command::Put(leased([&"/".repeat(1_000_000), "1f"].concat(), lease))),
+    ];
+    let begun = std::time::Instant::now();
+    requests.into_iter().for_each(|request| house.does(request));
+    // It takes milliseconds, and took a minute.
+    assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
+}
+
+/// A freeze moves every candidate behind the mark, and so does one of higher priority.
+#[test]
+fn one_call_moves_many_candidates_without_looking_at_all_others_for_each() {
+    const CANDIDATES: i64 = 50_000;
+    let mut house = House::new();
+    let election = |command| Operation::Write(Command::Election(command));
+    let join = |id: i64, priority: u32| {
+        let join = JoinSpec { priority, ..JoinSpec::one("jobs".into(), Mode::Exclusive) };
+        let (session, request) = (LeaseId(id), SessionRequest::Join(join));
+        election(ElectionCommand::Request { session, number: 1, request })
+    };
+    let mut requests = Vec::new();
+    for id in 1..=CANDIDATES + 1 {
+        let (ttl_ms, identity) = (3_600_000, id.to_string());
+        let (id, fast_release, by) = (LeaseId(id), false, 1);
+        requests.push(election(ElectionCommand::Open { id, ttl_ms, identity, fast_release, by }));
+    }
+    requests.extend((1..=CANDIDATES).map(|id| join(id, 0)));
+    for few in requests.chunks(500) {
+        let few = few.iter().map(|request| house.request(request.clone())).collect();
+        house.settle(few);
+    }
+    let begun = std::time::Instant::now();
+    let freeze = AdminCommand::Freeze("jobs".into());
+    let requests = [join(CANDIDATES + 1, 7), election(ElectionCommand::Admin(freeze))];
+    requests.into_iter().for_each(|request| house.does(request));
+    // It takes three seconds here, and took half a minute.
+    assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
+}
+
+fn leased(key: String, lease: LeaseId) -> Put {
+    let lease = PutLease::Set(Some(lease));
+    Put { key: key.into(), value: Some("v".into()), lease, prev_kv: false }
 }

@@ -158,10 +158,11 @@ impl Transition<'_> {
         (why, stopped): (EndReason, bool),
     ) {
         let Some(election) = self.elections.election(name) else { return };
+        // By the store's word for when each was created: looking for each from the first on takes quadratic time.
         let candidates: Vec<Arc<Candidate>> = keys
             .iter()
             .filter_map(|key| {
-                election.candidates().iter().find(|candidate| candidate.key == *key).cloned()
+                election.candidate(self.store.get(key)?.create_revision, key).cloned()
             })
             .collect();
         let values: Vec<Option<Bytes>> =
@@ -173,10 +174,10 @@ impl Transition<'_> {
             let arriving =
                 Arriving { spec: spec.clone(), since_ms: old.since_ms, unhealthy: old.unhealthy };
             self.take_candidates(vec![(old.key.clone(), value)], arriving);
-            let election = self.elections.election(name);
-            if let Some(candidate) =
-                election.and_then(|election| election.candidate_of(spec.session)).cloned()
-            {
+            // It is the newest of all now.
+            let newest =
+                self.elections.election(name).and_then(|election| election.candidates().last());
+            if let Some(candidate) = newest.filter(|newest| newest.key == old.key).cloned() {
                 let name = name.clone();
                 self.tell(ElectionEvent::Moved { name, candidate, old, why });
             }

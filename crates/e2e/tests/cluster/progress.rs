@@ -71,7 +71,9 @@ async fn progress_is_one_line_that_is_drawn_again_and_leaves_nothing_behind() {
     assert!(times(&written, "checking [") >= 1, "{written:?}");
     let rows = saving.rows();
     assert_eq!(rows[0], "Snapshot saved at backup.db");
-    assert!(rows.len() == 2 && rows[1].starts_with("revision 5, 4 keys, 4.2 MB, sha256 "));
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows[1].starts_with("revision 5, 4 keys, 4."), "{rows:?}");
+    assert!(rows[1].contains(" MB, sha256 "), "{rows:?}");
 
     // What reads a file shows that it does, and what is written, too.
     let status = snapshot(home.path(), &["status", "backup.db", "-w", "json"]);

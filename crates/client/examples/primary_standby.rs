@@ -14,9 +14,9 @@
 
 use std::{env, error::Error, time::Duration};
 
-use tenure::api::wire::etcdserverpb::{PutRequest, RangeRequest};
-use tenure::fence::{GuardedError, HolderKey, guarded_put};
-use tenure::grpc::{Client, Endpoint, Options};
+use tenure::api::wire::etcdserverpb::RangeRequest;
+use tenure::fence::GuardedError;
+use tenure::grpc::Client;
 use tenure::{Election, Engine, Leadership, Session};
 
 const TTL: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let name = env::args().nth(1).ok_or("usage: primary_standby NAME [--careless]")?;
     let endpoints = env::var("TENURE_ENDPOINTS").unwrap_or_else(|_| "127.0.0.1:2379".to_owned());
     let engine = Engine::detect(&endpoints).await?;
-    let client = Client::new(Endpoint::list(&endpoints)?, Options::default());
+    let client = engine.client().ok_or("this engine keeps no keys")?;
     loop {
         // Whoever lost a session begins anew.
         let session = Session::open(&engine, TTL).await?;
@@ -45,18 +45,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         };
         println!("{name} leads under token {}", leadership.token());
-        let why = lead(&client, &leadership, &leadership.holder_key(), careless).await;
+        let why = lead(&client, &leadership, careless).await;
         println!("{name} leads no more: {why}");
     }
 }
 
 /// Counts for as long as it may, and says why it stopped.
-async fn lead(
-    client: &Client,
-    leadership: &Leadership,
-    holder: &HolderKey,
-    careless: bool,
-) -> String {
+async fn lead(client: &Client, leadership: &Leadership, careless: bool) -> String {
     // What was read before the first write stays true: only this leader's writes are accepted.
     let mut count = match read(client).await {
         Ok(count) => count,
@@ -66,9 +61,8 @@ async fn lead(
         if !careless && let Err(doubt) = leadership.may_act(WRITE_TAKES) {
             return doubt.to_string();
         }
-        let value = format!("{} under {}", count + 1, holder.token());
-        let put = PutRequest { key: COUNT.into(), value: value.into(), ..Default::default() };
-        match guarded_put(client, holder, put).await {
+        let value = format!("{} under {}", count + 1, leadership.token());
+        match leadership.put(COUNT, value).await {
             Ok(_) => count += 1,
             Err(error @ GuardedError::Deposed { .. }) => return format!("refused: {error}"),
             // It may have been written or not: the next leader, or we, must look.

@@ -78,6 +78,12 @@ impl Engine {
         found.map_err(|source| ObserveError::Engine { name, source })
     }
 
+    /// A client of the keys that the engine keeps beside its elections, if it keeps any. It has connections of its own and
+    /// needs a tokio runtime.
+    pub fn client(&self) -> Option<Client> {
+        self.0.client()
+    }
+
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.0
     }

@@ -38,6 +38,7 @@ use tenure_api::LeaseId;
 pub use tenure_api::Mode;
 
 use crate::clock::Moment;
+use crate::grpc::Client;
 use crate::host::Host;
 use crate::{AcquireError, ElectionName, EngineError, Loss, ProclaimError};
 
@@ -80,6 +81,11 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
         host: Arc<dyn Host>,
         name: ElectionName,
     ) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>>;
+
+    /// A client of the keys that the engine keeps beside its elections, if it keeps any.
+    fn client(&self) -> Option<Client> {
+        None
+    }
 
     /// The candidates of an election, in order.
     fn candidates(&self, name: ElectionName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>>;

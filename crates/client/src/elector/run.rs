@@ -63,6 +63,43 @@ impl LeaderElector {
         }
     }
 
+    /// The same, until `shutdown` is done: then the work is cancelled, and leadership is given up when it has ended. For
+    /// services that are told to stop by a signal:
+    ///
+    /// ```no_run
+    /// # async fn run(elector: tenure::LeaderElector) -> std::io::Result<()> {
+    /// use std::ops::ControlFlow;
+    /// use tokio::signal::unix::{SignalKind, signal};
+    ///
+    /// let mut terminate = signal(SignalKind::terminate())?;
+    /// let shutdown = async move { terminate.recv().await; };
+    /// let ended = elector
+    ///     .run_until(shutdown, async |scope| {
+    ///         // Work that looks at `scope.is_cancelled()`, or awaits in `scope.run(…)`.
+    ///         scope.cancelled().await;
+    ///         ControlFlow::<()>::Continue(())
+    ///     })
+    ///     .await;
+    /// # let _ = ended;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run_until<T, W, F>(&self, shutdown: impl Future, work: W) -> Ended<T>
+    where
+        W: FnMut(Scope) -> F,
+        F: Future<Output = ControlFlow<T>>,
+    {
+        let mut run = pin!(self.run(work));
+        tokio::select! {
+            biased;
+            ended = &mut run => ended,
+            _ = shutdown => {
+                self.stop();
+                run.await
+            }
+        }
+    }
+
     fn host(&self) -> Arc<dyn Host> {
         self.inner.config.host.clone().unwrap_or_else(Machine::host)
     }

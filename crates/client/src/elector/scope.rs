@@ -145,7 +145,7 @@ impl Scope {
         self.leadership().take()
     }
 
-    pub(super) fn leadership(&self) -> MutexGuard<'_, Option<Leadership>> {
+    pub(crate) fn leadership(&self) -> MutexGuard<'_, Option<Leadership>> {
         self.inner.leadership.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

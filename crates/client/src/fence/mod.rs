@@ -8,7 +8,7 @@
 //!
 //! | what is protected | what checks the token |
 //! |---|---|
-//! | keys in tenure or etcd | the store itself: [`guarded_put`], [`guarded_txn`] |
+//! | keys in tenure or etcd | the store itself: [`Held::put`](crate::Held::put), [`Held::txn`](crate::Held::txn), and with a client of one's own [`guarded_put`], [`guarded_txn`] |
 //! | memory, files or devices of a Rust service | a [`Gate`] |
 //! | a Rust service behind HTTP | the same gate, as a tower layer: `http::FenceLayer` (feature `tower`) |
 //! | a service that cannot be changed, behind HTTP | the same gate, as a proxy: the command `tenure fence` |
@@ -31,6 +31,7 @@ pub mod postgres;
 mod refusal;
 mod store;
 mod token;
+mod writes;
 
 #[cfg(test)]
 mod tests;
@@ -43,3 +44,5 @@ pub use passage::Passage;
 pub use refusal::{Admission, Obstacle, Refusal};
 pub use store::{GuardedError, HolderKey, guarded_delete, guarded_put, guarded_txn};
 pub use token::{FencingToken, NotAToken};
+pub use writes::GuardedTxn;
+pub(crate) use writes::keys_of;

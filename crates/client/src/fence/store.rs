@@ -126,6 +126,12 @@ pub enum GuardedError {
     /// There is no answer. [`ClientError::outcome_unknown`] says whether the write may have happened.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The engine has elections and no keys.
+    #[error("{engine} keeps no keys to write")]
+    NoKeys {
+        /// Its name.
+        engine: &'static str,
+    },
     /// The server answered what no server of the etcd v3 API answers to this transaction.
     #[error("the server's answer does not fit the transaction: {0}")]
     Strange(&'static str),
@@ -134,7 +140,7 @@ pub enum GuardedError {
 fn now(in_force: Option<FencingToken>) -> String {
     match in_force {
         Some(token) => format!(": token {token} is"),
-        None => ": nobody holds".to_owned(),
+        None => ": no token is".to_owned(),
     }
 }
 
@@ -265,6 +271,6 @@ mod tests {
         let deposed = |in_force| GuardedError::Deposed { token: token(7).unwrap(), in_force };
         let said = deposed(token(9)).to_string();
         assert_eq!(said, "token 7 is no longer in force: token 9 is");
-        assert_eq!(deposed(None).to_string(), "token 7 is no longer in force: nobody holds");
+        assert_eq!(deposed(None).to_string(), "token 7 is no longer in force: no token is");
     }
 }

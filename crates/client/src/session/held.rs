@@ -1,6 +1,6 @@
 //! The guard of everything that is held: of a lock, and, inside [`Leadership`](crate::Leadership), of an election.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tenure_api::LeaseId;
@@ -10,7 +10,8 @@ use super::core::{Core, Owner, SessionState};
 use crate::backend::{BackendCandidate, Drain, Grant};
 use crate::chance::Backoff;
 use crate::clock::Moment;
-use crate::fence::HolderKey;
+use crate::fence::{GuardedError, HolderKey, keys_of};
+use crate::grpc::Client;
 use crate::host::Host;
 use crate::{Doubt, ElectionName, FencingToken, Loss, ProclaimError, ReleaseError};
 
@@ -45,6 +46,8 @@ pub struct Held {
     candidate: Option<Arc<dyn BackendCandidate>>,
     grant: Grant,
     lost: watch::Receiver<Option<Loss>>,
+    /// For guarded writes; absent until the first one.
+    keys: OnceLock<Client>,
 }
 
 impl Held {
@@ -64,7 +67,7 @@ impl Held {
                 tell.send_replace(Some(loss));
             })
         });
-        Held { core, owner: None, candidate: Some(candidate), grant, lost }
+        Held { core, owner: None, candidate: Some(candidate), grant, lost, keys: OnceLock::new() }
     }
 
     /// From now on the session lives as long as this.
@@ -97,6 +100,17 @@ impl Held {
     /// ([`HolderKey::exclusive`]).
     pub fn holder_key(&self) -> HolderKey {
         HolderKey::exclusive(self.core.id(), self.name(), self.token())
+    }
+
+    /// A client of the engine's keys, always the same one.
+    pub(crate) fn keys(&self) -> Result<Client, GuardedError> {
+        match self.keys.get() {
+            Some(client) => Ok(client.clone()),
+            None => {
+                let client = keys_of(self.core.engine())?;
+                Ok(self.keys.get_or_init(|| client).clone())
+            }
+        }
     }
 
     /// Whether something that takes so long may be begun now, and under which token.

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, time::Duration};
 
 use tenure::elector::{ElectorConfig, Ended, LeaderElector, Scope};
 use tenure::fence::{
-    FencingToken, GuardedError, HolderKey, guarded_delete, guarded_put, guarded_txn,
+    FencingToken, GuardedError, GuardedTxn, HolderKey, guarded_delete, guarded_put, guarded_txn,
 };
 use tenure::grpc::{Client, Endpoint, Options};
 use tenure::{Election, Engine, Lock, Session};
@@ -168,6 +168,47 @@ async fn a_leadership_that_ends_takes_its_writes_with_it(engine: &Engine, client
     assert_eq!(value(client, "locked").await.as_deref(), Some("still good"));
 }
 
+/// What is held writes by itself, without a second client.
+async fn held_writes_while_it_lasts(engine: &Engine, client: &Client) {
+    let session = Session::open(engine, Duration::from_secs(60)).await.unwrap();
+    let election = Election::new(&session, "writing/leader").unwrap();
+    let leadership = election.candidate("x").campaign().await.unwrap();
+    let first = leadership.put("written", "1").await.unwrap();
+    assert!(first.0 > leadership.token().get());
+    let move_on = GuardedTxn::new().when_value("written", "1").put("moved", "2").delete("written");
+    assert!(leadership.txn(move_on.clone()).await.unwrap().is_some_and(|later| later > first));
+    // Its own condition fails: nothing is written, and nothing is lost.
+    assert_eq!(leadership.txn(move_on).await.unwrap(), None);
+    let again = GuardedTxn::new().when_absent("written").when_revision("moved", first);
+    assert_eq!(leadership.txn(again.put("moved", "no")).await.unwrap(), None);
+    assert!(!leadership.delete("written").await.unwrap());
+    assert_eq!(value(client, "moved").await.as_deref(), Some("2"));
+    // Its key is deleted behind its back: the store refuses before this process has heard.
+    let key = leadership.holder_key().key().to_vec().into();
+    let delete = pb::DeleteRangeRequest { key, ..Default::default() };
+    client.kv().delete_range(delete).await.unwrap();
+    assert_eq!(deposed(leadership.put("moved", "late").await), None);
+    assert_eq!(value(client, "moved").await.as_deref(), Some("2"));
+}
+
+/// Asked to stop from outside, an elector gives up its leadership when its work has ended.
+async fn elector_runs_until_it_is_told_to_stop(engine: &Engine, client: &Client) {
+    let config = ElectorConfig::new("guarded/until").unwrap();
+    let elector = LeaderElector::new(engine.clone(), config).unwrap();
+    let (begun, is_begun) = tokio::sync::oneshot::channel();
+    let begun = std::sync::Mutex::new(Some(begun));
+    let work = async |scope: Scope| {
+        scope.put("until", "begun").await.unwrap();
+        begun.lock().unwrap().take().map(|begun| begun.send(()));
+        scope.cancelled().await;
+        scope.put("until", "ended").await.unwrap();
+        ControlFlow::<()>::Continue(())
+    };
+    assert!(matches!(elector.run_until(is_begun, work).await, Ended::Stopped));
+    assert_eq!(value(client, "until").await.as_deref(), Some("ended"));
+    assert!(engine.candidates("guarded/until").await.unwrap().is_empty());
+}
+
 /// Work that an elector runs knows its key, which is gone when the tenure is over.
 async fn the_work_of_an_elector_writes_under_its_own_key(engine: &Engine, client: &Client) {
     let config = ElectorConfig::new("guarded/job").unwrap();
@@ -205,6 +246,8 @@ async fn our_own_server_refuses_the_writes_of_a_replaced_holder() {
     for engine in [Engine::tenure(&endpoints).unwrap(), Engine::etcd(&endpoints).unwrap()] {
         a_leadership_that_ends_takes_its_writes_with_it(&engine, &client).await;
         the_work_of_an_elector_writes_under_its_own_key(&engine, &client).await;
+        held_writes_while_it_lasts(&engine, &client).await;
+        elector_runs_until_it_is_told_to_stop(&engine, &client).await;
     }
 }
 
@@ -215,6 +258,7 @@ async fn a_real_etcd_refuses_the_writes_of_a_replaced_holder() {
     all(&client).await;
     let engine = Engine::etcd(etcd.endpoints()).unwrap();
     a_leadership_that_ends_takes_its_writes_with_it(&engine, &client).await;
+    held_writes_while_it_lasts(&engine, &client).await;
 }
 
 /// The raft leader dies under the holder: the hold lasts, and so does the refusal.

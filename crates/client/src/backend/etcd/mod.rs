@@ -62,7 +62,7 @@ impl Etcd {
         Etcd { endpoints, options }
     }
 
-    fn client(&self, attempt_max: Duration) -> Client {
+    fn within(&self, attempt_max: Duration) -> Client {
         Client::new(self.endpoints.clone(), self.options.within(attempt_max))
     }
 }
@@ -72,8 +72,12 @@ impl Backend for Etcd {
         "etcd"
     }
 
+    fn client(&self) -> Option<Client> {
+        Some(self.within(self.options.request_timeout))
+    }
+
     fn open(&self, opening: Opening) -> Boxed<'_, Result<Opened, EngineError>> {
-        let client = self.client(opening.ttl / ATTEMPTS_PER_TTL);
+        let client = self.within(opening.ttl / ATTEMPTS_PER_TTL);
         Box::pin(session::open(client, opening))
     }
 
@@ -83,7 +87,7 @@ impl Backend for Etcd {
         name: ElectionName,
     ) -> Boxed<'_, Result<Box<dyn Observation>, EngineError>> {
         Box::pin(async move {
-            let client = self.client(self.options.request_timeout);
+            let client = self.within(self.options.request_timeout);
             let seen = observe::Seen::open(client, host, name).await?;
             Ok(Box::new(seen) as Box<dyn Observation>)
         })
@@ -91,7 +95,7 @@ impl Backend for Etcd {
 
     fn candidates(&self, name: ElectionName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>> {
         Box::pin(async move {
-            let client = self.client(self.options.request_timeout);
+            let client = self.within(self.options.request_timeout);
             let found = client.kv().range(txn::line(&name)).await?;
             Ok(in_order(&name, found.kvs))
         })

@@ -27,7 +27,7 @@ use wire::ByGrpc;
 pub use wire::{Attached, Heard, Reach, Wire, stream_error};
 
 use super::{Backend, Boxed, Candidate, Observation, Opened, Opening};
-use crate::grpc::{Endpoint, Options};
+use crate::grpc::{Client, Endpoint, Options};
 use crate::host::Host;
 use crate::{ElectionName, EngineError};
 
@@ -58,6 +58,10 @@ impl Native {
 impl Backend for Native {
     fn name(&self) -> &'static str {
         "tenure"
+    }
+
+    fn client(&self) -> Option<Client> {
+        self.reach.client()
     }
 
     fn open(&self, opening: Opening) -> Boxed<'_, Result<Opened, EngineError>> {

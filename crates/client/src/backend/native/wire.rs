@@ -20,6 +20,11 @@ pub trait Reach: fmt::Debug + Send + Sync + 'static {
 
     /// Each of them; never none.
     fn each(&self, attempt_max: Duration) -> Vec<Arc<dyn Wire>>;
+
+    /// A client of the members' keys, if they are reached by gRPC.
+    fn client(&self) -> Option<Client> {
+        None
+    }
 }
 
 /// What is heard on a stream, up to its end.
@@ -78,19 +83,23 @@ pub(super) struct ByGrpc {
 }
 
 impl ByGrpc {
-    fn client(&self, attempt_max: Duration) -> Client {
+    fn within(&self, attempt_max: Duration) -> Client {
         Client::new(self.endpoints.clone(), self.options.within(attempt_max))
     }
 }
 
 impl Reach for ByGrpc {
     fn any(&self, attempt_max: Duration) -> Arc<dyn Wire> {
-        Arc::new(self.client(attempt_max))
+        Arc::new(self.within(attempt_max))
     }
 
     fn each(&self, attempt_max: Duration) -> Vec<Arc<dyn Wire>> {
-        let client = self.client(attempt_max);
+        let client = self.within(attempt_max);
         client.each_member().map(|(_, member)| Arc::new(member) as Arc<dyn Wire>).collect()
+    }
+
+    fn client(&self) -> Option<Client> {
+        Some(self.within(self.options.request_timeout))
     }
 }
 

@@ -30,6 +30,15 @@ fn guide_shows_code_of_the_tour() {
 }
 
 #[test]
+fn guide_shows_the_first_singleton_whole() {
+    const PAGE: &str = include_str!("../../../docs/tutorials/first-singleton.md");
+    const PROGRAM: &str = include_str!("../examples/first_singleton.rs");
+    let (_, program) = PROGRAM.split_once("\n\n").unwrap();
+    let (_, shown) = PAGE.split_once("```rust\n").unwrap();
+    assert_eq!(shown.split("```").next(), Some(program));
+}
+
+#[test]
 fn guide_tour_runs_to_its_end() {
     with_server(async |endpoints| tour::tour(&endpoints).await).unwrap();
 }

@@ -126,6 +126,15 @@ pub enum GuardedError {
     /// There is no answer. [`ClientError::outcome_unknown`] says whether the write may have happened.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The key lies under the name of the election or lock itself, where every key counts as a candidate. Nothing was
+    /// written: it would have been elected next, for ever.
+    #[error("{key} lies under {name}/, where each key is a candidate: write it elsewhere")]
+    OwnName {
+        /// The key.
+        key: String,
+        /// The name.
+        name: String,
+    },
     /// The engine has elections and no keys.
     #[error("{engine} keeps no keys to write")]
     NoKeys {

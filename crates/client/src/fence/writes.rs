@@ -95,7 +95,20 @@ struct Writer {
 }
 
 impl Writer {
+    /// Data under the name itself would be a candidate that never leaves.
+    fn check(&self, key: &[u8]) -> Result<(), GuardedError> {
+        let own = self.holder.key();
+        let under = own.iter().rposition(|byte| *byte == b'/').map_or(own, |slash| &own[..=slash]);
+        if !key.starts_with(under) {
+            return Ok(());
+        }
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let name = text(under.strip_suffix(b"/").unwrap_or(under));
+        Err(GuardedError::OwnName { key: text(key), name })
+    }
+
     async fn put(self, put: pb::PutRequest) -> Result<Revision, GuardedError> {
+        self.check(&put.key)?;
         let done = guarded_put(&self.client, &self.holder, put).await?;
         revision(done.header)
     }
@@ -106,6 +119,11 @@ impl Writer {
     }
 
     async fn txn(self, txn: GuardedTxn) -> Result<Option<Revision>, GuardedError> {
+        for op in &txn.txn.success {
+            if let Some(pb::request_op::Request::RequestPut(put)) = &op.request {
+                self.check(&put.key)?;
+            }
+        }
         let done = guarded_txn(&self.client, &self.holder, txn.txn).await?;
         if done.succeeded { revision(done.header).map(Some) } else { Ok(None) }
     }

@@ -183,6 +183,11 @@ async fn held_writes_while_it_lasts(engine: &Engine, client: &Client) {
     assert_eq!(leadership.txn(again.put("moved", "no")).await.unwrap(), None);
     assert!(!leadership.delete("written").await.unwrap());
     assert_eq!(value(client, "moved").await.as_deref(), Some("2"));
+    // A key under the name itself would be a candidate, and lead next.
+    let under = leadership.put("writing/leader/state", "x").await.unwrap_err();
+    assert!(matches!(under, GuardedError::OwnName { .. }), "{under}");
+    let under = GuardedTxn::new().put("writing/leader/state", "x");
+    assert!(matches!(leadership.txn(under).await, Err(GuardedError::OwnName { .. })));
     // Its key is deleted behind its back: the store refuses before this process has heard.
     let key = leadership.holder_key().key().to_vec().into();
     let delete = pb::DeleteRangeRequest { key, ..Default::default() };

@@ -2,7 +2,7 @@
 
 use std::{fs, panic};
 
-use tenure_e2e::{Desk, page};
+use tenure_e2e::{Desk, page, tools};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorials/first-cluster.md");
 
@@ -22,6 +22,19 @@ fn every_block_of_the_readme_does_what_the_page_says() {
     let steps = page::steps(&page.replace("target/release/tenure", "tenure"));
     let typed = steps.iter().filter(|step| matches!(step.act, page::Act::Type(..))).count();
     assert!(typed > 4, "{typed} blocks were found");
+    Desk::with_terminals(3).play(&steps);
+}
+
+/// The program is an example of the library; a server runs before.
+#[test]
+fn every_block_of_the_first_singleton_does_what_the_page_says() {
+    const PAGE: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorials/first-singleton.md");
+    let program = tools::example("first_singleton").display().to_string();
+    let page = fs::read_to_string(PAGE).unwrap().replace("cargo run -q", &program);
+    let server = "```sh terminal=3\ntenure serve 2>serve.log\n```\n```text\n…\n  try      …\n```\n";
+    let end = "<!-- terminal 3: Ctrl-C -->\n";
+    let steps = page::steps(&[server, &page, end].concat());
     Desk::with_terminals(3).play(&steps);
 }
 

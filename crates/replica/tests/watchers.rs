@@ -126,11 +126,10 @@ fn watchers_of_one_stream_are_cancelled_without_looking_at_each_other() {
     let mut store = Store::default();
     put(&mut store, "k", 1);
     // Of one key, of a range each, and of the future.
-    let kinds: [(fn(i64) -> Span, Option<i64>); 3] = [
-        (|_| Span::One("k".into()), None),
-        (|n| Span::Between(format!("a{n:06}").into(), "b".into()), None),
-        (|_| Span::One("k".into()), Some(1_000_000)),
-    ];
+    let one = |_| Span::One("k".into());
+    let range = |n: i64| Span::Between(format!("a{n:06}").into(), "b".into());
+    let kinds: [(&dyn Fn(i64) -> Span, _); 3] =
+        [(&one, None), (&range, None), (&one, Some(1_000_000))];
     for (span, start) in kinds {
         let begun = std::time::Instant::now();
         let mut watchers = Watchers::new(WatchLimits::default());

@@ -73,8 +73,10 @@ async fn a_leadership_is_handed_over_frozen_and_remembered() {
     assert_eq!(ctl.run(&["leader", "jobs"]).code, Some(3));
     ctl.run(&["resume", "jobs"]).ok();
     let told: Vec<String> = ctl.run(&["history", "jobs"]).ok().lines().map(str::to_owned).collect();
-    assert!(told[0].starts_with("alice") && told[0].ends_with("transferred"), "{told:?}");
+    assert!(told[0].starts_with("alice") && told[0].ends_with("handed over"), "{told:?}");
     assert!(told[1].starts_with("bob") && told[1].ends_with("frozen"), "{told:?}");
+    let began = told[0].split('\t').nth(2).unwrap();
+    assert!(began.parse::<jiff::Timestamp>().is_ok() && began.ends_with('Z'), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

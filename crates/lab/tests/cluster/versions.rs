@@ -14,7 +14,9 @@ use tenure_lab::{
 };
 use tenure_replica::{
     Operation,
-    command::{Command, ElectionCommand, UNUSED_LEASES_SINCE},
+    command::{
+        Command, ElectionCommand, STOP_CAUSES_SINCE, SessionEnding, StopCause, UNUSED_LEASES_SINCE,
+    },
 };
 
 /// A cluster of three, of which one announces an older version than the others.
@@ -111,6 +113,30 @@ fn cluster_version_gates_the_end_of_unused_leases() {
     world.probe(3, end(unused, ttl_secs)).expect("now all know it");
     let left: Vec<_> = world.truth.state().leases.iter().map(|(id, _)| id).collect();
     assert_eq!(left, [used]);
+}
+
+#[test]
+fn cluster_version_gates_the_causes_of_guarded_ends() {
+    let _replay = Replay::of_test(1);
+    let mut world = with_an_older_member(2, STOP_CAUSES_SINCE - 1, STOP_CAUSES_SINCE);
+    let id = LeaseId(7);
+    let election = |command| Operation::Write(Command::Election(command));
+    let open = ElectionCommand::Open {
+        id,
+        ttl_ms: 60_000,
+        identity: "program".into(),
+        fast_release: false,
+        by: 1,
+    };
+    world.probe(1, election(open)).expect("the cluster serves");
+    let how = SessionEnding::Guarded(StopCause::ProcessKilled);
+    for member in world.numbers() {
+        let refused = world.probe(member, election(ElectionCommand::End { id, how }));
+        assert_eq!(refused.err(), Some(Failure::NotCapable), "by member {member}");
+    }
+    upgrade(&mut world, 2, STOP_CAUSES_SINCE);
+    world.probe(3, election(ElectionCommand::End { id, how })).expect("now all know it");
+    assert!(world.truth.state().elections.session(id).is_none());
 }
 
 #[test]

@@ -3,10 +3,12 @@
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use serde::Serialize;
 use tenure::api::wire::tenure::v1 as pb;
 
 use crate::args::Settings;
+use crate::jobs::utc;
 use crate::output::{Format, visible};
 
 /// A candidate.
@@ -64,6 +66,10 @@ pub(super) struct Tenure {
     #[serde(skip_serializing_if = "Option::is_none")]
     until_unix_ms: Option<u64>,
     reason: String,
+    /// The leader is known to have stopped.
+    stopped: bool,
+    #[serde(skip)]
+    ended: &'static str,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -96,6 +102,8 @@ impl From<pb::Tenure> for Tenure {
     fn from(tenure: pb::Tenure) -> Tenure {
         Tenure {
             reason: reason(tenure.reason()),
+            ended: ended(&tenure),
+            stopped: tenure.stopped,
             value: text(&tenure.value),
             identity: tenure.identity,
             token: tenure.token,
@@ -160,12 +168,37 @@ impl Tenure {
             Some(until) => span(until.saturating_sub(self.from_unix_ms)),
             None => age(self.from_unix_ms),
         };
-        let identity = visible(&self.identity);
-        format!("{identity}\ttoken {}\t{lasted}\t{}", self.token, self.reason)
+        let began = i64::try_from(self.from_unix_ms).ok().filter(|ms| *ms > 0);
+        let began = began.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let (identity, began) = (visible(&self.identity), began.map_or("?".into(), utc));
+        format!("{identity}\ttoken {}\t{began}\t{lasted}\t{}", self.token, self.ended)
     }
 }
 
-/// Why a tenure ended, as people say it.
+/// Why a tenure ended, for people. A guardian that ended the work reports an end as any other, but knows that it has
+/// stopped.
+pub(super) fn ended(tenure: &pb::Tenure) -> &'static str {
+    use pb::EndReason as End;
+    match (tenure.reason(), tenure.stopped) {
+        (End::Unknown, _) => "unknown",
+        (End::TenureLasts, _) => "lasts",
+        (End::Resigned, _) => "resigned",
+        (End::Expired, true) => "stopped (renewals missing)",
+        (End::Expired, false) => "expired",
+        (End::Revoked, _) => "revoked",
+        (End::Closed, _) => "closed",
+        (End::ConnectionLost, true) => "process killed",
+        (End::ConnectionLost, false) => "process killed (connection reset)",
+        (End::Evicted, _) => "evicted",
+        (End::Transferred, _) => "handed over",
+        (End::Preempted, _) => "preempted",
+        (End::Unhealthy, _) => "unhealthy",
+        (End::Frozen, _) => "frozen",
+        (End::Deleted, _) => "deleted by hand",
+    }
+}
+
+/// Why a tenure ended, for scripts.
 pub(in crate::commands) fn reason(end: pb::EndReason) -> String {
     match end {
         pb::EndReason::TenureLasts => "lasts".into(),

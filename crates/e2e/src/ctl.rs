@@ -34,6 +34,13 @@ impl Said {
         assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
         self.out
     }
+
+    /// The same, as the JSON values that it is.
+    pub fn json(self) -> Vec<serde_json::Value> {
+        let said = self.ok();
+        let values = serde_json::Deserializer::from_str(&said).into_iter();
+        values.map(|value| value.unwrap_or_else(|error| panic!("{error}: {said}"))).collect()
+    }
 }
 
 impl Ctl {

@@ -5,6 +5,7 @@
 
 mod admission;
 pub mod backup;
+mod called;
 pub mod config;
 mod etcd_db;
 pub mod grpc;

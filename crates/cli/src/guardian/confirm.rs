@@ -2,15 +2,22 @@
 
 use std::time::Duration;
 
+use tenure::api::wire::tenure::v1::EndReason;
 use tenure::grpc::{Client, Credentials, Endpoint, Options};
 
+use super::plan::Cause;
 use super::words::SessionCharge;
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Tries until it is said, for no longer than the session could have lived.
-pub(super) fn confirm_stopped(session: &SessionCharge) {
+/// Tries until it is said, for no longer than the session could have lived. Says why where that is sure.
+pub(super) fn confirm_stopped(session: &SessionCharge, cause: Option<Cause>) {
+    let why = match cause {
+        Some(Cause::Abandoned) => EndReason::ConnectionLost,
+        Some(Cause::Doubt) => EndReason::Expired,
+        Some(Cause::Ordered | Cause::Ended) | None => EndReason::Unknown,
+    };
     let ttl = Duration::from_millis(session.ttl_ms);
     let Ok(endpoints) = Endpoint::list(&session.endpoints) else { return };
     let credentials = session.user.clone().map(|(name, password)| Credentials { name, password });
@@ -20,7 +27,7 @@ pub(super) fn confirm_stopped(session: &SessionCharge) {
     };
     let told = async {
         let client = Client::new(endpoints, options);
-        while client.sessions().end(session.id, true).await.is_err() {
+        while client.sessions().end_stopped(session.id, why).await.is_err() {
             tokio::time::sleep(PAUSE).await;
         }
     };

@@ -51,7 +51,7 @@ pub(super) fn run(command: Vec<OsString>) -> anyhow::Result<ExitCode> {
             let _ = fs::remove_file(marker);
         }
         if let Some(session) = &inner.charge.session {
-            confirm_stopped(session);
+            confirm_stopped(session, inner.plan.cause());
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -47,7 +47,7 @@ pub(super) fn run(command: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if let Some(session) = &charge.session
         && !outer.is_done()?
     {
-        confirm_stopped(session);
+        confirm_stopped(session, outer.plan.cause());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -62,8 +62,10 @@ pub struct Candidate {
     pub priority: u32,
     /// It is passed over until it is healthy.
     pub unhealthy: bool,
-    /// Since when it waits or holds, by a server's clock, if the engine keeps it.
+    /// When it became a candidate, by a server's clock, if the engine keeps it.
     pub since: Option<SystemTime>,
+    /// When it began to lead, by a server's clock, if it leads and the engine keeps it.
+    pub leads_since: Option<SystemTime>,
     /// Its metadata, by key, if the engine keeps it.
     pub metadata: BTreeMap<String, String>,
 }

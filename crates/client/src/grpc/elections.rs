@@ -65,8 +65,29 @@ impl<'a> Sessions<'a> {
         session: i64,
         stopped: bool,
     ) -> Result<pb::EndSessionResponse, ClientError> {
+        self.end_with(pb::EndSessionRequest { session, stopped, ..Default::default() }).await
+    }
+
+    /// Ends the session of a process that cannot end it itself, after all its work was stopped, and says why: it was killed
+    /// ([`ConnectionLost`](pb::EndReason::ConnectionLost)) or renewals were missing
+    /// ([`Expired`](pb::EndReason::Expired)). May be repeated.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn end_stopped(
+        &self,
+        session: i64,
+        why: pb::EndReason,
+    ) -> Result<pb::EndSessionResponse, ClientError> {
+        self.end_with(pb::EndSessionRequest { session, stopped: true, reason: why as i32 }).await
+    }
+
+    async fn end_with(
+        &self,
+        request: pb::EndSessionRequest,
+    ) -> Result<pb::EndSessionResponse, ClientError> {
         let send = async |channel, request| SessionsClient::new(channel).end(request).await;
-        self.client.call(Kind::Repeatable, pb::EndSessionRequest { session, stopped }, send).await
+        self.client.call(Kind::Repeatable, request, send).await
     }
 }
 

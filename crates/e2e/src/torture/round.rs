@@ -235,7 +235,7 @@ fn leader_changes(ground: &Ground) -> usize {
     let terms: BTreeSet<u64> = ground
         .logs()
         .lines()
-        .filter(|line| line.contains("following"))
+        .filter(|line| line.contains("following") || line.contains("leading"))
         .filter_map(|line| {
             let term = line.split("term=").nth(1)?;
             term.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()

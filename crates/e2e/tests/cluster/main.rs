@@ -11,6 +11,7 @@ mod embedded;
 mod formats;
 mod import;
 mod leaving;
+mod log_lines;
 mod membership;
 mod needs_leader;
 mod one_direction;

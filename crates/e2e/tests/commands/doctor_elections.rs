@@ -122,7 +122,7 @@ async fn an_election_that_keeps_losing_its_leader_is_unsteady() {
             let said = ctl.run(&["history", "jobs"]).out;
             let ended = said
                 .lines()
-                .any(|line| line.starts_with(&identity) && line.ends_with("connection lost"));
+                .any(|line| line.starts_with(&identity) && line.ends_with("connection reset)"));
             if ended { Ok(()) } else { Err(said) }
         })
         .await;

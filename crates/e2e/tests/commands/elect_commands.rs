@@ -73,8 +73,10 @@ async fn a_leadership_is_handed_over_frozen_and_remembered() {
     assert_eq!(ctl.run(&["leader", "jobs"]).code, Some(3));
     ctl.run(&["resume", "jobs"]).ok();
     let told: Vec<String> = ctl.run(&["history", "jobs"]).ok().lines().map(str::to_owned).collect();
-    assert!(told[0].starts_with("alice") && told[0].ends_with("transferred"), "{told:?}");
+    assert!(told[0].starts_with("alice") && told[0].ends_with("handed over"), "{told:?}");
     assert!(told[1].starts_with("bob") && told[1].ends_with("frozen"), "{told:?}");
+    let began = told[0].split('\t').nth(2).unwrap();
+    assert!(began.parse::<jiff::Timestamp>().is_ok() && began.ends_with('Z'), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,6 +120,40 @@ async fn a_leader_resigns_when_an_operator_asks_for_it() {
     let leader = led_by(&ctl, "jobs", "bob").await;
     assert_eq!(leader["token"], said["to_token"]);
     assert_eq!(alice.ends().0, 0, "alice made room by itself");
+}
+
+/// A candidate that has waited has not led meanwhile, wherever that is shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn leader_times_count_from_leading_and_waiting_is_told_apart() {
+    let cluster = Cluster::start(1).await;
+    let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
+    let alice = Candidate::stand(&cluster, "jobs", "alice");
+    let first = led_by(&ctl, "jobs", "alice").await;
+    let bob = Candidate::stand(&cluster, "jobs", "bob");
+    let waiting = eventually("bob waits", async || {
+        let said = ctl.run(&["candidates", "jobs", "-w", "json"]).out;
+        let bob = said.lines().nth(1).ok_or_else(|| said.clone())?;
+        Ok(serde_json::from_str::<serde_json::Value>(bob).unwrap())
+    })
+    .await;
+    assert_eq!(waiting["waits_since_unix_ms"], waiting["since_unix_ms"]);
+    assert_eq!(waiting.get("leads_since_unix_ms"), None, "{waiting}");
+    ctl.run(&["resign", "jobs"]).ok();
+    let leader = led_by(&ctl, "jobs", "bob").await;
+    let history = ctl.run(&["history", "jobs", "-w", "json"]).json();
+    assert_eq!(first["leads_since_unix_ms"], history[0]["from_unix_ms"]);
+    assert_eq!(leader["leads_since_unix_ms"], history[1]["from_unix_ms"]);
+    assert_eq!(leader["since_unix_ms"], waiting["since_unix_ms"], "when it joined is kept");
+    assert_eq!(leader.get("waits_since_unix_ms"), None, "{leader}");
+    let ms = |value: &serde_json::Value| value.as_u64().unwrap();
+    let waited = ms(&leader["leads_since_unix_ms"]) - ms(&leader["since_unix_ms"]);
+    assert!(waited > 0, "{leader}");
+    assert_eq!(ms(&leader["waited_ms"]), waited);
+    let locks = &ctl.run(&["locks", "-w", "json"]).json()[0];
+    assert_eq!(locks["leader"]["leads_since_unix_ms"], leader["leads_since_unix_ms"]);
+    let doctor = &ctl.run(&["doctor", "jobs", "-w", "json"]).json()[0];
+    assert!(doctor.to_string().contains("\"leads_since_unix_ms\""), "{doctor}");
+    drop((alice, bob));
 }
 
 /// A leader that does not answer is overtaken when its time is over, and no earlier.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::api::wire::tenure::v1 as pb;
+use tenure::{api::wire::tenure::v1 as pb, grpc::Code};
 use tenure_e2e::{
     Cluster,
     session::{SessionStream, connect, elections},
@@ -116,4 +116,28 @@ async fn a_session_can_be_ended_from_outside_more_than_once() {
     }
     assert_eq!(holder.ended().await, pb::SessionEndReason::SessionRevoked);
     assert!(cluster.client().sessions().list().await.unwrap().sessions.is_empty());
+}
+
+/// A guardian knows why it ended its process's session; what the members know themselves, it may not claim.
+#[tokio::test(flavor = "multi_thread")]
+async fn session_end_takes_the_two_reasons_that_only_a_guardian_knows() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client();
+    for (why, session_end) in [
+        (pb::EndReason::ConnectionLost, pb::SessionEndReason::SessionConnectionLost),
+        (pb::EndReason::Expired, pb::SessionEndReason::SessionExpired),
+    ] {
+        let name = format!("jobs of {why:?}");
+        let mut holder = session(&cluster, 0, "holder", 60_000).await;
+        holder.join(&name).await;
+        for claimed in [pb::EndReason::Evicted, pb::EndReason::Resigned, pb::EndReason::Closed] {
+            let refused = client.sessions().end_stopped(holder.id(), claimed).await.unwrap_err();
+            assert_eq!(refused.code(), Some(Code::InvalidArgument), "{refused}");
+        }
+        client.sessions().end_stopped(holder.id(), why).await.unwrap();
+        assert_eq!(holder.ended().await, session_end);
+        let history = client.elections().history(name).await.unwrap();
+        assert_eq!((history.tenures[0].reason(), history.tenures[0].stopped), (why, true));
+        client.sessions().end_stopped(holder.id(), why).await.expect("it may be repeated");
+    }
 }

@@ -34,6 +34,12 @@ impl Stage {
         Supervised::start(&self.cluster.endpoints(), &words)
     }
 
+    /// Why the first leader's tenure ended, as `tenure history` says it.
+    fn first_end(&self) -> String {
+        let history = self.ctl.run(&["history", "job"]).ok();
+        history.lines().next().and_then(|first| first.split('\t').nth(4)).unwrap().to_owned()
+    }
+
     /// The session of the leader.
     fn session(&self) -> String {
         let leader = self.ctl.run(&["leader", "job", "-w", "json"]).ok();
@@ -190,6 +196,7 @@ async fn a_stopped_supervisor_does_not_keep_its_command() {
     first.program.pause();
     let next = stage.trail.token_after(token).await;
     assert!(!lives(command), "the command outlives its lease");
+    assert_eq!(stage.first_end(), "stopped (renewals missing)");
     // Awake again, the supervisor finds that it leads no more, and waits.
     first.program.resume();
     first.program.says("waiting for job: 1 ahead").await;
@@ -213,7 +220,7 @@ async fn a_supervisor_and_its_inner_guardian_that_are_stopped_do_not_keep_the_co
 }
 
 /// Whichever process is killed with -9, the next one takes over without waiting for the lease, and safely.
-async fn somebody_is_killed(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) {
+async fn somebody_is_killed(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) -> Stage {
     let stage = Stage::set(1).await;
     let mut first = stage.run(LONG_TTL, &stage.trail.stubborn());
     let token = stage.trail.token_after(0).await;
@@ -230,11 +237,13 @@ async fn somebody_is_killed(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) {
     assert!(!lives(chain[2]));
     stage.trail.never_two();
     first.program.kill();
+    stage
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_supervisor_takes_its_command_along() {
-    somebody_is_killed(|supervisor, _| vec![supervisor]).await;
+    let stage = somebody_is_killed(|supervisor, _| vec![supervisor]).await;
+    assert_eq!(stage.first_end(), "process killed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -154,7 +154,15 @@ impl Wire for Channel {
 
     fn end(&self, session: i64, stopped: bool) -> Boxed<'_, Result<(), ClientError>> {
         Box::pin(async move {
-            match self.first(RpcRequest::End(pb::EndSessionRequest { session, stopped })).await?.1 {
+            match self
+                .first(RpcRequest::End(pb::EndSessionRequest {
+                    session,
+                    stopped,
+                    ..Default::default()
+                }))
+                .await?
+                .1
+            {
                 ServerMessage::Ended(ended) => ended.map_err(|status| failed(&status)),
                 other => Err(unexpected(&other)),
             }

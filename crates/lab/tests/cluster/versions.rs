@@ -1,8 +1,16 @@
 //! Members of different versions.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
-use tenure_api::{Alarm, AlarmKind, Failure, LeaseId, Principal, Put, op::PutLease};
+use tenure_api::{
+    Alarm, AlarmKind, ClusterId, Failure, LeaseId, Principal, Put, Revision, Term, op::PutLease,
+    wire::tenure::v1 as pb,
+};
 use tenure_lab::{
     cluster::{
         World,
@@ -13,9 +21,19 @@ use tenure_lab::{
     engine::ms,
 };
 use tenure_replica::{
-    Operation,
-    command::{Command, ElectionCommand, UNUSED_LEASES_SINCE},
+    Answer, Operation,
+    command::{
+        Command, ElectionCommand, JoinSpec, STOP_CAUSES_SINCE, SessionEnding, SessionRequest,
+        StopCause, UNUSED_LEASES_SINCE,
+    },
+    election::{EndReason, Mode},
 };
+use tenure_server::{
+    grpc::{Env, InProcessService},
+    node::{NodeHandle, Submission},
+};
+use tokio::sync::watch;
+use tonic::Status;
 
 /// A cluster of three, of which one announces an older version than the others.
 fn with_an_older_member(older: MemberNumber, version: u32, newer: u32) -> World {
@@ -111,6 +129,87 @@ fn cluster_version_gates_the_end_of_unused_leases() {
     world.probe(3, end(unused, ttl_secs)).expect("now all know it");
     let left: Vec<_> = world.truth.state().leases.iter().map(|(id, _)| id).collect();
     assert_eq!(left, [used]);
+}
+
+#[test]
+fn cluster_version_gates_the_causes_of_guarded_ends() {
+    let _replay = Replay::of_test(1);
+    let mut world = with_an_older_member(2, STOP_CAUSES_SINCE - 1, STOP_CAUSES_SINCE);
+    let id = LeaseId(7);
+    let election = |command| Operation::Write(Command::Election(command));
+    let open = ElectionCommand::Open {
+        id,
+        ttl_ms: 60_000,
+        identity: "program".into(),
+        fast_release: false,
+        by: 1,
+    };
+    world.probe(1, election(open)).expect("the cluster serves");
+    let how = SessionEnding::Guarded(StopCause::ProcessKilled);
+    for member in world.numbers() {
+        let refused = world.probe(member, election(ElectionCommand::End { id, how }));
+        assert_eq!(refused.err(), Some(Failure::NotCapable), "by member {member}");
+    }
+    upgrade(&mut world, 2, STOP_CAUSES_SINCE);
+    world.probe(3, election(ElectionCommand::End { id, how })).expect("now all know it");
+    assert!(world.truth.state().elections.session(id).is_none());
+}
+
+/// Ends a session by the service of the first member.
+fn end_by_service(world: &mut World, request: pb::EndSessionRequest) -> Result<(), Status> {
+    let process = world.members[&1].process.as_ref().expect("it runs");
+    let (_status, seen) = watch::channel(Arc::new(process.replica.status()));
+    let (handle, mut submissions) = NodeHandle::alone(id(1), ClusterId(1), seen);
+    let service = InProcessService::new(handle, Env::default());
+    let mut end = pin!(service.end(request));
+    loop {
+        if let Poll::Ready(ended) = end.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return ended;
+        }
+        let Ok(Submission::Request(request, answer)) = submissions.try_recv() else {
+            panic!("it waits for nothing");
+        };
+        let result = world.probe(1, request.op);
+        let (revision, term) = (Revision(1), Term(1));
+        answer.send(Answer { to: 0, result, revision, term }).expect("it waits for the answer");
+    }
+}
+
+/// That all work has ended must not be lost because the reason cannot be told yet.
+#[test]
+fn guarded_end_of_a_session_is_a_plain_one_below_its_version() {
+    let _replay = Replay::of_test(1);
+    let mut world = with_an_older_member(2, STOP_CAUSES_SINCE - 1, STOP_CAUSES_SINCE);
+    for (number, upgraded) in [(7, false), (8, true)] {
+        if upgraded {
+            upgrade(&mut world, 2, STOP_CAUSES_SINCE);
+        }
+        let id = LeaseId(number);
+        let open = ElectionCommand::Open {
+            id,
+            ttl_ms: 60_000,
+            identity: "program".into(),
+            fast_release: false,
+            by: 1,
+        };
+        let join = JoinSpec::one("jobs".into(), Mode::Exclusive);
+        let join = ElectionCommand::Request {
+            session: id,
+            number: 1,
+            request: SessionRequest::Join(join),
+        };
+        for command in [open, join] {
+            world.probe(1, Operation::Write(Command::Election(command))).expect("it serves");
+        }
+        let reason = pb::EndReason::Expired as i32;
+        let request = pb::EndSessionRequest { session: number, stopped: true, reason };
+        end_by_service(&mut world, request).expect("it has ended");
+        let election =
+            world.truth.state().elections.election(b"jobs").expect("its history").clone();
+        let end = election.tenures().last().and_then(|tenure| tenure.end).expect("it ended");
+        let why = if upgraded { EndReason::Expired } else { EndReason::Closed };
+        assert_eq!((end.why, end.stopped), (why, true));
+    }
 }
 
 #[test]

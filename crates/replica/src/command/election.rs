@@ -72,6 +72,17 @@ pub enum SessionEnding {
         /// All work has ended.
         stopped: bool,
     },
+    /// Ended by the guardian of its process, which could not, after all work had ended.
+    Guarded(StopCause),
+}
+
+/// Why a guardian ended the work of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopCause {
+    /// The process was killed.
+    ProcessKilled = 1,
+    /// Renewals were missing: the process stood still, or was cut off.
+    RenewalsMissing = 2,
 }
 
 /// A request of a session.
@@ -275,6 +286,7 @@ impl Codec for SessionEnding {
                 out.push(3);
                 put_bool(out, *stopped);
             }
+            SessionEnding::Guarded(cause) => out.extend([4, *cause as u8]),
         }
     }
 
@@ -283,6 +295,11 @@ impl Codec for SessionEnding {
             1 => SessionEnding::Closed { stopped: input.bool()? },
             2 => SessionEnding::ConnectionLost { attachment: input.u64()? },
             3 => SessionEnding::Revoked { stopped: input.bool()? },
+            4 => SessionEnding::Guarded(match input.u8()? {
+                1 => StopCause::ProcessKilled,
+                2 => StopCause::RenewalsMissing,
+                tag => return Err(DecodeError::UnknownTag { what: "cause of a stop", tag }),
+            }),
             tag => return Err(DecodeError::UnknownTag { what: "end of a session", tag }),
         })
     }

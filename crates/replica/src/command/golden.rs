@@ -10,8 +10,8 @@ use tenure_damage::Golden;
 
 use super::{
     AdminCommand, Attributed, Batch, ChangeRefusal, Command, ElectionCommand, EntryClock, Expiry,
-    JoinSpec, MemberChange, Overdue, SessionEnding, SessionRequest, Successor, decode_entry,
-    encode_entry,
+    JoinSpec, MemberChange, Overdue, SessionEnding, SessionRequest, StopCause, Successor,
+    decode_entry, encode_entry,
 };
 use crate::{
     codec::{Codec, DecodeError},
@@ -31,6 +31,7 @@ const DOORS: &[(&str, &[u8], &str)] = &[
     ("30", &[30], "alarm"),
     ("40", &[40], "line command"),
     ("40 3", &[40, 3, 0], "end of a session"),
+    ("40 3 4", &[40, 3, 0, 4], "cause of a stop"),
     ("40 4", &[40, 4, 0, 0], "session request"),
     ("40 4 1 mode", &[40, 4, 0, 0, 1, 0, 0], "mode"),
     ("40 5", &[40, 5], "rule"),
@@ -182,6 +183,8 @@ fn elections() -> Vec<(&'static str, ElectionCommand)> {
         ("40 3 1 closed", end(SessionEnding::Closed { stopped: true })),
         ("40 3 2 connection lost", end(SessionEnding::ConnectionLost { attachment: 2 })),
         ("40 3 3 revoked", end(SessionEnding::Revoked { stopped: true })),
+        ("40 3 4 1 process killed", end(SessionEnding::Guarded(StopCause::ProcessKilled))),
+        ("40 3 4 2 renewals missing", end(SessionEnding::Guarded(StopCause::RenewalsMissing))),
         ("40 6 1 a delay is over", overdue(Overdue::Delay(id, Revision(300)))),
         ("40 6 2 a drain is over", overdue(Overdue::Drain(text("a"), Revision(300)))),
     ];

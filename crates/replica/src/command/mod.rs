@@ -19,7 +19,9 @@ use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn
 
 pub use self::{
     batch::{Attributed, Batch},
-    election::{AdminCommand, ElectionCommand, Overdue, SessionEnding, SessionRequest, Successor},
+    election::{
+        AdminCommand, ElectionCommand, Overdue, SessionEnding, SessionRequest, StopCause, Successor,
+    },
     members::{ChangeRefusal, MemberChange},
     space::Lane,
 };
@@ -33,7 +35,7 @@ pub(crate) use self::{
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 7;
+pub const COMMAND_VERSION: u32 = 8;
 /// The version that brought elections and locks. Lines are kept from it on.
 pub const ELECTIONS_SINCE: u32 = 3;
 /// The version from which on the raft leader vouches for its own disk. It brings no command: every member must know that a
@@ -47,6 +49,8 @@ pub(crate) const LOST_TIME_SINCE: u32 = 6;
 pub(crate) const PRINCIPALS_SINCE: u32 = 7;
 /// The version from which on a lease can be ended on condition that it is unused.
 pub const UNUSED_LEASES_SINCE: u32 = 7;
+/// The version from which on a guardian may say why it has ended a session.
+pub const STOP_CAUSES_SINCE: u32 = 8;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +153,9 @@ impl Command {
             | Command::RaiseAlarm(_)
             | Command::LowerAlarm(_)
             | Command::Audit => 2,
+            Command::Election(ElectionCommand::End { how: SessionEnding::Guarded(_), .. }) => {
+                STOP_CAUSES_SINCE
+            }
             Command::Election(_) => ELECTIONS_SINCE,
         }
     }

@@ -112,6 +112,12 @@ impl Election {
         self.history.iter().chain(&self.tenure)
     }
 
+    /// The tenure of a candidate, if it leads. Of those that hold together, the first has one.
+    pub fn tenure_of(&self, candidate: &Candidate) -> Option<&Tenure> {
+        let leads = self.leader().is_some_and(|leader| leader.key == candidate.key);
+        self.tenure.as_ref().filter(|tenure| leads && tenure.token == candidate.created)
+    }
+
     /// The previous leader's identity; empty if none is known.
     pub(super) fn predecessor(&self) -> String {
         self.history.back().map(|tenure| tenure.identity.clone()).unwrap_or_default()

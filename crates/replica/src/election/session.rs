@@ -12,7 +12,7 @@ use super::{
     ElectionEvent, ElectionOutcome, EndReason, IDENTITY_BYTES_MAX, Refusal, SESSION_TTL_MS_MAX,
     SESSION_TTL_MS_MIN, apply::Transition, keys::Cause,
 };
-use crate::command::{SessionEnding, SessionRequest};
+use crate::command::{SessionEnding, SessionRequest, StopCause};
 
 /// How many of its latest requests a session remembers the answers of.
 const ANSWERED_MAX: usize = 64;
@@ -143,6 +143,7 @@ impl Transition<'_> {
         let session = self.elections.session(id).cloned();
         let stopped = match how {
             SessionEnding::Closed { stopped } | SessionEnding::Revoked { stopped } => stopped,
+            SessionEnding::Guarded(_) => true,
             SessionEnding::ConnectionLost { attachment } => {
                 let session = session.as_ref().ok_or(Refusal::SessionGone)?;
                 if session.attachment != attachment || !session.fast_release {
@@ -160,8 +161,12 @@ impl Transition<'_> {
         }
         let (why, end) = match how {
             SessionEnding::Closed { .. } => (EndReason::Closed, SessionEndReason::Closed),
-            SessionEnding::ConnectionLost { .. } => {
+            SessionEnding::ConnectionLost { .. }
+            | SessionEnding::Guarded(StopCause::ProcessKilled) => {
                 (EndReason::ConnectionLost, SessionEndReason::ConnectionLost)
+            }
+            SessionEnding::Guarded(StopCause::RenewalsMissing) => {
+                (EndReason::Expired, SessionEndReason::Expired)
             }
             SessionEnding::Revoked { .. } => (EndReason::Revoked, SessionEndReason::Revoked),
         };

@@ -21,6 +21,8 @@ pub struct CandidateView {
     pub identity: String,
     /// The key as it is.
     pub kv: Arc<KeyValue>,
+    /// When its tenure began, in milliseconds since 1970, if it leads; for people.
+    pub leads_since_ms: Option<u64>,
 }
 
 /// An election with all its candidates.
@@ -108,7 +110,7 @@ impl Replica {
         let candidates = election
             .candidates()
             .iter()
-            .filter_map(|candidate| self.candidate_view(name, candidate))
+            .filter_map(|candidate| self.candidate_view(name, &election, candidate))
             .collect();
         let delay = election.delays().map(|session| self.elections.left_of(session, now)).max();
         ElectionView { election, candidates, delay }
@@ -131,7 +133,7 @@ impl Replica {
                     frozen: election.is_frozen(),
                     leader: election
                         .leader()
-                        .and_then(|candidate| self.candidate_view(name, candidate)),
+                        .and_then(|candidate| self.candidate_view(name, election, candidate)),
                 }
             })
             .collect()
@@ -143,9 +145,21 @@ impl Replica {
         SessionsView { state: self.state.clone(), remaining }
     }
 
-    fn candidate_view(&self, name: &Bytes, candidate: &Arc<Candidate>) -> Option<CandidateView> {
+    fn candidate_view(
+        &self,
+        name: &Bytes,
+        election: &Election,
+        candidate: &Arc<Candidate>,
+    ) -> Option<CandidateView> {
         let kv = self.state.store.get(&candidate.key).filter(|kv| kv.key != frozen_key(name))?;
         let identity = self.state.elections.identity_of(candidate, kv);
-        Some(CandidateView { candidate: candidate.clone(), identity, kv: kv.clone() })
+        let tenure = election.tenure_of(candidate);
+        let leads_since_ms = tenure.map(|tenure| tenure.from_ms);
+        Some(CandidateView {
+            candidate: candidate.clone(),
+            identity,
+            kv: kv.clone(),
+            leads_since_ms,
+        })
     }
 }

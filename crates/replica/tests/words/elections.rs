@@ -5,7 +5,8 @@ use proptest::{collection::vec, option, prelude::*};
 use tenure_api::{LeaseId, Revision, Term};
 use tenure_replica::{
     command::{
-        AdminCommand, ElectionCommand, JoinSpec, Overdue, SessionEnding, SessionRequest, Successor,
+        AdminCommand, ElectionCommand, JoinSpec, Overdue, SessionEnding, SessionRequest, StopCause,
+        Successor,
     },
     election::Mode,
 };
@@ -92,6 +93,8 @@ pub(crate) fn command() -> impl Strategy<Value = ElectionCommand> {
         any::<bool>().prop_map(|stopped| SessionEnding::Closed { stopped }),
         any::<u64>().prop_map(|attachment| SessionEnding::ConnectionLost { attachment }),
         any::<bool>().prop_map(|stopped| SessionEnding::Revoked { stopped }),
+        Just(SessionEnding::Guarded(StopCause::ProcessKilled)),
+        Just(SessionEnding::Guarded(StopCause::RenewalsMissing)),
     ];
     let overdue = prop_oneof![
         (session(), token()).prop_map(|(session, since)| Overdue::Delay(session, since)),

@@ -93,6 +93,7 @@ pub(super) fn candidate(bootstrap: &CandidateView) -> pb::Candidate {
         unhealthy: candidate.unhealthy,
         stock: candidate.spec.is_none(),
         since_unix_ms: candidate.since_ms,
+        leads_since_unix_ms: bootstrap.leads_since_ms.unwrap_or_default(),
         metadata: candidate
             .spec
             .as_ref()

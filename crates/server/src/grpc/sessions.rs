@@ -3,10 +3,10 @@
 use std::pin::Pin;
 
 use futures_util::Stream;
-use tenure_api::{LeaseId, wire::tenure::v1 as pb};
+use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
     Consistency, Operation, Read, Reply,
-    command::{Command, ElectionCommand, SessionEnding},
+    command::{Command, ElectionCommand, SessionEnding, StopCause},
     election::Refusal,
 };
 use tokio_stream::wrappers::ReceiverStream;
@@ -23,6 +23,23 @@ use crate::node::NodeHandle;
 
 /// What may wait to be sent on one stream.
 pub(super) const RESPONSES_MAX: usize = 256;
+
+/// A request that says that all work has ended speaks for the session.
+const CLOSED: SessionEnding = SessionEnding::Closed { stopped: true };
+
+/// How a session is to end. Of all reasons a guardian may give two: the members know the others themselves.
+fn ending(request: &pb::EndSessionRequest) -> Result<SessionEnding, Status> {
+    use pb::EndReason;
+    match (request.stopped, request.reason()) {
+        (false, EndReason::Unknown) => Ok(SessionEnding::Revoked { stopped: false }),
+        (true, EndReason::Unknown) => Ok(CLOSED),
+        (true, EndReason::ConnectionLost) => Ok(SessionEnding::Guarded(StopCause::ProcessKilled)),
+        (true, EndReason::Expired) => Ok(SessionEnding::Guarded(StopCause::RenewalsMissing)),
+        _ => Err(Status::invalid_argument(
+            "tenure: a session's end has a reason only with `stopped`: CONNECTION_LOST or EXPIRED",
+        )),
+    }
+}
 
 pub(super) struct Sessions {
     node: NodeHandle,
@@ -55,14 +72,17 @@ impl sessions_server::Sessions for Sessions {
         request: tonic::Request<pb::EndSessionRequest>,
     ) -> Result<Response<pb::EndSessionResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
-        // A request that says that all work has ended speaks for the session.
-        let how = match request.stopped {
-            true => SessionEnding::Closed { stopped: true },
-            false => SessionEnding::Revoked { stopped: false },
-        };
-        let command = ElectionCommand::End { id: LeaseId(request.session), how };
-        let request = Operation::Write(Command::Election(command));
-        let (header, reply) = self.node.open(self.node.ask(&by, request).await)?;
+        let id = LeaseId(request.session);
+        let end = |how| Operation::Write(Command::Election(ElectionCommand::End { id, how }));
+        let how = ending(&request)?;
+        let mut ended = self.node.ask(&by, end(how)).await;
+        let not_capable =
+            ended.as_ref().is_ok_and(|answer| matches!(answer.result, Err(Failure::NotCapable)));
+        if not_capable && matches!(how, SessionEnding::Guarded(_)) {
+            // A member of an earlier release is there: that all has ended matters more than why.
+            ended = self.node.ask(&by, end(CLOSED)).await;
+        }
+        let (header, reply) = self.node.open(ended)?;
         match election_outcome(reply)? {
             // A client that heard no answer asks again, and what it asked for is so.
             Ok(_) | Err(Refusal::SessionGone) => {}

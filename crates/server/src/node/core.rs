@@ -11,19 +11,20 @@ use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
 use tenure_replica::election::listeners::ListenerInput;
 use tenure_replica::{Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, Replica, Status};
 use tokio::sync::{mpsc, oneshot, watch};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::{
     files,
     handle::{NodeHandle, Submission},
     meter::{Alarms, Meter},
-    notices,
+    notices::{self, LeaderLog},
     peers::Peers,
     streams::{StreamNews, Streams},
     subscriptions::Subscriptions,
     wake::WakeTimer,
 };
 use crate::{
+    called::called,
     disk::{DiskError, SavedSnapshot, Writer, WriterEvent, kill_point},
     metrics::Metrics,
     peer::{PeerEvent, Transport},
@@ -31,6 +32,8 @@ use crate::{
 
 /// Inputs taken in one round.
 const ROUND_INPUTS_MAX: usize = 4096;
+/// A batch of the log that takes longer to be written and flushed is worth a line.
+const SLOW_DISK: Duration = Duration::from_secs(1);
 /// How old the published status may be.
 const STATUS_AGE_MAX: Duration = Duration::from_millis(10);
 
@@ -96,6 +99,7 @@ pub struct Core {
     status_is_behind: bool,
     me: MemberId,
     meter: Meter,
+    leader_log: LeaderLog,
     others: Peers,
     /// The member that said that this one was removed.
     removed_by: Option<MemberId>,
@@ -148,6 +152,7 @@ impl Core {
             status_is_behind: false,
             me,
             meter: Meter::new(parts.metrics.clone(), parts.alarms),
+            leader_log: LeaderLog::new(me, Moment::ZERO),
             others: Peers::new(me, parts.others),
             removed_by: None,
         };
@@ -169,6 +174,7 @@ impl Core {
             let effects = self.replica.handle(now, inputs.drain(..));
             let (applied, wake_at) = (effects.applied, effects.wake_at);
             self.carry_out(now, effects)?;
+            self.leader_log.remind(now);
             self.set_bell(&mut wake, wake_at, now);
             self.meter.round_ends(woken, applied);
             tokio::select! {
@@ -200,10 +206,10 @@ impl Core {
         Moment::after_start(self.clock.elapsed())
     }
 
-    /// Not later than the replica asks for, nor than the status is due.
+    /// Not later than the replica asks for, nor than the status or a line of the log is due.
     fn set_bell(&self, wake: &mut WakeTimer, at: Moment, now: Moment) {
-        let due = self.status_is_behind.then_some(self.status_at + STATUS_AGE_MAX);
-        let at = due.map_or(at, |due| due.min(at));
+        let status = self.status_is_behind.then_some(self.status_at + STATUS_AGE_MAX);
+        let at = [status, self.leader_log.due()].into_iter().flatten().fold(at, Moment::min);
         wake.set(self.clock + at.max(now).since_start());
     }
 
@@ -243,12 +249,12 @@ impl Core {
                 Some(Input::Message { from, message, arrived })
             }
             PeerEvent::Connected { member, .. } => {
-                info!(peer = %member, "connected");
+                info!(peer = self.called(member), "connected");
                 self.meter.metrics.network.connected(member);
                 Some(Input::Connected(member))
             }
             PeerEvent::Lost(member) => {
-                info!(peer = %member, "connection lost");
+                warn!(peer = self.called(member), "connection lost");
                 self.meter.metrics.network.lost(member);
                 Some(Input::Lost(member))
             }
@@ -280,6 +286,9 @@ impl Core {
         inputs.push(match event {
             CoreEvent::Log(WriterEvent::Persisted { number, flushed_in, took, bytes }) => {
                 self.meter.metrics.disk.persisted(flushed_in, took, bytes);
+                if took > SLOW_DISK {
+                    warn!(?took, ?flushed_in, bytes, "the disk is slow");
+                }
                 Input::Persisted(number)
             }
             CoreEvent::Log(WriterEvent::Failed(cause)) => return Err(Stopped::Log(cause)),
@@ -316,7 +325,7 @@ impl Core {
                     | Notice::CaughtUp(_)
             );
             self.meter.noticed(now, &notice);
-            self.log(&notice);
+            self.log(now, &notice);
             let differs = Alarm { member: self.me, kind: AlarmKind::Corrupt };
             if notice == Notice::AlarmRaised(differs) {
                 self.streams.end_all(Failure::Corrupt);
@@ -353,7 +362,11 @@ impl Core {
                 kill_point("core.messages.after");
             }
             for (message, frozen) in effects.send_snapshots {
-                info!(to = %message.to, index = frozen.mark.index, "sending a snapshot");
+                info!(
+                    to = self.called(message.to),
+                    index = frozen.mark.index,
+                    "sending a snapshot"
+                );
                 transport.send_snapshot(message, frozen);
             }
         }
@@ -409,12 +422,20 @@ impl Core {
         }
     }
 
-    fn log(&self, notice: &Notice) {
+    fn called(&self, member: MemberId) -> String {
+        called(member, self.replica.state().members.values())
+    }
+
+    fn log(&mut self, now: Moment, notice: &Notice) {
+        let state = self.replica.state();
         match notice {
+            Notice::Leader { leader, term } => {
+                self.leader_log.changed(now, (*leader, *term), state);
+            }
             // What was done in an earlier life is not news.
             Notice::ChangeBegun(_) | Notice::ChangeDone(_)
                 if !self.replica.status().has_caught_up => {}
-            notice => notices::log(notice),
+            notice => notices::log(notice, state),
         }
     }
 }

@@ -155,7 +155,8 @@ impl Accepted {
                 if greeted.is_ok()
                     && let Err(error) = transfer::receive(&shared, from, stream, buffer).await
                 {
-                    warn!(%from, %error, "a snapshot did not arrive");
+                    let from = shared.called(from);
+                    warn!(from, %error, "a snapshot did not arrive");
                 }
                 drop(slot);
             }
@@ -165,7 +166,7 @@ impl Accepted {
                     error = read(&shared, &self.link, stream, buffer), if greeted.is_ok() => {
                         match error {
                             FrameError::Broken(cause) => debug!(%from, %cause, "it hung up"),
-                            error => warn!(%from, %error, "closed a connection without sense"),
+                            error => warn!(from = shared.called(from), %error, "closed a connection without sense"),
                         }
                     }
                     _ = &mut call.superseded, if greeted.is_ok() => {}

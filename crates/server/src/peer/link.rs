@@ -109,10 +109,10 @@ impl Link {
     }
 
     /// Logs a complaint unless it is the one that was logged last.
-    pub(super) fn complain(&self, about: String) {
+    pub(super) fn complain(&self, peer: &str, about: String) {
         let mut last = lock(&self.complaint);
         if last.as_ref() != Some(&about) {
-            tracing::warn!(peer = %self.id, address = %self.address, "{about}");
+            tracing::warn!(peer, address = %self.address, "{about}");
             *last = Some(about);
         }
     }

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -22,6 +22,8 @@ use super::{
 };
 use crate::{io::Stream, liveness::Liveness};
 
+/// A member that has not answered for so long is worth a line.
+const SILENT_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may take to stand.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Members hear of each other many times a second: one that is silent is soon gone.
@@ -34,6 +36,7 @@ const LIVENESS: Liveness = Liveness {
 /// Keeps one outgoing connection to a member.
 pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
     let mut backoff = Backoff::new();
+    let mut silent_since = Instant::now();
     loop {
         match call(&shared, &link, Purpose::Messages).await {
             Ok((stream, theirs)) => {
@@ -42,9 +45,14 @@ pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
                     backoff.reset();
                     serve(&shared, &link, stream, &theirs).await;
                 }
+                silent_since = Instant::now();
             }
             Err(CallError::Unreachable(cause)) => {
                 debug!(peer = %link.id, address = %link.address, %cause, "cannot be reached");
+                // Members that start together do not find each other at once.
+                if silent_since.elapsed() > SILENT_MAX {
+                    link.complain(&shared.called(link.id), format!("does not answer: {cause}"));
+                }
             }
             Err(CallError::Handshake(error)) => {
                 match &error {
@@ -59,10 +67,13 @@ pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
                     }
                     _ => {}
                 }
-                link.complain(format!("does not take our call: {error}"));
+                link.complain(&shared.called(link.id), format!("does not take our call: {error}"));
             }
             Err(CallError::Unwanted(refusal)) => {
-                link.complain(format!("its answer is of no use, from its view {refusal}"));
+                link.complain(
+                    &shared.called(link.id),
+                    format!("its answer is of no use, from its view {refusal}"),
+                );
             }
         }
         tokio::select! {

@@ -23,6 +23,7 @@ use super::{
     roster::Roster,
     transfer,
 };
+use crate::called::called;
 
 /// This member and the others.
 #[derive(Debug)]
@@ -252,6 +253,11 @@ impl Transport {
 }
 
 impl Shared {
+    /// A member by its name and id, for lines of the log.
+    pub(super) fn called(&self, id: MemberId) -> String {
+        called(id, &lock(&self.known).members)
+    }
+
     pub(super) fn tell(&self, event: PeerEvent) {
         // If the receiver is gone, the member is stopping.
         let _ = self.events.send(event);

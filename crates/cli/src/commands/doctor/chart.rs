@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tenure::grpc::{Client, Options};
 
+use crate::commands::election::Times;
+
 /// The state of the cluster, as far as members answered.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Chart {
@@ -112,7 +114,10 @@ pub(super) struct Candidate {
     /// It may hold beside others: shared, or by a permit.
     pub(super) shares: bool,
     pub(super) has_lease: bool,
+    /// When it joined, leading or waiting.
     pub(super) since_unix_ms: u64,
+    #[serde(flatten)]
+    pub(super) times: Times,
 }
 
 #[derive(Clone, Debug, Serialize)]

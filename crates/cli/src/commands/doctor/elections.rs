@@ -9,7 +9,7 @@ use tenure::api::wire::tenure::v1;
 use tenure::grpc::{Client, ClientError, Code, Endpoint};
 
 use super::chart::{Candidate, Chart, Election, First, LastEnd, Session};
-use crate::commands::election::reason;
+use crate::commands::election::{Times, reason};
 
 /// Elections looked at, at the most; name those that matter if there are more.
 const NAMES_MAX: usize = 500;
@@ -176,7 +176,7 @@ async fn details(
 }
 
 fn candidate(chart: &Chart, name: &str, one: v1::Candidate) -> Candidate {
-    let session = format!("{:x}", one.session);
+    let (session, times) = (format!("{:x}", one.session), Times::of(&one));
     let known = chart.sessions.iter().find(|known| known.session == session);
     Candidate {
         shares: one.mode() != v1::Mode::Exclusive,
@@ -190,6 +190,7 @@ fn candidate(chart: &Chart, name: &str, one: v1::Candidate) -> Candidate {
         unhealthy: one.unhealthy,
         stock: one.stock,
         since_unix_ms: one.since_unix_ms,
+        times,
     }
 }
 

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::chart::{Belief, Candidate, Chart, Election, Member};
 use super::findings::{Finding, Level};
 use crate::args::Settings;
-use crate::commands::election::age;
 use crate::output::{Format, visible};
 
 #[derive(Serialize)]
@@ -120,7 +119,10 @@ fn candidate_line(chart: &Chart, election: &str, candidate: &Candidate) -> Strin
         (true, false) => "is first and not told yet",
         (false, _) => "waits",
     };
-    let mut line = format!("{}  {does} for {}", candidate.identity, age(candidate.since_unix_ms));
+    let mut line = format!("{}  {does}", candidate.identity);
+    if let Some(time) = candidate.times.words() {
+        let _ = write!(line, " {time}");
+    }
     let session = chart.sessions.iter().find(|session| session.session == candidate.session);
     if let Some(session) = session {
         let _ = write!(line, "  {} of {} ms left", session.remaining_ms, session.ttl_ms);

@@ -3,10 +3,12 @@
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use serde::Serialize;
 use tenure::api::wire::tenure::v1 as pb;
 
 use crate::args::Settings;
+use crate::jobs::utc;
 use crate::output::{Format, visible};
 
 /// A candidate.
@@ -22,7 +24,24 @@ pub(super) struct Candidate {
     unhealthy: bool,
     /// By etcd's API, not by a session.
     stock: bool,
+    /// When it joined, leading or waiting.
     since_unix_ms: u64,
+    #[serde(flatten)]
+    times: Times,
+}
+
+/// How long a candidate has led, and how long it has waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(in crate::commands) struct Times {
+    /// When it began to lead; absent if it does not lead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leads_since_unix_ms: Option<u64>,
+    /// Since when it waits; absent if it holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_since_unix_ms: Option<u64>,
+    /// How long it waited before it led; absent unless it leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ms: Option<u64>,
 }
 
 /// What was done to an election, and to which candidate.
@@ -47,6 +66,10 @@ pub(super) struct Tenure {
     #[serde(skip_serializing_if = "Option::is_none")]
     until_unix_ms: Option<u64>,
     reason: String,
+    /// The leader is known to have stopped.
+    stopped: bool,
+    #[serde(skip)]
+    ended: &'static str,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -59,6 +82,7 @@ fn text(bytes: &[u8]) -> String {
 
 impl From<pb::Candidate> for Candidate {
     fn from(candidate: pb::Candidate) -> Candidate {
+        let times = Times::of(&candidate);
         Candidate {
             session: format!("{:x}", candidate.session),
             value: text(&candidate.value),
@@ -69,6 +93,7 @@ impl From<pb::Candidate> for Candidate {
             unhealthy: candidate.unhealthy,
             stock: candidate.stock,
             since_unix_ms: candidate.since_unix_ms,
+            times,
         }
     }
 }
@@ -77,6 +102,8 @@ impl From<pb::Tenure> for Tenure {
     fn from(tenure: pb::Tenure) -> Tenure {
         Tenure {
             reason: reason(tenure.reason()),
+            ended: ended(&tenure),
+            stopped: tenure.stopped,
             value: text(&tenure.value),
             identity: tenure.identity,
             token: tenure.token,
@@ -87,16 +114,37 @@ impl From<pb::Tenure> for Tenure {
     }
 }
 
+impl Times {
+    pub(in crate::commands) fn of(candidate: &pb::Candidate) -> Times {
+        let known = |unix_ms: u64| Some(unix_ms).filter(|ms| *ms > 0);
+        let joined = known(candidate.since_unix_ms);
+        let leads = known(candidate.leads_since_unix_ms).filter(|_| candidate.holds);
+        Times {
+            leads_since_unix_ms: leads,
+            waits_since_unix_ms: joined.filter(|_| !candidate.holds),
+            waited_ms: leads.zip(joined).map(|(leads, joined)| leads.saturating_sub(joined)),
+        }
+    }
+
+    /// `for 30s`, and how long a leader waited before, if that was a second or more. Nothing for a holder beside the
+    /// leader: when it began to hold is not kept.
+    pub(in crate::commands) fn words(self) -> Option<String> {
+        let lasts = age(self.leads_since_unix_ms.or(self.waits_since_unix_ms)?);
+        Some(match self.waited_ms {
+            Some(waited @ 1000..) => format!("for {lasts}, waited {}", span(waited)),
+            _ => format!("for {lasts}"),
+        })
+    }
+}
+
 impl Candidate {
     /// One line for people.
     pub(super) fn election(&self) -> String {
         let does = if self.holds { "leads" } else { "waits" };
-        let mut election = format!(
-            "{}\t{does}\ttoken {}\tfor {}",
-            visible(self.name()),
-            self.token,
-            age(self.since_unix_ms)
-        );
+        let mut election = format!("{}\t{does}\ttoken {}", visible(self.name()), self.token);
+        if let Some(time) = self.times.words() {
+            election += &format!("\t{time}");
+        }
         if !self.value.is_empty() && self.value != self.identity {
             election += &format!("\t{}", visible(&self.value));
         }
@@ -120,12 +168,37 @@ impl Tenure {
             Some(until) => span(until.saturating_sub(self.from_unix_ms)),
             None => age(self.from_unix_ms),
         };
-        let identity = visible(&self.identity);
-        format!("{identity}\ttoken {}\t{lasted}\t{}", self.token, self.reason)
+        let began = i64::try_from(self.from_unix_ms).ok().filter(|ms| *ms > 0);
+        let began = began.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let (identity, began) = (visible(&self.identity), began.map_or("?".into(), utc));
+        format!("{identity}\ttoken {}\t{began}\t{lasted}\t{}", self.token, self.ended)
     }
 }
 
-/// Why a tenure ended, as people say it.
+/// Why a tenure ended, for people. A guardian that ended the work reports an end as any other, but knows that it has
+/// stopped.
+pub(super) fn ended(tenure: &pb::Tenure) -> &'static str {
+    use pb::EndReason as End;
+    match (tenure.reason(), tenure.stopped) {
+        (End::Unknown, _) => "unknown",
+        (End::TenureLasts, _) => "lasts",
+        (End::Resigned, _) => "resigned",
+        (End::Expired, true) => "stopped (renewals missing)",
+        (End::Expired, false) => "expired",
+        (End::Revoked, _) => "revoked",
+        (End::Closed, _) => "closed",
+        (End::ConnectionLost, true) => "process killed",
+        (End::ConnectionLost, false) => "process killed (connection reset)",
+        (End::Evicted, _) => "evicted",
+        (End::Transferred, _) => "handed over",
+        (End::Preempted, _) => "preempted",
+        (End::Unhealthy, _) => "unhealthy",
+        (End::Frozen, _) => "frozen",
+        (End::Deleted, _) => "deleted by hand",
+    }
+}
+
+/// Why a tenure ended, for scripts.
 pub(in crate::commands) fn reason(end: pb::EndReason) -> String {
     match end {
         pb::EndReason::TenureLasts => "lasts".into(),
@@ -134,7 +207,7 @@ pub(in crate::commands) fn reason(end: pb::EndReason) -> String {
 }
 
 /// How long ago that was.
-pub(in crate::commands) fn age(since_unix_ms: u64) -> String {
+fn age(since_unix_ms: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     if since_unix_ms == 0 { "?".into() } else { span(now.saturating_sub(since_unix_ms)) }
 }

@@ -112,22 +112,7 @@ impl Reporter {
         let line = self.client.elections().candidates(self.name.to_string()).await?;
         let delayed = line.delay_ms.is_some();
         let leader = line.candidates.into_iter().find(|candidate| candidate.holds);
-        let Some(mut leader) = leader.and_then(described) else {
-            return Ok(News { leader: None, as_of, delayed });
-        };
-        leader.since_unix_ms = match self.status.heard().filter(|known| known.token == leader.token)
-        {
-            Some(known) if known.since_unix_ms.is_some() => known.since_unix_ms,
-            _ => self.began(leader.token).await,
-        };
-        Ok(News { leader: Some(leader), as_of, delayed })
-    }
-
-    /// When a tenure began. Only for people, so nothing fails if it is unknown.
-    async fn began(&self, token: FencingToken) -> Option<u64> {
-        let history = self.client.elections().history(self.name.to_string()).await.ok()?;
-        let tenure = history.tenures.iter().rev().find(|tenure| tenure.token == token.get())?;
-        (tenure.from_unix_ms > 0).then_some(tenure.from_unix_ms)
+        Ok(News { leader: leader.and_then(described), as_of, delayed })
     }
 }
 
@@ -140,6 +125,6 @@ fn described(candidate: pb::Candidate) -> Option<Leader> {
         value,
         token: FencingToken::from_revision(candidate.token)?,
         session: candidate.session,
-        since_unix_ms: None,
+        since_unix_ms: Some(candidate.leads_since_unix_ms).filter(|ms| *ms > 0),
     })
 }

@@ -203,11 +203,6 @@ impl StatusCache {
         self.touched.notify_one();
     }
 
-    /// What was heard last.
-    pub(super) fn heard(&self) -> Option<Leader> {
-        self.papers().news.as_ref().and_then(|news| news.leader.clone())
-    }
-
     /// Something may have changed, and the cluster should be asked.
     fn tell(&self, papers: MutexGuard<'_, Papers>) {
         drop(papers);

@@ -1,5 +1,6 @@
 //! What is known, as JSON: for `/`, `/leader`, `/sse` and the status file.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::belief::{Belief, Sure, Unsure};
@@ -42,25 +43,8 @@ pub(super) fn whole(status: &StatusCache, belief: &Belief, judged_unix_ms: u64) 
 
 /// Milliseconds since 1970 as people and libraries write a time: `2026-01-31T23:59:59.999Z`.
 pub(super) fn rfc3339(unix_ms: u64) -> String {
-    let (secs, ms) = (unix_ms / 1000, unix_ms % 1000);
-    let (days, of_day) = (secs / 86_400, secs % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
-}
-
-/// The date so many days after 1970-01-01. Years are counted from March, so that the leap day is
-/// the last one, and in eras of 400 years, which all have the same number of days.
-fn civil(days: u64) -> (u64, u64, u64) {
-    const ERA: u64 = 146_097;
-    let days = days + 719_468;
-    let (era, of_era) = (days / ERA, days % ERA);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+    let time = i64::try_from(unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    format!("{:.3}", time.unwrap_or(Timestamp::MAX))
 }
 
 #[cfg(test)]

@@ -118,6 +118,7 @@ fn in_order(name: &ElectionName, kvs: Vec<tenure_api::wire::mvccpb::KeyValue>) -
             priority: 0,
             unhealthy: false,
             since: None,
+            leads_since: None,
             metadata: BTreeMap::new(),
         })
     };

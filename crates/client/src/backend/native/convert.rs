@@ -93,12 +93,15 @@ pub(super) fn candidate(candidate: pb::Candidate) -> Option<Candidate> {
         session: LeaseId::from_wire(candidate.session),
         priority: candidate.priority,
         unhealthy: candidate.unhealthy,
-        since: match candidate.since_unix_ms {
-            0 => None,
-            ms => SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms)),
-        },
+        since: time(candidate.since_unix_ms),
+        leads_since: time(candidate.leads_since_unix_ms),
         metadata: candidate.metadata.into_iter().collect(),
     })
+}
+
+fn time(unix_ms: u64) -> Option<SystemTime> {
+    let since_1970 = Some(Duration::from_millis(unix_ms)).filter(|time| !time.is_zero())?;
+    SystemTime::UNIX_EPOCH.checked_add(since_1970)
 }
 
 /// A tenure, from its message.

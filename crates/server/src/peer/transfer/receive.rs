@@ -71,7 +71,7 @@ pub(in crate::peer) async fn receive(
         return Err(TransferError::Mismatch);
     }
     let mark = message.snapshot.clone().ok_or(TransferError::Mismatch)?;
-    info!(%from, index = mark.index, "receiving a snapshot");
+    info!(from = shared.called(from), index = mark.index, "receiving a snapshot");
     let (sender, parts) = mpsc::channel(PIECES_MAX);
     let folder = shared.snapshots.clone();
     let path = folder.join(format!("incoming-{from}.tmp"));
@@ -81,7 +81,7 @@ pub(in crate::peer) async fn receive(
         let taken = Arriving::create(path, parts).and_then(|all| all.take_over(&folder, &mark));
         let _ = told.send(taken);
     });
-    let came = pass_on(from, &mut stream, &mut buffer, sender).await;
+    let came = pass_on(&shared.called(from), &mut stream, &mut buffer, sender).await;
     // Whatever happened: only when it has ended may the next one use the same file.
     let taken = taking.await.map_err(|_| TransferError::Stopping)?;
     came?;
@@ -91,7 +91,7 @@ pub(in crate::peer) async fn receive(
 
 /// Passes parts on until the last, or until the reader is gone.
 async fn pass_on(
-    from: MemberId,
+    from: &str,
     stream: &mut impl Stream,
     buffer: &mut BytesMut,
     parts: mpsc::Sender<Part>,
@@ -106,7 +106,7 @@ async fn pass_on(
             Part::End => {}
         }
         if progress.is_due() {
-            info!(%from, bytes, "receiving a snapshot");
+            info!(from, bytes, "receiving a snapshot");
         }
         let is_last = matches!(part, Part::End);
         if parts.send(part).await.is_err() || is_last {

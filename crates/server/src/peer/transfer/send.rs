@@ -41,8 +41,8 @@ pub(in crate::peer) async fn send(
     let (to, index) = (link.id, snapshot.mark.index);
     let sent = try_send(&shared, &link, &message, snapshot).await;
     match &sent {
-        Ok(bytes) => info!(%to, index, bytes, "snapshot sent"),
-        Err(error) => warn!(%to, index, %error, "snapshot not sent"),
+        Ok(bytes) => info!(to = shared.called(to), index, bytes, "snapshot sent"),
+        Err(error) => warn!(to = shared.called(to), index, %error, "snapshot not sent"),
     }
     shared.tell(PeerEvent::SnapshotSent { to, ok: sent.is_ok() });
 }
@@ -61,7 +61,7 @@ async fn try_send(
     while let Some(frame) = frames.recv().await {
         bytes += (frame.len() - FRAME_HEADER_BYTES) as u64;
         if progress.is_due() {
-            info!(to = %link.id, bytes, "sending a snapshot");
+            info!(to = shared.called(link.id), bytes, "sending a snapshot");
         }
         step(async { Ok(stream.write_all(&frame).await?) }).await?;
     }

@@ -202,6 +202,7 @@ mod tests {
             shares,
             has_lease: true,
             since_unix_ms: 0,
+            times: Default::default(),
         }
     }
 

@@ -239,6 +239,7 @@ mod tests {
             shares: false,
             has_lease: true,
             since_unix_ms: 0,
+            times: Default::default(),
         }
     }
 

@@ -17,6 +17,7 @@ pub mod member;
 pub mod moment;
 pub mod op;
 pub mod principal;
+pub mod size;
 pub mod span;
 #[cfg(feature = "wire")]
 pub mod wire;

@@ -11,7 +11,7 @@ use tenure::api::{Compare, CompareResult, CompareTarget, Op, Put, Range, Revisio
 use crate::BenchTarget;
 use crate::connection::{Connection, Fault, framed, path};
 use crate::drive::{Client, drive};
-use crate::key::value;
+use crate::key::{value, value_size};
 use crate::load::LoadArgs;
 use crate::report::Report;
 
@@ -23,8 +23,8 @@ const CLIENTS_DEFAULT: u32 = 32;
 pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
-    /// Bytes of a value
-    #[arg(long, default_value_t = 256)]
+    /// Size of a value: bytes, or as 4K
+    #[arg(long, default_value = "256", value_name = "SIZE", value_parser = value_size)]
     val_size: usize,
     /// What all keys begin with
     #[arg(long, default_value = "bench-cas/")]

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::BenchTarget;
 use crate::connection::{Connection, Fault, framed, path};
-use crate::key::value;
+use crate::key::{value, value_size};
 use crate::report::{Report, rounded};
 use crate::stage::{Limit, Stage};
 use tenure::api::duration::duration;
@@ -40,8 +40,8 @@ pub(crate) struct Args {
     /// leader may hang, and no gap is measured more finely than this
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = duration)]
     request_timeout: Duration,
-    /// Bytes of a value
-    #[arg(long, default_value_t = 16)]
+    /// Size of a value: bytes, or as 4K
+    #[arg(long, default_value = "16", value_name = "SIZE", value_parser = value_size)]
     val_size: usize,
     /// Write every acknowledgement to this file: unix seconds, microseconds taken, client, member
     #[arg(long, value_name = "FILE")]

@@ -6,7 +6,7 @@ use tenure::api::wire::etcdserverpb as pb;
 use crate::BenchTarget;
 use crate::connection::{Connection, Fault, framed, path};
 use crate::drive::{Client, drive};
-use crate::key::{Dice, KeyArgs};
+use crate::key::{Dice, KeyArgs, value_size};
 use crate::load::{CLIENTS_DEFAULT, LoadArgs};
 use crate::put::fill;
 use crate::report::Report;
@@ -18,8 +18,8 @@ pub(crate) struct Args {
     load: LoadArgs,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Bytes of a value
-    #[arg(long, default_value_t = 256)]
+    /// Size of a value: bytes, or as 4K
+    #[arg(long, default_value = "256", value_name = "SIZE", value_parser = value_size)]
     val_size: usize,
     /// Linearizable or serializable
     #[arg(long, value_enum, default_value_t = Consistency::L)]

@@ -23,6 +23,12 @@ impl KeyArgs {
     }
 }
 
+/// Reads the size of a value.
+pub(crate) fn value_size(text: &str) -> Result<usize, String> {
+    let bytes = tenure::api::size::size(text)?;
+    usize::try_from(bytes).map_err(|_| format!("{text:?} is too large"))
+}
+
 /// A value of so many bytes.
 pub(crate) fn value(size: usize) -> Bytes {
     vec![b'v'; size].into()

@@ -8,7 +8,7 @@ use crate::BenchTarget;
 use crate::connection::{Connection, Fault, framed, path};
 use crate::drive::{Client, drive, for_each};
 use crate::gateway::GatewayWriter;
-use crate::key::{Dice, KeyArgs, value};
+use crate::key::{Dice, KeyArgs, value, value_size};
 use crate::load::{CLIENTS_DEFAULT, LoadArgs};
 use crate::report::Report;
 
@@ -19,8 +19,8 @@ pub(crate) struct Args {
     load: LoadArgs,
     #[command(flatten)]
     keys: KeyArgs,
-    /// Bytes of a value
-    #[arg(long, default_value_t = 256)]
+    /// Size of a value: bytes, or as 4K
+    #[arg(long, default_value = "256", value_name = "SIZE", value_parser = value_size)]
     val_size: usize,
     /// Write the keys in order, each client its own share, instead of at random
     #[arg(long)]

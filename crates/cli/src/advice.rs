@@ -96,7 +96,7 @@ fn about(text: &str) -> Option<&'static str> {
             "wait until it has started and caught up; its log and /readyz tell how far it is",
         ),
         ("too many learner members", "promote or remove the other learner first"),
-        ("bad leader transferee", "the ids of the members: tenure status"),
+        ("bad leader transferee", "the members that can lead: tenure status"),
     ];
     TABLE.iter().find(|(part, _)| text.contains(part)).map(|(_, next)| *next)
 }

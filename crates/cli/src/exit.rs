@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tenure::grpc::ClientError;
 use tenure::{EngineError, SessionError};
-use tenure_server::{StartError, Stopped, import::ImportError};
+use tenure_server::{StartError, Stopped, disk::DiskError, import::ImportError};
 
 use crate::guardian::Ending;
 
@@ -84,7 +84,9 @@ impl Exit {
         if error.is::<UsageError>() {
             return Exit::Usage;
         }
-        if let Some(StartError::Settings(_)) = error.downcast_ref() {
+        if let Some(StartError::Settings(_) | StartError::Disk(DiskError::NotOurs { .. })) =
+            error.downcast_ref()
+        {
             return Exit::Usage;
         }
         if matches!(error.downcast_ref(), Some(StartError::Removed(_)))

@@ -34,7 +34,10 @@ fn main() -> ExitCode {
     if let Some(code) = guardian::main(std::env::args_os()) {
         return code;
     }
-    let typed = args::command().get_matches();
+    let typed = args::typed();
+    if let Err(error) = args::check_format(&typed) {
+        return advice::report(&error).into();
+    }
     let cli = args::Cli::from_arg_matches(&typed).unwrap_or_else(|error| error.exit());
     let Some(command) = cli.command else {
         // Nothing asked for: show what can be. A closed pipe is no reason to complain.

@@ -11,7 +11,7 @@ use tenure_replica::{Entry, HardState};
 
 use super::{
     DiskError, Identity, Log, SavedSnapshot, Writer, WriterEvent,
-    durable::{create_directory, remove_unfinished, rename_durably, unfinished},
+    durable::{create_directory, files_in, remove_unfinished, rename_durably, unfinished},
     founders::{read_founders, write_founders},
     history::Fitted,
     label::{Boot, NewCluster},
@@ -105,6 +105,7 @@ impl DataDir {
         let storage = &*shared;
         let wal_folder = wal_dir.map_or_else(|| path.join("wal"), Path::to_owned);
         let snapshots = snapshot_folder(path);
+        refuse_not_ours(storage, path, wal_dir)?;
         create_directory(storage, path)?;
         let mut locks = vec![lock(storage, path)?];
         for folder in [&wal_folder, &snapshots] {
@@ -265,6 +266,43 @@ fn refounded_file(path: &Path) -> PathBuf {
 
 fn forced_file(path: &Path) -> PathBuf {
     path.join("forced")
+}
+
+/// Everything that a member puts into its directory.
+const OURS: [&str; 9] =
+    ["lock", "wal", "snap", "boot", "identity", "founders", "removed", "refounded", "forced"];
+/// So many names of other files say what they are.
+const NAMED_MAX: usize = 3;
+
+/// Refuses a directory with other files in it: a slip in its name would strew a member's files among them. One that is
+/// a member's may have more in it, and so may the root of a filesystem.
+fn refuse_not_ours(
+    storage: &dyn Storage,
+    path: &Path,
+    wal_dir: Option<&Path>,
+) -> Result<(), DiskError> {
+    let is_ours = ["boot", "identity"].iter().any(|name| storage.exists(&path.join(name)));
+    if is_ours || !storage.is_directory(path) {
+        return Ok(());
+    }
+    let is_known = |file: &Path| {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name.strip_suffix(".tmp").unwrap_or(name);
+        OURS.contains(&name)
+            || name == "lost+found"
+            || wal_dir.is_some_and(|wal| wal.starts_with(file))
+    };
+    let mut other = files_in(storage, path)?;
+    other.retain(|file| !is_known(file));
+    if other.is_empty() {
+        return Ok(());
+    }
+    let named = other.iter().take(NAMED_MAX).filter_map(|file| file.file_name());
+    let mut found = named.map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ");
+    if other.len() > NAMED_MAX {
+        found += &format!(" and {} more", other.len() - NAMED_MAX);
+    }
+    Err(DiskError::NotOurs { directory: path.to_owned(), found })
 }
 
 /// Takes a directory for this process, until the answer is dropped.

@@ -93,6 +93,17 @@ pub enum DiskError {
         /// The identity file.
         file: PathBuf,
     },
+    /// A directory that has files, and none of them a member's.
+    #[error(
+        "{} is not empty and not the data directory of a member: it has {found}; nothing was written. Give a \
+         directory that is empty or does not exist yet{}", directory.display(), hint(found)
+    )]
+    NotOurs {
+        /// The directory.
+        directory: PathBuf,
+        /// Some of what is in it.
+        found: String,
+    },
     /// There is something where a new directory is to be.
     #[error(
         "{} is not empty, and nothing is written over it: give a directory that does not exist, or move this \
@@ -123,6 +134,16 @@ pub enum DiskError {
         /// How much it may be.
         max: usize,
     },
+}
+
+/// What to do with the data of etcd.
+fn hint(found: &str) -> &'static str {
+    match found {
+        "member" => {
+            "; if this is etcd's, make one from a snapshot of etcd: tenure import --from FILE"
+        }
+        _ => "",
+    }
 }
 
 impl DiskError {

@@ -2,8 +2,26 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
 use clap::builder::BoolishValueParser;
 use tenure::SessionOptions;
+
+use super::duration;
+use crate::output::Format;
+
+/// Reads how long to wait: a length of time, or a number of seconds as after flock's -w.
+pub(crate) fn patience(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Duration::try_from_secs_f64(seconds)
+            .map_err(|_| format!("{text:?} is too long, or negative"));
+    }
+    if Format::from_str(text, true).is_ok() {
+        return Err(format!("here -w is how long to wait; the format is --write-out {text}"));
+    }
+    duration(text).map_err(|_| {
+        format!("{text:?} is not a time to wait; write it as 5 (seconds), 300ms or 1m30s")
+    })
+}
 
 /// Flags of a candidate.
 #[derive(Clone, Debug, clap::Args)]
@@ -17,6 +35,7 @@ pub(crate) struct CandidateArgs {
         default_value_t = 0,
         value_parser = clap::value_parser!(u32).range(0..=1000),
         hide_default_value = true,
+        hide_short_help = true,
         value_name = "N"
     )]
     pub(crate) priority: u32,
@@ -32,6 +51,7 @@ pub(crate) struct CandidateArgs {
         hide_default_value = true,
         value_parser = BoolishValueParser::new(),
         hide_possible_values = true,
+        hide_short_help = true,
         value_name = "on|off"
     )]
     pub(crate) fast_release: bool,
@@ -43,6 +63,7 @@ pub(crate) struct CandidateArgs {
         default_missing_value = "on",
         value_parser = BoolishValueParser::new(),
         hide_possible_values = true,
+        hide_short_help = true,
         value_name = "on|off"
     )]
     pub(crate) wait_for_server: Option<bool>,
@@ -81,6 +102,17 @@ mod tests {
         let off = ["--fast-release=off", "--wait-for-server=off", "jobs"];
         assert_eq!(read(&off), (false, Some(false)));
         assert_eq!(read(&["--fast-release=on", "jobs"]), (true, None));
+    }
+
+    #[test]
+    fn candidate_waits_for_seconds_if_no_unit_is_given() {
+        for (text, millis) in [("1", 1000), ("0.5", 500), ("0", 0), ("2m", 120_000)] {
+            assert_eq!(patience(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "-1", "1x", "inf", "NaN", "1e300"] {
+            assert!(patience(text).is_err(), "{text}");
+        }
+        assert!(patience("json").unwrap_err().contains("--write-out json"));
     }
 
     #[test]

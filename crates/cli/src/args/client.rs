@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
 use tenure::Engine;
 use tenure::grpc::{Client, Credentials, Endpoint, Options};
 
@@ -21,22 +22,22 @@ pub(crate) struct ClientArgs {
     #[arg(long, global = true, value_name = "ADDRESSES", help_heading = HEADING)]
     endpoints: Vec<String>,
     /// How long to wait for a connection [default: 2s] [env: TENURE_DIAL_TIMEOUT]
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, help_heading = HEADING)]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, hide_short_help = true, help_heading = HEADING)]
     dial_timeout: Option<Duration>,
     /// How long to wait for an answer [default: 5s] [env: TENURE_COMMAND_TIMEOUT]
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, help_heading = HEADING)]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, hide_short_help = true, help_heading = HEADING)]
     command_timeout: Option<Duration>,
     /// Who to be: name or name:password [env: TENURE_USER, ETCDCTL_USER]
-    #[arg(long, global = true, value_name = "NAME[:PASSWORD]", help_heading = HEADING)]
+    #[arg(long, global = true, value_name = "NAME[:PASSWORD]", hide_short_help = true, help_heading = HEADING)]
     user: Option<String>,
     /// The password of --user [env: TENURE_PASSWORD, ETCDCTL_PASSWORD]
-    #[arg(long, global = true, help_heading = HEADING)]
+    #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
     password: Option<String>,
     /// How to write results [default: simple] [env: TENURE_WRITE_OUT]
     #[arg(short = 'w', long, global = true, value_enum, value_name = "FORMAT", help_heading = HEADING)]
     write_out: Option<Format>,
     /// Write keys and values in hexadecimal (simple format)
-    #[arg(long, global = true, help_heading = HEADING)]
+    #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
     hex: bool,
     /// Certificate authority of the servers (TLS arrives in a later version)
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
@@ -123,12 +124,19 @@ impl ClientArgs {
         };
         // A flag given twice adds up, as with etcdctl.
         let flag = Some(self.endpoints.join(",")).filter(|_| !self.endpoints.is_empty());
-        let endpoints = flag.or_else(|| either("ENDPOINTS"));
+        let (place, endpoints) = match (flag, ours("ENDPOINTS")) {
+            (Some(flag), _) => ("--endpoints", flag),
+            (None, Some(ours)) => ("TENURE_ENDPOINTS", ours),
+            (None, None) => (
+                "ETCDCTL_ENDPOINTS",
+                either("ENDPOINTS").unwrap_or_else(|| ENDPOINTS_DEFAULT.into()),
+            ),
+        };
         let user = self.user.or_else(|| either("USER"));
         let password = self.password.or_else(|| either("PASSWORD"));
         let defaults = Options::default();
         Ok(Settings {
-            endpoints: Endpoint::list(endpoints.as_deref().unwrap_or(ENDPOINTS_DEFAULT))?,
+            endpoints: Endpoint::list(&endpoints).context(place)?,
             options: Options {
                 dial_timeout: time(self.dial_timeout, "DIAL_TIMEOUT", defaults.dial_timeout)?,
                 request_timeout: time(
@@ -205,6 +213,18 @@ mod tests {
         assert_eq!(user("ann:x:y", None).unwrap().password, "x:y");
         assert_eq!(user("ann", Some("z")).unwrap().password, "z");
         assert!(user("ann", None).is_err());
+    }
+
+    #[test]
+    fn client_names_the_place_of_a_bad_address() {
+        let flag = ClientArgs { endpoints: vec!["ftp://a".into()], ..Default::default() };
+        let error = format!("{:#}", settle(flag, &[]).unwrap_err());
+        assert!(error.starts_with("--endpoints: ") && error.contains("ftp://a"), "{error}");
+        for name in ["TENURE_ENDPOINTS", "ETCDCTL_ENDPOINTS"] {
+            let error = settle(Default::default(), &[(name, "ftp://a")]).unwrap_err();
+            assert_eq!(error.to_string(), name);
+            assert_eq!(crate::exit::Exit::of(&error), crate::exit::Exit::Usage);
+        }
     }
 
     #[test]

@@ -22,11 +22,11 @@ Exit codes: the command's own; 3 not elected, 4 lost with --once, 69 no server, 
 126 and 127 it cannot be run, 128 + n ended by signal n.
 
 Examples:
-  tenure run --election mail -- ./mail-queue     one of many machines does it, all the time
-  tenure run -e db --grace 4s -- postgres        time to end before it is killed
-  tenure run -e web --won USR1 -- ./server       runs at once, is told when it leads
-  tenure run -n -e mail -- ./mail-queue          now, or not at all
-  tenure run -e db --fence-cmd ./cut-off -- ./db cut off who may still be alive
+  tenure run mail -- ./mail-queue                one of many machines does it, all the time
+  tenure run db --grace 4s -- postgres           time to end before it is killed
+  tenure run web --won USR1 -- ./server          runs at once, is told when it leads
+  tenure run -n mail -- ./mail-queue             now, or not at all
+  tenure run db --fence-cmd ./cut-off -- ./db    cut off what may still be alive
 
 A job that ends, such as a nightly backup, would be run by every machine in turn: tenure once.
 docs/how-to/run.md says more.
@@ -68,8 +68,10 @@ A file to start from is in docs/how-to/cron.md.
 Exit codes: as of tenure run.
 
 Examples:
-  tenure lock deploy -- ./deploy.sh              one at a time
-  tenure lock -n deploy -- ./deploy.sh           or not at all
+  tenure lock deploy ./deploy.sh                 one at a time
+  tenure lock -n deploy ./deploy.sh              or not at all
+  tenure lock -w 10 deploy ./deploy.sh           wait 10 seconds at most
+  tenure lock deploy -c ./deploy.sh              by sh
   tenure lock reports --shared -- ./read.sh      with other readers
   tenure lock builds --permits 4 -- make         four at a time
   tenure lock deploy                             hold it until interrupted

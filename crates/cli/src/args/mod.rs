@@ -3,15 +3,19 @@
 mod candidate;
 mod client;
 mod examples;
+mod formats;
 #[cfg(test)]
 mod fuzz;
 mod overview;
+mod slip;
 mod span;
 
-pub(crate) use candidate::CandidateArgs;
+pub(crate) use candidate::{CandidateArgs, patience};
 pub(crate) use client::{ClientArgs, Settings};
+pub(crate) use formats::check as check_format;
 pub(crate) use overview::{command, whole};
-pub(crate) use span::{SpanArgs, bytes, lease_id, member_id};
+pub(crate) use slip::typed;
+pub(crate) use span::{SpanArgs, bytes, lease_id};
 pub(crate) use tenure::api::duration::{duration, whole_seconds};
 
 use clap::Parser;

@@ -3,7 +3,7 @@
 //! clap knows the verbs and what each is for, but lists them in one long row. Here they are put into
 //! groups; their words still come from clap, and a test fails for a verb that is in no group or in two.
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 
 use super::{Cli, examples};
 
@@ -57,9 +57,28 @@ pub(crate) fn command() -> Command {
     whole.mut_subcommands(|verb| verb.hide(true)).help_template(template)
 }
 
+/// Verbs that talk to no cluster, and the client flags that they have a use for.
+const OFFLINE: [(&str, &[&str]); 8] = [
+    ("serve", &[]),
+    ("up", &["write_out"]),
+    ("import", &["write_out"]),
+    ("debug", &["write_out"]),
+    ("lab", &["write_out"]),
+    ("version", &["write_out"]),
+    ("completions", &[]),
+    ("man", &[]),
+];
+
 /// The command with all its verbs in sight: for completions and man pages.
 pub(crate) fn whole() -> Command {
     let mut command = Cli::command();
+    let of_clients: Vec<Arg> = command.get_arguments().cloned().collect();
+    for (verb, wanted) in OFFLINE {
+        let useless = of_clients.iter().filter(|flag| !wanted.contains(&flag.get_id().as_str()));
+        // They may still be given, before any verb.
+        let hidden: Vec<Arg> = useless.map(|flag| flag.clone().hide(true)).collect();
+        command = command.mut_subcommand(verb, |verb| verb.args(hidden));
+    }
     for (verb, text) in examples::TABLE {
         command = command.mut_subcommand(verb, |verb| verb.after_long_help(*text));
     }
@@ -153,6 +172,40 @@ mod tests {
             }
         }
         assert!(read > 40, "only {read} examples");
+    }
+
+    fn help(verb: &str, long: bool) -> String {
+        let mut whole = command();
+        whole.build();
+        let verb = whole.find_subcommand_mut(verb).expect("it exists");
+        let help = if long { verb.render_long_help() } else { verb.render_help() };
+        help.to_string()
+    }
+
+    #[test]
+    fn short_help_has_what_is_used_every_day_and_long_help_the_rest() {
+        for (verb, lines_max) in [("run", 45), ("lock", 45), ("elect", 30)] {
+            let short = help(verb, false);
+            assert!(short.lines().count() <= lines_max, "{verb}: {short}");
+            assert!(short.contains("--timeout") && short.contains("--endpoints"), "{short}");
+            assert!(!short.contains("--cacert") && !short.contains("--priority"), "{short}");
+        }
+        let long = help("run", true);
+        for part in ["Waiting:", "The candidate:", "The command:", "When it is lost:", "--cacert"] {
+            assert!(long.contains(part), "{part} is not in {long}");
+        }
+    }
+
+    #[test]
+    fn help_of_verbs_without_a_cluster_has_no_client_options() {
+        for verb in ["serve", "version", "lab", "completions", "import"] {
+            let help = help(verb, true);
+            assert!(!help.contains("--endpoints") && !help.contains("--cacert"), "{help}");
+        }
+        assert!(help("version", true).contains("--write-out"));
+        for line in ["tenure version --endpoints a", "tenure --endpoints a lab list -w json"] {
+            assert!(command().try_get_matches_from(line.split(' ')).is_ok(), "{line}");
+        }
     }
 
     #[test]

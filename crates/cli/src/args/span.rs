@@ -62,12 +62,6 @@ pub(crate) fn lease_id(text: &str) -> Result<i64, String> {
         .map_err(|_| format!("bad lease ID {text:?}: it is a hexadecimal number"))
 }
 
-/// A member's id as etcdctl writes it, in hexadecimal.
-pub(crate) fn member_id(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16)
-        .map_err(|_| format!("bad member ID {text:?}: it is a hexadecimal number"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

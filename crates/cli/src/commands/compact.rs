@@ -1,9 +1,11 @@
 //! Forget history before a revision.
 
+use serde::Serialize;
 use tenure::api::wire::etcdserverpb::CompactionRequest;
 
 use crate::args::Settings;
 use crate::exit::Exit;
+use crate::output::Output;
 
 /// Up to where.
 #[derive(Debug, clap::Args)]
@@ -15,10 +17,20 @@ pub(crate) struct Args {
     physical: bool,
 }
 
-/// Does it. The answer is one line in every format, as etcdctl's.
+#[derive(Serialize)]
+struct Compacted {
+    revision: i64,
+    physical: bool,
+}
+
+/// Does it.
 pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
     let Args { revision, physical } = args;
     settings.client().kv().compact(CompactionRequest { revision, physical }).await?;
-    println!("compacted revision {revision}");
+    let mut output = Output::stdout(&settings);
+    output.records([Compacted { revision, physical }], |_| {
+        format!("compacted revision {revision}")
+    })?;
+    output.flush()?;
     Ok(Exit::Done)
 }

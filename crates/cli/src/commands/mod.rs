@@ -34,6 +34,7 @@ mod txn;
 mod up;
 mod version;
 mod watch;
+mod web;
 
 use std::future::Future;
 
@@ -189,7 +190,7 @@ impl Command {
             Command::Bench(args) => bench::run(args, client.settings()?),
             Command::Completions(args) => completions::run(&args),
             Command::Man(args) => man::run(&args),
-            Command::Version => version::run(),
+            Command::Version => version::run(client),
         }
     }
 }

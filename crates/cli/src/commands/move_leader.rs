@@ -1,30 +1,38 @@
 //! Make another member the raft leader.
 
 use anyhow::bail;
+use serde::Serialize;
 use tenure::api::wire::etcdserverpb::{MemberListRequest, MoveLeaderRequest};
 use tenure::grpc::{Client, Endpoint};
 
+use super::member::id_of;
 use crate::args::Settings;
 use crate::exit::Exit;
+use crate::output::Output;
 
 /// To which member.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The member that is to lead, as tenure status shows it
-    #[arg(value_parser = member_id)]
-    id: u64,
+    /// The member that is to lead: its name or its id
+    member: String,
 }
 
-fn member_id(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16)
-        .map_err(|_| format!("{text:?} is not the id of a member; tenure status shows them"))
+#[derive(Serialize)]
+struct Moved {
+    from: String,
+    to: String,
 }
 
 /// Only the raft leader can hand over, so it is looked for first.
 pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
     let (leader, client) = find_leader(&settings).await?;
-    client.maintenance().move_leader(MoveLeaderRequest { target_id: args.id }).await?;
-    println!("Leadership transferred from {leader:x} to {:x}", args.id);
+    let target_id = id_of(&client, &args.member).await?;
+    client.maintenance().move_leader(MoveLeaderRequest { target_id }).await?;
+    let (from, to) = (format!("{leader:x}"), format!("{target_id:x}"));
+    let line = format!("Leadership transferred from {from} to {to}");
+    let mut output = Output::stdout(&settings);
+    output.records([Moved { from, to }], |_| line.clone())?;
+    output.flush()?;
     Ok(Exit::Done)
 }
 

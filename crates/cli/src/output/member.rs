@@ -98,7 +98,7 @@ impl<W: Write> Output<W> {
                 let members = &added.members;
                 return self.members_json(added.header.as_ref(), Some(&member), members);
             }
-            Format::Fields | Format::Table => return Err(no_table_or_fields(self.format)),
+            Format::Fields | Format::Table => return Err(no_table()),
         }
         let named = |other: &pb::Member| {
             let called = if other.id == member.id { name } else { &other.name };
@@ -137,7 +137,7 @@ impl<W: Write> Output<W> {
         match self.format {
             Format::Simple => writeln!(self.out, "Member {id:16x} {how} cluster {cluster:16x}")?,
             Format::Json => self.members_json(header.as_ref(), None, members)?,
-            Format::Fields | Format::Table => return Err(no_table_or_fields(self.format)),
+            Format::Fields | Format::Table => return Err(no_table()),
         }
         Ok(())
     }
@@ -166,14 +166,6 @@ impl<W: Write> Output<W> {
             member: member.map(Into::into),
             members: members.iter().map(Into::into).collect(),
         })
-    }
-}
-
-/// etcdctl writes changes of members in two formats only.
-fn no_table_or_fields(format: Format) -> anyhow::Error {
-    match format {
-        Format::Fields => crate::exit::usage("fields not supported as output format"),
-        _ => no_table(),
     }
 }
 

@@ -13,6 +13,7 @@ mod kv;
 mod lease;
 mod log;
 mod member;
+mod records;
 mod snapshot;
 mod status;
 mod table;
@@ -29,7 +30,7 @@ use crate::exit::usage;
 
 pub(crate) use endpoint::{MemberHash, MemberHealth};
 pub(crate) use kv::Show;
-pub(crate) use status::MemberStatus;
+pub(crate) use status::{MemberStatus, NamedStatus};
 pub(crate) use text::{quoted, size, visible};
 
 /// How to write results.
@@ -85,9 +86,9 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// Some answers have no columns.
+/// Some answers have no columns. Which, is checked before they are asked for.
 fn no_table() -> anyhow::Error {
-    usage("table not supported as output format")
+    usage("there is no such format for this")
 }
 
 #[cfg(test)]

@@ -18,6 +18,27 @@ pub(crate) struct MemberStatus {
     pub(crate) status: pb::StatusResponse,
 }
 
+/// The same, and what etcd's API does not tell.
+#[derive(Debug)]
+pub(crate) struct NamedStatus {
+    /// What etcd's API tells.
+    pub(crate) member: MemberStatus,
+    /// The name of the member, if it has one.
+    pub(crate) name: String,
+    /// The release of tenure that it runs, if it is one.
+    pub(crate) release: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct NamedEntry<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenure: Option<&'a str>,
+    #[serde(flatten)]
+    entry: Entry<'a>,
+}
+
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry<'a> {
@@ -88,6 +109,37 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
+    /// Writes how the members are, with their names and releases: one JSON object a line.
+    pub(crate) fn named_status(&mut self, members: &[NamedStatus]) -> anyhow::Result<()> {
+        match self.format {
+            Format::Simple => {
+                for member in members {
+                    writeln!(self.out, "{}", member.row().join(", "))?;
+                }
+            }
+            Format::Fields => {
+                for NamedStatus { member, name, release } in members {
+                    fields::field(&mut self.out, "Name", quoted(name.as_bytes()))?;
+                    let release = release.as_deref().unwrap_or_default();
+                    fields::field(&mut self.out, "Tenure", quoted(release.as_bytes()))?;
+                    self.status_fields(member)?;
+                }
+            }
+            Format::Json => {
+                for NamedStatus { member, name, release } in members {
+                    let (tenure, entry) = (release.as_deref(), member.entry());
+                    self.json(&NamedEntry { name, tenure, entry })?;
+                }
+            }
+            Format::Table => {
+                let rows: Vec<_> = members.iter().map(NamedStatus::row).collect();
+                let heads = with_name(HEADS.map(str::to_owned), "NAME".into(), "TENURE".into());
+                table::draw(&mut self.out, heads, &rows)?;
+            }
+        }
+        Ok(())
+    }
+
     fn status_fields(&mut self, member: &MemberStatus) -> std::io::Result<()> {
         let status = &member.status;
         let out = &mut self.out;
@@ -102,6 +154,22 @@ impl<W: Write> Output<W> {
         fields::field(out, "Errors", format_args!("[{}]", status.errors.join(" ")))?;
         fields::field(out, "Endpoint", quoted(member.endpoint.as_bytes()))?;
         writeln!(out)
+    }
+}
+
+/// How many columns there are with name and release.
+const NAMED: usize = HEADS.len() + 2;
+
+/// Puts the name first, and the release before the version of the API.
+fn with_name(row: [String; HEADS.len()], name: String, release: String) -> [String; NAMED] {
+    let [endpoint, id, version, size, leads, learns, term, index, applied, errors] = row;
+    [name, endpoint, id, release, version, size, leads, learns, term, index, applied, errors]
+}
+
+impl NamedStatus {
+    fn row(&self) -> [String; NAMED] {
+        let release = self.release.clone().unwrap_or_else(|| "-".to_owned());
+        with_name(self.member.row(), self.name.clone(), release)
     }
 }
 

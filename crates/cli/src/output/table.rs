@@ -2,25 +2,27 @@
 
 use std::io::{self, Write};
 
-/// Writes a table of `rows` under `heads`.
-pub(super) fn draw<const N: usize>(
+/// Writes a table of `rows` under `heads`; every row has a cell for each head.
+pub(super) fn draw<H: AsRef<str>, R: AsRef<[String]>>(
     out: &mut impl Write,
-    heads: [&str; N],
-    rows: &[[String; N]],
+    heads: impl AsRef<[H]>,
+    rows: &[R],
 ) -> io::Result<()> {
-    let widths: [usize; N] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([heads[column].len()]).max().unwrap_or_default()
-    });
+    let heads: Vec<&str> = heads.as_ref().iter().map(AsRef::as_ref).collect();
+    let width = |(column, head): (usize, &&str)| {
+        let cells = rows.iter().map(|row| row.as_ref()[column].chars().count());
+        cells.chain([head.chars().count()]).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = heads.iter().enumerate().map(width).collect();
     let rule =
         widths.iter().fold(String::from("+"), |rule, width| rule + &"-".repeat(width + 2) + "+");
     writeln!(out, "{rule}")?;
-    for (head, width) in heads.iter().zip(widths) {
+    for (head, width) in heads.iter().zip(&widths) {
         write!(out, "| {head:^width$} ")?;
     }
     writeln!(out, "|\n{rule}")?;
     for row in rows {
-        for (cell, width) in row.iter().zip(widths) {
+        for (cell, width) in row.as_ref().iter().zip(&widths) {
             write!(out, "| {cell:>width$} ")?;
         }
         writeln!(out, "|")?;

@@ -2,17 +2,17 @@
 
 use std::{net::TcpListener, process::Command};
 
-use tenure_e2e::{Cluster, Ctl, Plan, eventually, pb, reserve, tools};
+use tenure_e2e::{Cluster, Plan, eventually, pb, reserve, tools};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_names_the_process_and_the_flag_when_a_port_is_in_use() {
-    for (flag, members) in [("--listen-client-urls", 1), ("--listen-peer-urls", 3)] {
-        let mut cluster = Cluster::prepare(members, Plan::default());
+    for flag in ["--listen-client-urls", "--listen-peer-urls"] {
+        let mut cluster = Cluster::prepare(1, Plan::default());
         let member = &mut cluster.members[0];
-        let taken = if members == 1 { member.client } else { member.peer };
+        let taken = if flag.contains("client") { member.client } else { member.peer };
         let _held = TcpListener::bind((taken.ip, taken.port)).unwrap();
         member.start();
-        assert!(!member.wait_for_end().await.success());
+        assert_eq!(member.wait_for_end().await.code(), Some(1), "{flag}");
         let log = member.log();
         let owner = format!("process {}", std::process::id());
         for part in [flag, &owner, &taken.to_string()] {
@@ -21,31 +21,64 @@ async fn it_names_the_process_and_the_flag_when_a_port_is_in_use() {
     }
 }
 
-/// Alone it would serve without the port. With others it would be a voter that no member reaches.
-#[tokio::test(flavor = "multi_thread")]
-async fn one_that_has_grown_does_not_start_without_its_peer_port() {
-    let mut cluster = Cluster::start(1).await;
-    let hold = |cluster: &Cluster| {
-        let peer = cluster.members[0].peer;
-        TcpListener::bind((peer.ip, peer.port)).unwrap()
-    };
-    cluster.members[0].kill();
-    let held = hold(&cluster);
-    cluster.members[0].start();
-    cluster.ready().await;
-    cluster.members[0].logs("this member serves alone").await;
-    cluster.members[0].kill();
-    drop(held);
+/// What `tenure serve` says about a data directory that it must not use.
+fn refused(home: &std::path::Path, data: &str) -> String {
+    let output = Command::new(tools::tenure())
+        .current_dir(home)
+        .args(["serve", "--data-dir", data, "--listen-client-urls", "http://127.0.0.1:0"])
+        .args(["--listen-peer-urls", "http://127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
 
+#[test]
+fn data_directory_with_files_of_others_is_refused_and_left_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |path: &str| {
+        let path = home.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "mine").unwrap();
+    };
+    ["photos/a.jpg", "photos/b.jpg", "photos/c.jpg", "photos/d.jpg"].into_iter().for_each(write);
+    let said = refused(home.path(), "photos");
+    for part in ["photos is not empty", "a.jpg, b.jpg, c.jpg and 1 more", "empty or does not exist"]
+    {
+        assert!(said.contains(part), "{part} is not in: {said}");
+    }
+    assert_eq!(std::fs::read_dir(home.path().join("photos")).unwrap().count(), 4);
+    write("etcd/member/snap/db");
+    let said = refused(home.path(), "etcd");
+    assert!(said.contains("tenure import"), "{said}");
+}
+
+/// The root of a filesystem has a directory of its own, and a member's directory may have notes in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn data_directory_that_is_ours_or_holds_nothing_is_taken() {
+    let mut cluster = Cluster::prepare(1, Plan::default());
+    let data = cluster.members[0].data_dir.clone();
+    std::fs::create_dir_all(data.join("lost+found")).unwrap();
     cluster.members[0].start();
     cluster.ready().await;
-    crate::membership::capable(&cluster).await;
-    cluster.add(&Ctl::ours(&cluster.members[0]), &["--learner"]);
     cluster.members[0].kill();
-    let _held = hold(&cluster);
+    std::fs::write(data.join("notes.txt"), "ours").unwrap();
     cluster.members[0].start();
-    assert!(!cluster.members[0].wait_for_end().await.success());
-    cluster.members[0].logs(&format!("process {}", std::process::id())).await;
+    cluster.ready().await;
+}
+
+#[test]
+fn wrong_url_is_told_once_under_the_flag_that_was_given() {
+    let home = tempfile::tempdir().unwrap();
+    for flag in ["--listen-client-urls", "--listen-peer-urls", "--advertise-client-urls"] {
+        let serve = ["serve", "--data-dir", "data", flag, "tcp://h:1"];
+        let output = Command::new(tools::tenure()).current_dir(home.path()).args(serve).output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.matches("tcp://h:1").count(), 1, "{said}");
+        assert!(said.contains(&format!("  {flag}: ")), "{said}");
+    }
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod doctor;
 mod doctor_beliefs;
 mod doctor_elections;
 mod elect_commands;
+mod formats;
+mod habits;
 mod help;
 mod identity;
 mod lab;

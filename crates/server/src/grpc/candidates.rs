@@ -418,7 +418,6 @@ mod tests {
             request_bytes_max: config.max_request_bytes,
             txn_ops_max: config.max_txn_ops,
             leaderless_max: Duration::from_secs(1),
-            can_grow: true,
         };
         Candidates::with_room(node, limits, waiting_max)
     }

@@ -10,7 +10,6 @@ use tenure_replica::{
 use tonic::{Response, Status};
 
 use super::{
-    RequestLimits,
     reply::{refuse, unexpected},
     stubs,
 };
@@ -18,14 +17,13 @@ use crate::{admission::Admitted, config::address, node::NodeHandle};
 
 pub(super) struct Cluster {
     node: NodeHandle,
-    limits: RequestLimits,
 }
 
 type Changed = (Option<pb::ResponseHeader>, Vec<Member>);
 
 impl Cluster {
-    pub(super) fn new(node: NodeHandle, limits: RequestLimits) -> Cluster {
-        Cluster { node, limits }
+    pub(super) fn new(node: NodeHandle) -> Cluster {
+        Cluster { node }
     }
 
     /// Asks for a change; answers the members after it.
@@ -82,12 +80,6 @@ impl stubs::cluster_server::Cluster for Cluster {
     ) -> Result<Response<pb::MemberAddResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
         let peer_urls = checked(request.peer_ur_ls)?;
-        if !self.limits.can_grow {
-            return Err(Status::failed_precondition(
-                "tenure: this member does not listen for others, because its --listen-peer-urls were in \
-                 use when it started: restart it with an address that is free",
-            ));
-        }
         let id = fresh_id(&peer_urls);
         let is_learner = request.is_learner;
         let (header, members) =

@@ -52,8 +52,6 @@ pub struct RequestLimits {
     pub txn_ops_max: usize,
     /// A stream that asked for it ends when there has been no raft leader for so long.
     pub leaderless_max: Duration,
-    /// Whether other members could reach this one.
-    pub can_grow: bool,
 }
 
 /// gRPC's own limit lies above ours, so that a request a little too large gets etcd's answer.
@@ -76,7 +74,7 @@ pub fn routes(node: &NodeHandle, limits: RequestLimits) -> Routes {
                 .max_decoding_message_size(frame_max),
         )
         .add_service(
-            ClusterServer::new(cluster::Cluster::new(node.clone(), limits))
+            ClusterServer::new(cluster::Cluster::new(node.clone()))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(

@@ -84,7 +84,7 @@ pub struct Core {
     replica: Replica,
     clock: Instant,
     writer: Writer,
-    transport: Option<Transport>,
+    transport: Transport,
     snapshots: PathBuf,
     submissions: mpsc::UnboundedReceiver<Submission>,
     peers: mpsc::UnboundedReceiver<PeerEvent>,
@@ -114,7 +114,7 @@ pub struct Parts {
     /// The log thread.
     pub writer: Writer,
     /// The way to other members, if there are any.
-    pub transport: Option<Transport>,
+    pub transport: Transport,
     /// The members to call before the list of members is known.
     pub others: Vec<(MemberId, String)>,
     /// What comes from them.
@@ -185,7 +185,7 @@ impl Core {
                     }
                 }
                 // Without peers the channel is closed, and a closed channel is always ready.
-                _ = self.peers.recv_many(&mut peers, ROUND_INPUTS_MAX), if self.transport.is_some() => {}
+                _ = self.peers.recv_many(&mut peers, ROUND_INPUTS_MAX) => {}
                 _ = self.events.recv_many(&mut events, ROUND_INPUTS_MAX) => {}
                 () = wake.rings() => inputs.push(Input::Wake),
             }
@@ -350,25 +350,19 @@ impl Core {
             self.publish(now);
             self.follow_members(now);
         }
-        if let Some(transport) = &self.transport {
-            if !effects.messages.is_empty() {
-                kill_point("core.messages.before");
-            }
-            for (to, message) in &effects.messages {
-                self.meter.sent(now, *to, message);
-                transport.send(*to, message);
-            }
-            if !effects.messages.is_empty() {
-                kill_point("core.messages.after");
-            }
-            for (message, frozen) in effects.send_snapshots {
-                info!(
-                    to = self.called(message.to),
-                    index = frozen.mark.index,
-                    "sending a snapshot"
-                );
-                transport.send_snapshot(message, frozen);
-            }
+        if !effects.messages.is_empty() {
+            kill_point("core.messages.before");
+        }
+        for (to, message) in &effects.messages {
+            self.meter.sent(now, *to, message);
+            self.transport.send(*to, message);
+        }
+        if !effects.messages.is_empty() {
+            kill_point("core.messages.after");
+        }
+        for (message, frozen) in effects.send_snapshots {
+            info!(to = self.called(message.to), index = frozen.mark.index, "sending a snapshot");
+            self.transport.send_snapshot(message, frozen);
         }
         for persist in effects.persist {
             kill_point("core.persist.before");
@@ -400,9 +394,7 @@ impl Core {
         let status = self.replica.status();
         self.meter.published(now, &status);
         self.meter.metrics.disk.queued.set(self.writer.queued_bytes() as i64);
-        if let Some(transport) = &self.transport {
-            self.meter.metrics.network.traffic(&transport.traffic());
-        }
+        self.meter.metrics.network.traffic(&self.transport.traffic());
         self.status.send_replace(Arc::new(status));
     }
 
@@ -417,9 +409,7 @@ impl Core {
 
     /// Calls go to the members on the replicated list, and are taken from those only.
     fn follow_members(&mut self, now: Moment) {
-        if let Some(transport) = &self.transport {
-            self.others.follow(now, self.replica.state(), transport);
-        }
+        self.others.follow(now, self.replica.state(), &self.transport);
     }
 
     fn called(&self, member: MemberId) -> String {

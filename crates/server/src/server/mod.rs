@@ -161,7 +161,7 @@ impl Server {
         }
         let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
         let watchers = listen::all(&config.listen_metrics_urls, "listen-metrics-urls").await?;
-        let peers = listen_to_peers(&config).await?;
+        let listener = listen::one(&config.listen_peer_urls, "listen-peer-urls").await?;
         if config.force_new_cluster {
             backup::force_new_cluster(&config)?;
         }
@@ -169,7 +169,6 @@ impl Server {
         if !config.force_new_cluster {
             disk.forget_forced()?;
         }
-        let peers = or_alone(peers, bootstrap::is_alone(&config, &recovered))?;
         let bootstrap = Seat::find(&config, &recovered).await?;
         let (me, cluster) = (bootstrap.me(), bootstrap.cluster());
         claim(&mut disk, recovered.torn.as_ref(), &bootstrap)?;
@@ -184,20 +183,17 @@ impl Server {
             let _ = log_events.send(crate::node::CoreEvent::Log(event));
         });
         let (peer_sender, peer_events) = mpsc::unbounded_channel();
-        let can_grow = peers.is_some();
-        let transport = peers.map(|listener| {
-            let setup = TransportConfig {
-                me,
-                cluster_id: cluster,
-                boot,
-                directory,
-                command_version: tenure_replica::command::COMMAND_VERSION,
-                listener,
-                peers: bootstrap.peers(),
-                snapshots: snapshots.clone(),
-            };
-            Transport::start(setup, peer_sender.clone())
-        });
+        let setup = TransportConfig {
+            me,
+            cluster_id: cluster,
+            boot,
+            directory,
+            command_version: tenure_replica::command::COMMAND_VERSION,
+            listener,
+            peers: bootstrap.peers(),
+            snapshots: snapshots.clone(),
+        };
+        let transport = Transport::start(setup, peer_sender);
         let parts = Parts {
             replica,
             clock,
@@ -219,7 +215,6 @@ impl Server {
             request_bytes_max: config.max_request_bytes,
             txn_ops_max: config.max_txn_ops,
             leaderless_max: 3 * config.election_timeout,
-            can_grow,
         };
         let services = grpc::routes(&node, limits).into_axum_router().fallback(http::nothing_here);
         let router = services
@@ -333,31 +328,6 @@ fn claim(disk: &mut DataDir, torn: Option<&Torn>, bootstrap: &Seat) -> Result<()
         disk.keep_founders(&bootstrap.first_members)?;
     }
     Ok(disk.claim(bootstrap.identity)?)
-}
-
-/// The port for other members, or why there is none. With others in its settings a member does not go on
-/// without it; whether there are others in its data is seen later, by [`or_alone`].
-async fn listen_to_peers(config: &Config) -> Result<Result<TcpListener, ListenError>, StartError> {
-    match listen::one(&config.listen_peer_urls, "listen-peer-urls").await {
-        Err(error) if config.members().len() > 1 => Err(error.into()),
-        listened => Ok(listened),
-    }
-}
-
-/// A member without others needs no peer port before it is to have some. If it cannot have one, it
-/// serves all the same; it just cannot grow. With others it would be a voter that cannot be reached.
-fn or_alone(
-    listened: Result<TcpListener, ListenError>,
-    is_alone: bool,
-) -> Result<Option<TcpListener>, StartError> {
-    match listened {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) if is_alone => {
-            warn!(%error, "this member serves alone: no other can be added to it");
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn replica(

@@ -8,8 +8,8 @@ use tenure::grpc::{Client, ClientError, Endpoint, Options};
 use tokio::task::JoinSet;
 
 use super::chart::{Chart, Member, MemberReport};
-use super::web;
 use crate::args::Settings;
+use crate::commands::web;
 
 /// What a member needs the others for is not waited for longer than this, or an examination of a
 /// sick cluster takes for ever.

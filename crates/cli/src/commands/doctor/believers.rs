@@ -7,8 +7,8 @@ use http::Uri;
 use serde_json::Value;
 
 use super::chart::{Belief, Believer};
-use super::web;
 use crate::args::Settings;
+use crate::commands::web;
 
 /// Where sidecars listen if nothing else is said.
 const SIDECAR_PORT: u16 = 4040;

@@ -12,7 +12,6 @@ mod chart;
 mod elections;
 mod findings;
 mod report;
-mod web;
 
 use std::path::PathBuf;
 

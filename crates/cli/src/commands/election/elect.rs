@@ -6,7 +6,7 @@ use tenure::ElectionName;
 use tenure::backend::{JoinSpec, Mode};
 
 use super::words::{Deed, write};
-use crate::args::{CandidateArgs, Settings, duration};
+use crate::args::{CandidateArgs, Settings, duration, patience};
 use crate::commands::hold::Holding;
 use crate::exit::{Exit, usage};
 use crate::output::visible;
@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Do not wait: exit with 3 if another candidate leads
     #[arg(long, short = 'n')]
     nonblock: bool,
+    /// Wait no longer than this to lead: exit with 3. A bare number is seconds (-w is the format here)
+    #[arg(long, visible_alias = "max-wait", value_parser = patience, value_name = "DURATION", conflicts_with = "nonblock")]
+    timeout: Option<Duration>,
     /// When leadership is lost, whatever the reason, do not campaign again: exit with 4
     #[arg(long)]
     once: bool,
@@ -49,7 +52,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         join,
         options,
         waits: args.candidate.wait_for_server.unwrap_or(false),
-        timeout: None,
+        timeout: args.timeout,
         once: args.once,
         conflict: Exit::NotTaken,
         announce: |held: &tenure::Held| {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::words::{Candidate, Tenure, write};
 use crate::args::Settings;
 use crate::exit::Exit;
-use crate::output::visible;
+use crate::output::{Format, visible};
 
 /// Which election or lock.
 #[derive(Debug, clap::Args)]
@@ -22,6 +22,14 @@ pub(crate) struct Prefix {
     prefix: String,
 }
 
+/// What programs read when none leads. The name says that it is an answer.
+#[derive(Serialize)]
+struct NoLeader {
+    name: String,
+    leader: Option<Candidate>,
+    frozen: bool,
+}
+
 /// Shows the leader, or says that there is none.
 pub(crate) async fn leader(args: Name, settings: Settings) -> anyhow::Result<Exit> {
     let election = settings.client().elections().candidates(args.name.clone()).await?;
@@ -29,6 +37,10 @@ pub(crate) async fn leader(args: Name, settings: Settings) -> anyhow::Result<Exi
     if leader.is_none() {
         let why = if election.frozen { " (frozen)" } else { "" };
         eprintln!("nobody leads {}{why}", args.name);
+        if settings.format != Format::Simple {
+            let none = NoLeader { name: args.name, leader: None, frozen: election.frozen };
+            write(&settings, [none], |_| String::new())?;
+        }
         return Ok(Exit::NotTaken);
     }
     write(&settings, leader.map(Candidate::from), Candidate::election)?;

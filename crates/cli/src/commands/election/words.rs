@@ -1,6 +1,5 @@
 //! Candidates, tenures and elections, for people and as JSON.
 
-use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -9,7 +8,7 @@ use tenure::api::wire::tenure::v1 as pb;
 
 use crate::args::Settings;
 use crate::jobs::utc;
-use crate::output::{Format, visible};
+use crate::output::{Output, visible};
 
 /// A candidate.
 #[derive(Debug, Serialize)]
@@ -222,20 +221,13 @@ fn span(ms: u64) -> String {
     }
 }
 
-/// Writes things: a line each for people, or as JSON, one object a line.
+/// Writes things: a line each for people, one JSON object a line, fields or a table.
 pub(in crate::commands) fn write<T: Serialize>(
     settings: &Settings,
     things: impl IntoIterator<Item = T>,
     election: impl Fn(&T) -> String,
 ) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    for thing in things {
-        match settings.format {
-            Format::Json => writeln!(out, "{}", serde_json::to_string(&thing)?)?,
-            Format::Simple | Format::Fields | Format::Table => {
-                writeln!(out, "{}", election(&thing))?
-            }
-        }
-    }
-    Ok(out.flush()?)
+    let mut output = Output::stdout(settings);
+    output.records(things, election)?;
+    Ok(output.flush()?)
 }

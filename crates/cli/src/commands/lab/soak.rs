@@ -12,6 +12,7 @@ use tenure_lab::invariants;
 use super::failure;
 use super::name::RunName;
 use super::run::{scenario, tell_never};
+use crate::args::duration;
 use crate::commands::version::COMMIT;
 use crate::exit::{Exit, usage};
 use crate::output::Format;
@@ -24,7 +25,7 @@ const SEEDS_ENOUGH: u64 = 20;
 /// For how long, and what.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long to play
+    /// How long to play: minutes, or as 90s
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     minutes: f64,
     /// What to play; may be repeated, and they take turns
@@ -36,11 +37,19 @@ pub(crate) struct Args {
 }
 
 fn minutes(text: &str) -> Result<f64, String> {
-    let minutes: f64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
+    let minutes = match text.parse() {
+        Ok(minutes) => minutes,
+        Err(_) => {
+            duration(text)
+                .map_err(|_| format!("{text:?} is neither minutes nor a duration such as 90s"))?
+                .as_secs_f64()
+                / 60.0
+        }
+    };
     if minutes > 0.0 && minutes <= 100_000.0 {
         Ok(minutes)
     } else {
-        Err("too few or too many".into())
+        Err("it is more than 0 and at most 100000 minutes".into())
     }
 }
 

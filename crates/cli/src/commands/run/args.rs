@@ -10,7 +10,7 @@ use tenure::tenancy::margin;
 
 use super::signals::signal;
 use super::size::{Size, size};
-use crate::args::{CandidateArgs, duration};
+use crate::args::{CandidateArgs, duration, patience};
 use crate::exit::{Exit, usage};
 use crate::guardian::{kill_time, watchdog_timeout};
 use crate::output::Format;
@@ -20,16 +20,26 @@ const TTL_MIN: Duration = Duration::from_secs(1);
 /// As long as most people are ready to wait for a command to end.
 const GRACE_MAX: Duration = Duration::from_secs(5);
 
+/// What follows a group stands above it, where all arguments stand.
+const NONE: Option<&str> = None;
+const WAITING: &str = "Waiting";
+const CANDIDATE: &str = "The candidate";
+const COMMAND: &str = "The command";
+const LOSS: &str = "When it is lost";
+
 /// Run a command while leading.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     /// The election
-    #[arg(long, short = 'e', value_name = "NAME")]
-    pub(super) election: String,
+    #[arg(value_name = "NAME", required_unless_present = "election")]
+    name: Option<String>,
+    /// The election: the same as NAME
+    #[arg(long, short = 'e', value_name = "NAME", conflicts_with = "name")]
+    election: Option<String>,
     #[command(flatten)]
     pub(super) how: How,
     /// The command and its arguments, after --
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required = true, value_name = "CMD", help_heading = NONE)]
     pub(super) command: Vec<OsString>,
 }
 
@@ -39,83 +49,105 @@ pub(crate) struct Lock {
     /// The name of the lock
     pub(super) name: String,
     /// Hold it together with others that ask for the same
-    #[arg(long, conflicts_with = "permits")]
+    #[arg(long, short = 's', conflicts_with_all = ["permits", "exclusive"])]
     pub(super) shared: bool,
+    /// Hold it alone, which is what happens anyway
+    #[arg(long, short = 'x', visible_short_alias = 'e', conflicts_with = "permits")]
+    exclusive: bool,
     /// How many may hold it at once; all must ask for the same number
     #[arg(long, value_name = "N")]
     pub(super) permits: Option<NonZeroU32>,
     #[command(flatten)]
     pub(super) how: How,
-    /// The command and its arguments, after --; without one the token is printed and the lock held
-    #[arg(last = true, value_name = "CMD")]
-    pub(super) command: Vec<OsString>,
+    /// A command to run by sh, as one word
+    #[arg(long = "command", short = 'c', value_name = "CMD", conflicts_with = "command", help_heading = NONE)]
+    shell: Option<OsString>,
+    /// The command and its arguments, with or without -- before it; without one the token is printed and the lock held
+    #[arg(trailing_var_arg = true, value_name = "CMD", help_heading = NONE)]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    /// What is campaigned for. clap has seen to it that one of the two is there.
+    pub(super) fn name(&self) -> String {
+        self.name.clone().or_else(|| self.election.clone()).unwrap_or_default()
+    }
+}
+
+impl Lock {
+    /// The command, or nothing.
+    pub(super) fn command(&self) -> Vec<OsString> {
+        match &self.shell {
+            Some(line) => vec!["sh".into(), "-c".into(), line.clone()],
+            None => self.command.clone(),
+        }
+    }
 }
 
 /// What both have in common.
 #[derive(Debug, clap::Args)]
 pub(crate) struct How {
     /// How long the lease lasts without a sign of life
-    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, default_value = "10s", value_parser = duration, value_name = "DURATION", help_heading = CANDIDATE)]
     pub(in crate::commands) ttl: Duration,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = CANDIDATE)]
     pub(in crate::commands) candidate: CandidateArgs,
     /// What others read of the holder: its address, say
-    #[arg(long, default_value = "", hide_default_value = true)]
+    #[arg(long, default_value = "", hide_default_value = true, help_heading = CANDIDATE, hide_short_help = true)]
     pub(in crate::commands) value: String,
     /// How long the command may take to end by itself before it is killed [default: a quarter of --ttl]
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, value_name = "DURATION", help_heading = COMMAND)]
     pub(in crate::commands) grace: Option<Duration>,
     /// When it is lost, do not campaign again: exit with 4
-    #[arg(long)]
+    #[arg(long, help_heading = LOSS)]
     pub(in crate::commands) once: bool,
     /// Do not wait: exit with 3 if another candidate holds it
-    #[arg(long, short = 'n')]
+    #[arg(long, short = 'n', help_heading = WAITING)]
     pub(in crate::commands) nonblock: bool,
-    /// Wait no longer than this: exit with 3
+    /// Wait no longer than this: exit with 3. A bare number is seconds
     #[arg(
         long,
         short = 'w',
         visible_alias = "max-wait",
-        value_parser = duration,
+        value_parser = patience,
         value_name = "DURATION",
-        conflicts_with = "nonblock"
-    )]
+        conflicts_with = "nonblock", help_heading = WAITING)]
     pub(in crate::commands) timeout: Option<Duration>,
     /// The exit code of -n and -w instead of 3
-    #[arg(long, short = 'E', value_name = "CODE", default_value_t = 3, hide_default_value = true)]
+    #[arg(long, short = 'E', value_name = "CODE", default_value_t = 3, hide_default_value = true, help_heading = WAITING, hide_short_help = true)]
     pub(in crate::commands) conflict_exit_code: u8,
     /// Start the command at once, and tell it by this signal that it leads
-    #[arg(long, value_parser = signal, value_name = "SIGNAL")]
+    #[arg(long, value_parser = signal, value_name = "SIGNAL", help_heading = COMMAND, hide_short_help = true)]
     pub(in crate::commands) won: Option<i32>,
     /// Tell the command by this signal, and not by TERM, that it leads no more
-    #[arg(long, value_parser = signal, value_name = "SIGNAL")]
+    #[arg(long, value_parser = signal, value_name = "SIGNAL", help_heading = COMMAND, hide_short_help = true)]
     pub(in crate::commands) lost: Option<i32>,
     /// A file that exists while the command may run, with the token in it
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = COMMAND, hide_short_help = true)]
     pub(in crate::commands) marker: Option<PathBuf>,
     /// A command to run while waiting (by sh)
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, value_name = "CMD", help_heading = WAITING, hide_short_help = true)]
     pub(in crate::commands) standby_cmd: Option<String>,
     /// Keep it at least so long, also if the command ends earlier
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, value_name = "DURATION", help_heading = COMMAND, hide_short_help = true)]
     pub(in crate::commands) hold_at_least: Option<Duration>,
     /// End the command after this time, and exit with 124
-    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    #[arg(long, value_parser = duration, value_name = "DURATION", help_heading = COMMAND, hide_short_help = true)]
     pub(in crate::commands) hold_at_most: Option<Duration>,
     /// Start the command again when it fails, instead of giving up the lead
-    #[arg(long, value_enum, default_value_t = Restart::Never)]
+    #[arg(long, value_enum, default_value_t = Restart::Never, help_heading = COMMAND)]
     pub(in crate::commands) restart: Restart,
     /// When the lease cannot be confirmed: stop (at most one runs) or continue (duplicates possible)
-    #[arg(long, value_enum, default_value_t = OnDoubt::Stop)]
+    #[arg(long, value_enum, default_value_t = OnDoubt::Stop, help_heading = LOSS, hide_short_help = true)]
     pub(in crate::commands) on_doubt: OnDoubt,
     /// A device that resets the machine if the guardian cannot do its work, as /dev/watchdog
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", help_heading = LOSS, hide_short_help = true)]
     pub(in crate::commands) watchdog: Option<PathBuf>,
     /// The timeout of that device, if the system does not tell it
-    #[arg(long, value_parser = duration, value_name = "DURATION", requires = "watchdog")]
+    #[arg(long, value_parser = duration, value_name = "DURATION", requires = "watchdog", help_heading = LOSS, hide_short_help = true)]
     pub(in crate::commands) watchdog_timeout: Option<Duration>,
     /// Say nothing but what goes wrong
-    #[arg(long, short = 'q')]
+    #[arg(long, short = 'q', help_heading = NONE)]
     pub(in crate::commands) quiet: bool,
     #[command(flatten)]
     pub(in crate::commands) health: HealthArgs,
@@ -134,22 +166,22 @@ pub(crate) struct HealthArgs {
     #[arg(long, value_name = "CMD")]
     pub(in crate::commands) health_cmd: Option<String>,
     /// An address that answers 200 to 399 while all is well
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", hide_short_help = true)]
     pub(in crate::commands) health_http: Option<String>,
     /// An address that takes connections while all is well
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", hide_short_help = true)]
     pub(in crate::commands) health_tcp: Option<String>,
     /// Memory that the command and all it started may use, as 512M
-    #[arg(long, value_parser = size, value_name = "SIZE")]
+    #[arg(long, value_parser = size, value_name = "SIZE", hide_short_help = true)]
     pub(in crate::commands) max_rss: Option<Size>,
     /// Disk that must be free, as 1G or 1G:/var/lib; asked of candidates too
-    #[arg(long, value_name = "SIZE[:PATH]")]
+    #[arg(long, value_name = "SIZE[:PATH]", hide_short_help = true)]
     pub(in crate::commands) min_disk_free: Option<String>,
     /// How often to look
-    #[arg(long, default_value = "5s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, default_value = "5s", value_parser = duration, value_name = "DURATION", hide_short_help = true)]
     pub(in crate::commands) health_interval: Duration,
     /// How many failures in a row are too many
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), hide_short_help = true)]
     pub(in crate::commands) unhealthy_after: u32,
 }
 
@@ -159,13 +191,13 @@ pub(crate) struct HealthArgs {
 pub(crate) struct FenceArgs {
     /// Must succeed before the command is started after a holder that did not resign: cuts it off. By sh;
     /// a Pacemaker agent (fence_*) gets key=value on its stdin
-    #[arg(long, value_name = "CMD")]
+    #[arg(long, value_name = "CMD", hide_short_help = true)]
     pub(super) fence_cmd: Option<String>,
     /// What else a fence agent is told
-    #[arg(long, value_name = "KEY=VALUE", requires = "fence_cmd")]
+    #[arg(long, value_name = "KEY=VALUE", requires = "fence_cmd", hide_short_help = true)]
     pub(super) fence_option: Vec<String>,
     /// How long fencing may take
-    #[arg(long, default_value = "60s", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, default_value = "60s", value_parser = duration, value_name = "DURATION", hide_short_help = true)]
     pub(super) fence_timeout: Duration,
 }
 

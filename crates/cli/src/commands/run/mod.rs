@@ -46,7 +46,7 @@ use crate::exit::{Exit, usage};
 
 /// Runs a command while leading.
 pub(super) async fn run(args: Run, settings: Settings) -> anyhow::Result<Exit> {
-    let join = JoinSpec::one(name(args.election)?, Mode::Exclusive);
+    let join = JoinSpec::one(name(args.name())?, Mode::Exclusive);
     Supervisor::new(join, args.how, args.command, settings, true)?.supervise().await
 }
 
@@ -57,16 +57,17 @@ pub(super) async fn lock(args: Lock, settings: Settings) -> anyhow::Result<Exit>
         (false, Some(permits)) => Mode::Permit(permits.get()),
         (false, None) => Mode::Exclusive,
     };
+    let command = args.command();
     let join = JoinSpec::one(name(args.name)?, mode);
     if mode != Mode::Exclusive && args.how.fence.fence_cmd.is_some() {
         return Err(usage(
             "--fence-cmd is for a lock that one holds: others hold this one beside us",
         ));
     }
-    if args.command.is_empty() {
+    if command.is_empty() {
         return hold(join, args.how, &settings).await;
     }
-    Supervisor::new(join, args.how, args.command, settings, false)?.supervise().await
+    Supervisor::new(join, args.how, command, settings, false)?.supervise().await
 }
 
 /// A lock without a command: prints its token, and holds it until interrupted.

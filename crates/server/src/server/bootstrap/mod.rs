@@ -5,10 +5,10 @@ mod joining;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use tenure_api::{ClusterId, Member, MemberId};
-use tenure_replica::{EntryKind, command::COMMAND_VERSION};
+use tenure_replica::command::COMMAND_VERSION;
 use tracing::{info, warn};
 
 use self::joining::{Asking, agreed, named, unknown};
@@ -193,23 +193,6 @@ fn tell_what_counts(told: &[Member], founders: &[Member]) {
             "--initial-cluster counts at the first start only: who belongs to the cluster is in the data"
         );
     }
-}
-
-/// Whether this member is all there is of its cluster, as far as its directory knows: by its snapshot or its
-/// beginnings, and by what its log says of members since.
-pub(super) fn is_alone(config: &Config, recovered: &RecoveredLog) -> bool {
-    let changed = recovered.entries.iter().any(|entry| entry.kind == EntryKind::Membership);
-    let members = match (&recovered.snapshot, &recovered.founders) {
-        (Some(saved), _) => {
-            let mark = &saved.mark;
-            let all = mark.voters.iter().chain(&mark.learners).chain(&mark.outgoing);
-            all.collect::<BTreeSet<_>>().len()
-        }
-        (None, Some(founders)) => founders.len(),
-        (None, None) => config.members().len(),
-    };
-    let joins = recovered.snapshot.is_none() && recovered.identity.is_some_and(|me| me.joined);
-    members == 1 && !changed && !joins
 }
 
 fn others(members: &[Member], me: MemberId) -> Vec<Member> {

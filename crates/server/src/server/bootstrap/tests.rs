@@ -1,8 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use bytes::Bytes;
 use tenure_api::Term;
-use tenure_replica::{Entry, SnapshotMark};
+use tenure_replica::SnapshotMark;
 
 use super::{
     joining::{agreed, named, unknown},
@@ -178,27 +177,4 @@ async fn a_founder_half_way_to_a_forced_cluster_is_refused() {
         let refused = Seat::find(&config, &recovered).await;
         assert!(matches!(refused, Err(StartError::ForeignData { .. })));
     }
-}
-
-#[test]
-fn a_member_is_alone_until_its_directory_knows_of_another() {
-    let alone = config("a=http://h:1", ClusterState::New);
-    assert!(is_alone(&alone, &directory(&alone)));
-    let mut grown = directory(&alone);
-    let kind = EntryKind::Membership;
-    grown.entries.push(Entry { term: Term(1), index: 2, kind, data: Bytes::new() });
-    assert!(!is_alone(&alone, &grown), "by its log");
-    let mut grown = directory(&alone);
-    grown.snapshot = Some(SavedSnapshot {
-        mark: SnapshotMark { voters: vec![MemberId(1)], ..SnapshotMark::default() },
-        path: "snapshot".into(),
-    });
-    assert!(is_alone(&alone, &grown));
-    grown.snapshot.as_mut().unwrap().mark.learners.push(MemberId(2));
-    assert!(!is_alone(&alone, &grown), "by its snapshot");
-    let founded = directory(&config("a=http://h:1,b=http://h:2", ClusterState::New));
-    assert!(!is_alone(&alone, &founded), "by its beginnings");
-    let mut joined = RecoveredLog { founders: None, ..directory(&alone) };
-    joined.identity.as_mut().unwrap().joined = true;
-    assert!(!is_alone(&alone, &joined), "it joined others");
 }

@@ -2,8 +2,9 @@
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
+use tenure::api::size::size;
 use tenure_server::{
-    config::{AutoCompaction, ClusterState, Config, MetricsDetail},
+    config::{AutoCompaction, ClusterState, Config, MetricsDetail, Problem},
     traces::{self, Collector},
 };
 use tracing_subscriber::EnvFilter;
@@ -49,7 +50,13 @@ impl Settings {
         let logging = read.logging();
         let collector = read.collector(can_trace);
         let mut problems = read.problems;
-        for broken in config.problems() {
+        let broken = config.problems();
+        let is_given = |flag: &str| self.given.contains_key(flag);
+        for broken in broken.iter().filter(|one| {
+            // A default that follows another setting is wrong only because that one is.
+            let same = |other: &&Problem| other.rule == one.rule && is_given(other.flag);
+            is_given(one.flag) || !broken.iter().any(|other| same(&other))
+        }) {
             problems.push(format!("{}: {}", self.place(broken.flag), broken.rule));
         }
         self.problems.extend(problems);
@@ -82,15 +89,14 @@ impl Reader<'_> {
             initial_cluster_token: self.text("initial-cluster-token"),
             force_new_cluster: self.switch("force-new-cluster"),
             heartbeat_interval: self
-                .number("heartbeat-interval")
-                .map_or(default.heartbeat_interval, Duration::from_millis),
-            election_timeout: self
-                .number("election-timeout")
-                .map_or(default.election_timeout, Duration::from_millis),
+                .millis("heartbeat-interval")
+                .unwrap_or(default.heartbeat_interval),
+            election_timeout: self.millis("election-timeout").unwrap_or(default.election_timeout),
             snapshot_count: self.number("snapshot-count").unwrap_or(default.snapshot_count),
             max_txn_ops: self.number("max-txn-ops").unwrap_or(default.max_txn_ops),
             max_request_bytes: self
-                .number("max-request-bytes")
+                .size("max-request-bytes")
+                .and_then(|bytes| usize::try_from(bytes).ok())
                 .unwrap_or(default.max_request_bytes),
             pre_vote: self.switch("pre-vote"),
             grpc_keepalive_interval: self
@@ -171,9 +177,12 @@ impl Reader<'_> {
 
     /// etcd takes a negative quota for none at all.
     fn quota(&mut self) -> u64 {
+        const QUOTA: &str = "quota-backend-bytes";
         const NO_LIMIT: u64 = i64::MAX as u64;
-        let quota: Option<i64> = self.number("quota-backend-bytes");
-        quota.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(NO_LIMIT))
+        if self.text(QUOTA).parse().is_ok_and(|bytes: i64| bytes < 0) {
+            return NO_LIMIT;
+        }
+        self.size(QUOTA).unwrap_or_default()
     }
 
     fn auto_compaction(&mut self) -> Option<AutoCompaction> {
@@ -224,6 +233,26 @@ impl Reader<'_> {
             self.wrong(flag, format!("{text:?} is not a number it can take"));
         }
         number
+    }
+
+    /// Bytes, or a size with its unit.
+    fn size(&mut self, flag: &str) -> Option<u64> {
+        size(&self.text(flag)).map_err(|rule| self.wrong(flag, rule)).ok()
+    }
+
+    /// A number is milliseconds, as in etcd.
+    fn millis(&mut self, flag: &str) -> Option<Duration> {
+        let text = self.text(flag);
+        match text.parse() {
+            Ok(millis) => Some(Duration::from_millis(millis)),
+            Err(_) => duration(&text)
+                .map_err(|_| {
+                    let rule =
+                        format!("{text:?} must be milliseconds, or a duration such as 100ms or 1s");
+                    self.wrong(flag, rule);
+                })
+                .ok(),
+        }
     }
 
     fn switch(&mut self, flag: &str) -> bool {

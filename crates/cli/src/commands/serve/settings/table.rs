@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, path::PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command, builder::ValueParser};
 
 use super::{Settings, foreign::FOREIGN};
-use crate::args::ClientArgs;
 
 /// One setting.
 #[derive(Debug)]
@@ -93,8 +92,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     row(MEMBER, "advertise-client-urls", "URLS", Follows("what is listened to", |all| all.text("listen-client-urls")),
         "Where clients are told to come"),
     row(MEMBER, "listen-peer-urls", "URL", Is("http://127.0.0.1:2380"), "Where to listen for other members: one URL"),
-    row(MEMBER, "heartbeat-interval", "MS", Is("50"), "How often the raft leader shows itself, in milliseconds"),
-    row(MEMBER, "election-timeout", "MS", Is("500"), "How long a silent raft leader is believed in, in milliseconds"),
+    row(MEMBER, "heartbeat-interval", "MS", Is("50"), "How often the raft leader shows itself: milliseconds, or as 100ms"),
+    row(MEMBER, "election-timeout", "MS", Is("500"), "How long a silent raft leader is believed in: milliseconds, or as 1s"),
     row(MEMBER, "pre-vote", "BOOL", Is("true"), "Ask whether an election could be won before starting one"),
 
     row(CLUSTER, "initial-advertise-peer-urls", "URL", Is("http://127.0.0.1:2380"), "Where other members reach this one: one URL"),
@@ -106,8 +105,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Make a cluster of this member's data alone, once; the other members are lost for good"),
 
     row(LIMITS, "max-txn-ops", "N", Is("128"), "Operations in a transaction, at the most"),
-    row(LIMITS, "max-request-bytes", "BYTES", Is("1572864"), "Size of a request, at the most"),
-    row(LIMITS, "quota-backend-bytes", "BYTES", Is("0"), "Size of the data, at the most; 0 for 2 GiB"),
+    row(LIMITS, "max-request-bytes", "BYTES", Is("1572864"), "Size of a request, at the most: bytes, or as 4M"),
+    row(LIMITS, "quota-backend-bytes", "BYTES", Is("0"), "Size of the data, at the most: bytes, or as 8G; 0 for 2 GiB"),
     row(LIMITS, "snapshot-count", "N", Is("100000"), "Log entries between snapshots, at the most"),
     row(LIMITS, "auto-compaction-mode", "periodic|revision", Is("periodic"), "What --auto-compaction-retention counts"),
     row(LIMITS, "auto-compaction-retention", "TIME|N", Follows("1h; 0 in mode revision", retention),
@@ -209,9 +208,6 @@ impl clap::Args for Flags {
                     .help("Print the settings in force, and where each came from, and exit"),
             );
         let command = command.args(SETTINGS.iter().map(flag));
-        // The client's flags are global; here they would only be in the way of those that matter.
-        let client = ClientArgs::augment_args(Command::new("client"));
-        let command = command.args(client.get_arguments().map(|arg| arg.clone().hide(true)));
         // Whether etcd's flag wants a value is of no interest: take one if there is one.
         command.args(FOREIGN.iter().map(|foreign| {
             let arg = Arg::new(foreign.flag).long(foreign.flag).hide(true);

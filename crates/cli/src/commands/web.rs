@@ -1,4 +1,4 @@
-//! Plain HTTP questions: a sidecar's belief, a member's wall clock.
+//! Plain HTTP questions: a sidecar's belief, a member's wall clock and release.
 
 use std::time::{Duration, SystemTime};
 

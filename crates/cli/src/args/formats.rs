@@ -11,6 +11,7 @@ use crate::output::Format::{self, Fields, Json, Table};
 const ALL: &[Format] = &[Fields, Json, Table];
 const NO_TABLE: &[Format] = &[Fields, Json];
 const JSON: &[Format] = &[Json];
+const NONE: &[Format] = &[];
 
 /// The verbs that write results, and the formats beside `simple`.
 const FORMATS: &[(&str, &[Format])] = &[
@@ -59,9 +60,12 @@ const FORMATS: &[(&str, &[Format])] = &[
     ("debug wal", JSON),
     ("lab list", JSON),
     ("lab run", JSON),
+    ("lab replay", JSON),
     ("lab compare", JSON),
     ("lab soak", JSON),
     ("bench", JSON),
+    ("up", JSON),
+    ("import", NONE),
     ("version", ALL),
 ];
 

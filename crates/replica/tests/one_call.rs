@@ -150,7 +150,7 @@ fn one_call_takes_a_key_of_slashes_in_a_moment() {
     ];
     let begun = std::time::Instant::now();
     requests.into_iter().for_each(|request| house.does(request));
-    // It takes milliseconds, and took a minute.
+    // It takes milliseconds; looking each part up by itself is quadratic in the key.
     assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
 }
 
@@ -180,7 +180,7 @@ fn one_call_moves_many_candidates_without_looking_at_all_others_for_each() {
     let freeze = AdminCommand::Freeze("jobs".into());
     let requests = [join(CANDIDATES + 1, 7), election(ElectionCommand::Admin(freeze))];
     requests.into_iter().for_each(|request| house.does(request));
-    // It takes three seconds here, and took half a minute.
+    // It takes three seconds; looking for each from the first on is quadratic, and took 4 s for 20,000.
     assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
 }
 

@@ -220,7 +220,7 @@ async fn a_supervisor_and_its_inner_guardian_that_are_stopped_do_not_keep_the_co
 }
 
 /// Whichever process is killed with -9, the next one takes over without waiting for the lease, and safely.
-async fn somebody_is_killed(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) -> Stage {
+async fn kills_part_of_the_chain(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) -> Stage {
     let stage = Stage::set(1).await;
     let mut first = stage.run(LONG_TTL, &stage.trail.stubborn());
     let token = stage.trail.token_after(0).await;
@@ -242,26 +242,26 @@ async fn somebody_is_killed(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) -> Stage {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_supervisor_takes_its_command_along() {
-    let stage = somebody_is_killed(|supervisor, _| vec![supervisor]).await;
+    let stage = kills_part_of_the_chain(|supervisor, _| vec![supervisor]).await;
     assert_eq!(stage.first_end(), "process killed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_supervisor_and_its_guardian_killed_together_take_the_command_along() {
-    somebody_is_killed(|supervisor, [outer, ..]| vec![supervisor, outer]).await;
+    kills_part_of_the_chain(|supervisor, [outer, ..]| vec![supervisor, outer]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_supervisor_and_its_inner_guardian_killed_together_take_the_command_along() {
-    somebody_is_killed(|supervisor, [_, inner, _]| vec![supervisor, inner]).await;
+    kills_part_of_the_chain(|supervisor, [_, inner, _]| vec![supervisor, inner]).await;
 }
 
 /// The supervisor lives and leads on without a command: it resigns.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_guardians_take_the_command_along() {
-    somebody_is_killed(|_, [outer, ..]| vec![outer]).await;
-    somebody_is_killed(|_, [_, inner, _]| vec![inner]).await;
-    somebody_is_killed(|_, [outer, inner, _]| vec![outer, inner]).await;
+    kills_part_of_the_chain(|_, [outer, ..]| vec![outer]).await;
+    kills_part_of_the_chain(|_, [_, inner, _]| vec![inner]).await;
+    kills_part_of_the_chain(|_, [outer, inner, _]| vec![outer, inner]).await;
 }
 
 /// A command that is itself a `tenure run` is gone with all that is below it, guardians included.

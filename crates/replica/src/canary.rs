@@ -100,6 +100,8 @@ canaries! {
     DamagedTailCut,
     /// A member that was lost is there again only when it answers a call, not when it calls.
     OnlyAnswersReturn,
+    /// Raft takes messages and snapshots of peers as they come.
+    UncheckedMessages,
 
     // Of the lab: the host around the replica, and programs.
 

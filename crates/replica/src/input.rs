@@ -15,6 +15,7 @@ use crate::{
     log::{LogIndex, Persist, SnapshotMark},
     message::{Message, RaftMessage},
     mvcc::Store,
+    raft::RefusedMessage,
     replica::{ElectionSummary, ElectionView, SessionsView},
     snapshot::Snapshot,
     state::{Outcome, State},
@@ -278,6 +279,8 @@ pub enum Notice {
     ChangeBegun(MemberChange),
     /// It is done.
     ChangeDone(MemberChange),
+    /// A message of a member was refused: it is of no sound member, and changed nothing.
+    MessageRefused(MemberId, RefusedMessage),
     /// This member has not caught up with the raft leader since it started.
     CatchingUp {
         /// Up to where it has applied the log.

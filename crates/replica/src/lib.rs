@@ -37,7 +37,7 @@ pub use input::{
 };
 pub use log::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 pub use message::{Message, RaftKind, RaftMessage};
-pub use raft::Role;
+pub use raft::{RefusedMessage, Role};
 pub use replica::{
     CandidateView, Counts, ElectionSummary, ElectionView, PipelineLimits, RaftTimer, Recovered,
     Replica, ReplicaConfig, Retention, SessionView, SessionsView, Status,

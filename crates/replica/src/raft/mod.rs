@@ -18,6 +18,7 @@
 mod members;
 mod notices;
 mod pending;
+mod refused;
 #[cfg(test)]
 mod table;
 mod tail;
@@ -30,6 +31,7 @@ use bytes::Bytes;
 use raft::{Config as RaftConfig, ReadOnlyOption, StateRole};
 use tenure_api::{MemberId, Term};
 
+pub use self::refused::RefusedMessage;
 pub(crate) use self::tail::Trim;
 use self::{
     tail::LogTail,
@@ -170,10 +172,14 @@ impl Consensus {
         }
     }
 
-    /// Hands in a peer's message. One that does not fit the situation is dropped, as raft allows.
-    pub(crate) fn step(&mut self, mut message: RaftMessage) {
+    /// Hands in a peer's message. One that does not fit the situation is dropped, as raft allows; one that no sound
+    /// member sends is refused.
+    pub(crate) fn step(&mut self, mut message: RaftMessage) -> Result<(), RefusedMessage> {
+        if !canary!(UncheckedMessages) {
+            self.check(&message)?;
+        }
         if message.kind == RaftKind::TimeoutNow && !self.may_campaign() {
-            return;
+            return Ok(());
         }
         let asks = matches!(message.kind, RaftKind::RequestVote | RaftKind::RequestPreVote);
         if asks && canary!(VoteForAnybody) {
@@ -184,7 +190,7 @@ impl Consensus {
             message.log_term = if found == 0 { message.log_term } else { Term(found) };
         }
         if message.kind == RaftKind::ReadIndex && !self.set_floor(message.context.clone()) {
-            return;
+            return Ok(());
         }
         let floor = take_floor(&mut message);
         let vouched = message.is_vouch().then_some((message.from, message.term, message.index));
@@ -204,6 +210,7 @@ impl Consensus {
             self.vouches.count(&mut self.node);
         }
         self.set_timeout();
+        Ok(())
     }
 
     /// Appends to the log. False if raft does not take it now (no leader any more, a hand-over is

@@ -81,7 +81,7 @@ mod tests {
         let at = (before + 1, table.first().term());
         let notice = RaftMessage::notice(MEMBERS[0], MEMBERS[1], at.1, at);
         let second = table.members.get_mut(&MEMBERS[1]).expect("it is there");
-        second.step(notice);
+        second.step(notice).expect("it is sound");
         assert_eq!(second.committed(), before);
         assert!(second.progress().is_none(), "it has nothing to say to that");
     }

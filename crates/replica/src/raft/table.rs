@@ -74,7 +74,7 @@ impl Table {
     pub(super) fn hand(&mut self, messages: impl IntoIterator<Item = RaftMessage>) {
         for message in messages {
             self.said.push(message.clone());
-            self.member(message.to).step(message);
+            self.member(message.to).step(message).expect("members are sound");
         }
     }
 

@@ -204,7 +204,7 @@ mod tests {
         // Another member stands for election before the disk is done.
         let vote = RaftMessage {
             kind: RaftKind::RequestVote,
-            log_term: Term(u64::MAX),
+            log_term: Term(9),
             context: Bytes::from_static(b"CampaignTransfer"),
             ..RaftMessage::notice(THREE, TWO, Term(9), (index + 1, Term(9)))
         };

@@ -15,6 +15,7 @@ mod elections;
 mod joining;
 mod leadership;
 mod members;
+mod messages;
 mod renewable;
 mod requests;
 mod retention;
@@ -163,7 +164,9 @@ impl Replica {
         self.pass_time(now, slept);
         let mut more = self.pump(now);
         if !more && let Some(message) = self.told_to_lead.take() {
-            self.raft.step(message);
+            let from = message.from;
+            let taken = self.raft.step(message);
+            self.note_refused(from, taken);
             more = self.pump(now);
         }
         more |= self.answer_reads(now);
@@ -188,7 +191,8 @@ impl Replica {
             Input::Election(input) => self.elections.listeners.handle(input, &self.state),
             Input::Message { from, message, arrived } => {
                 let arrived = self.last_pause.leave_out(arrived.min(now));
-                self.message(arrived, from, message);
+                let taken = self.message(arrived, from, message);
+                self.note_refused(from, taken);
             }
             Input::Persisted(number) => {
                 let messages = self.raft.persisted(number);
@@ -202,15 +206,9 @@ impl Replica {
             Input::SnapshotSaved(mark) => self.snapshot_saved(mark),
             Input::SnapshotFailed => self.snapshot_failed(),
             Input::SnapshotArrived(message, state) => {
-                if let Some(mark) = message.snapshot.clone() {
-                    self.joining.hear_of(mark.index);
-                    self.arrived.push((mark, state));
-                    let from = message.from;
-                    self.raft.step(message);
-                    if self.raft.leader() == Some(from) {
-                        self.heard_leader(now, None);
-                    }
-                }
+                let from = message.from;
+                let taken = self.snapshot_arrived(now, message, state);
+                self.note_refused(from, taken);
             }
             Input::SnapshotSent(to, arrived) => {
                 if !arrived {
@@ -234,32 +232,6 @@ impl Replica {
             Input::Audited(index, digest) => self.audited(index, digest),
             Input::AuditFailed => self.audit_failed(),
             Input::Removed => self.removed(),
-        }
-    }
-
-    fn message(&mut self, arrived: Moment, from: MemberId, message: Message) {
-        match message {
-            Message::Raft(message)
-                if message.from == from && message.kind == RaftKind::TimeoutNow =>
-            {
-                self.told_to_lead = Some(message);
-            }
-            Message::Raft(message) if message.from == from => {
-                let (kind, term, committed) = (message.kind, message.term, message.commit);
-                let alone = message.leader_alone();
-                self.raft.step(message);
-                self.answered_by(arrived, from, kind, term);
-                if self.raft.leader() == Some(from) {
-                    self.heard_leader(arrived, alone);
-                    if matches!(kind, RaftKind::Append | RaftKind::Heartbeat) {
-                        self.joining.hear_of(committed);
-                    }
-                }
-            }
-            // A member may speak for itself only.
-            Message::Raft(_) => {}
-            Message::Forward(batch) => self.forwarded(from, batch),
-            Message::Audited(index, digest) => self.audit_finding(from, index, digest),
         }
     }
 

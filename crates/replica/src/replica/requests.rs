@@ -1,13 +1,11 @@
 //! Requests: from arrival to their one answer.
 
-use bytes::Bytes;
 use tenure_api::{Failure, LeaseStatus, MemberId, Principal, Range};
 
 use super::{Replica, budget::Budget};
 use crate::{
     Moment,
-    codec::Codec,
-    command::{Batch, Command, Lane, PRINCIPALS_SINCE},
+    command::{Command, Lane, PRINCIPALS_SINCE},
     input::{Consistency, Operation, Read, Reply, Request, RequestId},
     message::Message,
     reads::PendingRead,
@@ -139,23 +137,6 @@ impl Replica {
             self.proposals.push(batch);
         } else {
             self.effects.messages.push((leader, Message::Forward(batch.bytes)));
-        }
-    }
-
-    /// A member sent a batch because it believes that we lead. What does not decode must never reach
-    /// the log: every member would stop at it.
-    pub(super) fn forwarded(&mut self, from: MemberId, bytes: Bytes) {
-        if !self.is_leader() {
-            return;
-        }
-        match Batch::from_bytes(&bytes) {
-            Ok(batch) if batch.origin == from && !batch.is_mixed() => {
-                let (is_change, commands) = (batch.change().is_some(), batch.commands.len());
-                let weight = batch.commands.iter().map(|one| one.command.weight()).sum();
-                let number = batch.number();
-                self.proposals.push(Sealed { number, bytes, is_change, commands, weight });
-            }
-            _ => {}
         }
     }
 

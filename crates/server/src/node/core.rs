@@ -27,7 +27,7 @@ use crate::{
     called::called,
     disk::{DiskError, SavedSnapshot, Writer, WriterEvent, kill_point},
     metrics::Metrics,
-    peer::{PeerEvent, Transport},
+    peer::{Grumble, PeerEvent, Transport},
 };
 
 /// Inputs taken in one round.
@@ -100,6 +100,7 @@ pub struct Core {
     me: MemberId,
     meter: Meter,
     leader_log: LeaderLog,
+    refused: Grumble,
     others: Peers,
     /// The member that said that this one was removed.
     removed_by: Option<MemberId>,
@@ -153,6 +154,7 @@ impl Core {
             me,
             meter: Meter::new(parts.metrics.clone(), parts.alarms),
             leader_log: LeaderLog::new(me, Moment::ZERO),
+            refused: Grumble::default(),
             others: Peers::new(me, parts.others),
             removed_by: None,
         };
@@ -421,6 +423,10 @@ impl Core {
         match notice {
             Notice::Leader { leader, term } => {
                 self.leader_log.changed(now, (*leader, *term), state);
+            }
+            Notice::MessageRefused(from, why) => {
+                let from = self.called(*from);
+                self.refused.about(format!("refused a message of member {from}: {why}"));
             }
             // What was done in an earlier life is not news.
             Notice::ChangeBegun(_) | Notice::ChangeDone(_)

@@ -140,6 +140,8 @@ pub(super) fn log(notice: &Notice, state: &State) {
             info!(applied, of = goal, "catching up: applied {applied} of {goal}");
         }
         Notice::CaughtUp(applied) => info!(applied, "caught up with the raft leader"),
+        // Said by the core loop, each once a minute: a member could say such a thing many times a second.
+        Notice::MessageRefused(..) => {}
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
     record::{put_persist, put_snapshot, put_start},
     replay::{KnownSegment, Replay},
     segment::SEGMENT_HEADER_BYTES,
+    snapshot::ReceivedSnapshot,
     storage::Storage,
     supply::Supply,
 };
@@ -81,6 +82,11 @@ impl Wal {
             buffer: BatchBuffer::default(),
             supply: None,
         }
+    }
+
+    /// Makes a snapshot that raft has taken over this member's newest. The write that says so comes after.
+    pub(crate) fn install(&self, snapshot: ReceivedSnapshot) -> Result<(), DiskError> {
+        snapshot.install(&*self.storage)
     }
 
     /// Writes everything as one batch, and flushes it unless only a commit index changed. Answers

@@ -11,7 +11,7 @@ use std::{
 
 use tenure_replica::{LogIndex, Persist};
 
-use super::{DiskError, storage::StorageLock, wal::Wal};
+use super::{DiskError, snapshot::ReceivedSnapshot, storage::StorageLock, wal::Wal};
 
 /// A batch is not made longer than this by adding one more write to it.
 const BATCH_BYTES_GOAL: u64 = 16 << 20;
@@ -56,6 +56,7 @@ struct SharedInbox {
 
 #[derive(Debug, Default)]
 struct Inbox {
+    installs: Vec<ReceivedSnapshot>,
     persists: Vec<Persist>,
     release: Option<LogIndex>,
     closed: bool,
@@ -96,6 +97,14 @@ impl Writer {
         inbox.persists.push(persist);
         drop(inbox);
         self.shared.arrived.notify_one();
+    }
+
+    /// Hands over a snapshot that raft has taken over, before the write that says so. It is in its place before that.
+    pub fn install(&self, snapshot: ReceivedSnapshot) {
+        let mut inbox = self.shared.lock();
+        if !inbox.closed {
+            inbox.installs.push(snapshot);
+        }
     }
 
     /// Allows to delete the log up to `index`. A snapshot that covers it must be durable.
@@ -151,10 +160,12 @@ impl SharedInbox {
                 inbox = self.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner);
             }
             std::mem::swap(&mut persists, &mut inbox.persists);
+            let installs = std::mem::take(&mut inbox.installs);
             let release = inbox.release.take();
             let closed = inbox.closed;
             drop(inbox);
 
+            installs.into_iter().try_for_each(|snapshot| wal.install(snapshot))?;
             self.write(&mut wal, &persists, on_event)?;
             let idle = persists.is_empty();
             persists.clear();

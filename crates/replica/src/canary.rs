@@ -150,6 +150,11 @@ impl Canary {
         ALL.iter().find(is_meant).copied()
     }
 
+    /// Whether any mistake is planted on this thread.
+    pub fn any_is_planted() -> bool {
+        PLANTED.get().is_some()
+    }
+
     /// For [`canary!`](crate::canary!).
     pub fn is_planted(self) -> bool {
         PLANTED.get() == Some(self)

@@ -64,6 +64,16 @@ const NOTICE: &[u8] = b"notice";
 /// What marks a word of the raft leader about its own disk.
 const VOUCH: &[u8] = b"vouch";
 
+impl Message {
+    /// Which life of its origin made the batch that this forwards. None for other messages, and for what is no batch.
+    pub fn life(&self) -> Option<u64> {
+        let Message::Forward(batch) = self else { return None };
+        let mut head = Reader::new(batch);
+        let _origin = head.u64().ok()?;
+        head.u64().ok()
+    }
+}
+
 impl RaftMessage {
     /// An append of nothing, which only tells how far the log is committed.
     ///

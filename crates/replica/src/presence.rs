@@ -12,7 +12,8 @@
 //!   last messages would be undone by them.
 //! - A loss can be wrong: one direction of a live member was reset. When that member calls again and
 //!   our connection to the same life still stands, it is there again. No new answer would ever say so.
-//! - Nothing that an earlier life of the process leaves behind counts.
+//! - Nothing that an earlier life of the process leaves behind counts. Which life is the newest is taken from the answers to our
+//!   calls only: whoever calls can claim any, and the largest number there is would shut the member itself out.
 //! - One loss is told once, and so is one return.
 //!
 //! The host of a replica keeps a `Presence` of each other member and tells
@@ -21,7 +22,7 @@
 /// What is known of one member's connections.
 #[derive(Clone, Debug, Default)]
 pub struct Presence {
-    /// The newest life that we have heard of.
+    /// The newest life that has answered our call.
     boot: u64,
     /// Counts incoming connections; the newest is the one that counts.
     calls: u64,
@@ -54,9 +55,9 @@ impl Presence {
     /// An incoming connection was accepted. It takes the place of the one before.
     ///
     /// # Errors
-    /// If a newer life has been heard of.
+    /// If a newer life has answered.
     pub fn called(&mut self, boot: u64) -> Result<Called, Outlived> {
-        self.see(boot)?;
+        self.refuse_older(boot)?;
         self.calls += 1;
         let number = CallNumber(self.calls);
         self.incoming = Some(number);
@@ -71,20 +72,22 @@ impl Presence {
     /// An outgoing connection was accepted by the other side: the member is there, which must be told.
     ///
     /// # Errors
-    /// If a newer life has been heard of.
+    /// If a newer life has answered.
     pub fn answered(&mut self, boot: u64) -> Result<(), Outlived> {
-        self.see(boot)?;
+        self.refuse_older(boot)?;
+        self.boot = boot;
         self.outgoing = Some(boot);
         self.present = true;
         Ok(())
     }
 
-    fn see(&mut self, boot: u64) -> Result<(), Outlived> {
-        if boot < self.boot {
-            return Err(Outlived(self.boot));
-        }
-        self.boot = boot;
-        Ok(())
+    fn refuse_older(&self, boot: u64) -> Result<(), Outlived> {
+        if boot < self.boot { Err(Outlived(self.boot)) } else { Ok(()) }
+    }
+
+    /// The newest life that has answered our call; 0 if none has.
+    pub fn life(&self) -> u64 {
+        self.boot
     }
 
     /// An incoming connection ended. Answers whether that is a loss, which must be told.
@@ -159,10 +162,25 @@ mod tests {
         presence.answered(1).unwrap();
         let incoming = call(&mut presence, 2);
         assert!(!presence.broke(1));
+        presence.answered(2).unwrap();
         assert_eq!(presence.called(1), Err(Outlived(2)));
         assert_eq!(presence.answered(1), Err(Outlived(2)));
-        assert!(presence.hung_up(incoming));
         assert!(!presence.broke(1));
+        assert!(presence.hung_up(incoming));
+    }
+
+    /// Whoever calls can claim any life.
+    #[test]
+    fn presence_of_a_life_that_is_only_claimed_shuts_nobody_out() {
+        let mut presence = Presence::default();
+        presence.answered(1).unwrap();
+        let claimed = call(&mut presence, u64::MAX);
+        assert_eq!(presence.life(), 1);
+        let real = call(&mut presence, 1);
+        assert!(!presence.hung_up(claimed), "it was replaced");
+        assert!(presence.hung_up(real));
+        presence.answered(2).unwrap();
+        assert_eq!(presence.life(), 2);
     }
 
     #[test]

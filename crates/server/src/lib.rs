@@ -5,6 +5,7 @@
 
 mod admission;
 pub mod backup;
+pub mod browsers;
 mod called;
 pub mod config;
 mod etcd_db;

@@ -9,6 +9,7 @@
 
 mod folder;
 mod reader;
+mod received;
 mod writer;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use tenure_replica::SnapshotMark;
 
 pub use folder::{newest_snapshot, prune_snapshots, snapshot_path};
 pub use reader::{LoadError, SnapshotFileReader, load, load_in, read_state};
+pub use received::ReceivedSnapshot;
 pub use writer::{Cutter, Frame, SnapshotWriter};
 
 /// The longest chunk; a chunk is held in memory as a whole.

@@ -4,7 +4,8 @@
 use tenure_disk::DiskError;
 use tenure_replica::{
     Answer, Consistency, Effects, Fatal, Input, Message, Moment, Notice, Operation, Outcome,
-    RaftMessage, Reply, Snapshot, SnapshotMark, canary,
+    RaftMessage, RefusedMessage, Reply, Snapshot, SnapshotMark, canary,
+    canary::Canary,
     codec::Codec,
     command::{Batch, Command, MemberChange},
     election::listeners::ListenerEvent,
@@ -160,6 +161,14 @@ impl World {
             assert!(
                 !(honest && matches!(notice, Notice::Differs { .. })),
                 "audit: m{number} finds a difference where there is none: {notice:?}"
+            );
+            // One that was removed may not know it yet.
+            let is_refused = |why: &RefusedMessage| *why != RefusedMessage::NotMember;
+            assert!(
+                !(honest
+                    && !Canary::any_is_planted()
+                    && matches!(&notice, Notice::MessageRefused(_, why) if is_refused(why))),
+                "sound_messages: m{number} refuses what a sound member said: {notice:?}"
             );
             if let Notice::SnapshotInstalled(_) = &notice {
                 self.counts.count("snapshot_installed");

@@ -180,6 +180,9 @@ impl ScriptedCluster {
                 Notice::CaughtUp(_) => {
                     let _ = writeln!(out, "m{member} has caught up");
                 }
+                Notice::MessageRefused(from, why) => {
+                    let _ = writeln!(out, "m{member} refuses a message of m{from}: {why}");
+                }
                 Notice::ChangeBegun(_) | Notice::ChangeDone(_) => {}
                 Notice::Leader { .. } | Notice::ClusterVersion(_) | Notice::CatchingUp { .. } => {}
             }

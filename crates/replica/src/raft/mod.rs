@@ -181,6 +181,10 @@ impl Consensus {
         if message.kind == RaftKind::TimeoutNow && !self.may_campaign() {
             return Ok(());
         }
+        // raft-rs would pass it on to the raft leader in its sender's name, which no member may do.
+        if message.kind == RaftKind::ReadIndex && self.role() != Role::Leader {
+            return Ok(());
+        }
         let asks = matches!(message.kind, RaftKind::RequestVote | RaftKind::RequestPreVote);
         if asks && canary!(VoteForAnybody) {
             message.log_term = Term(u64::MAX);

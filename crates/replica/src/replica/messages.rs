@@ -81,8 +81,10 @@ impl Replica {
         let from = message.from;
         self.check_sender(from)?;
         let mark = message.snapshot.clone().ok_or(RefusedMessage::OutOfPlace)?;
-        let is_older = state.store.revision() < self.state.store.revision();
-        if (is_older || !fits(&mark, &state)) && !canary!(UncheckedMessages) {
+        // One that is overdue is for raft to answer.
+        let is_later = mark.index > self.applied.0;
+        let knows_less = is_later && state.store.revision() < self.state.store.revision();
+        if (knows_less || !fits(&mark, &state)) && !canary!(UncheckedMessages) {
             self.effects.discard.get_or_insert(state);
             return Err(RefusedMessage::Snapshot);
         }
@@ -167,7 +169,10 @@ impl Replica {
     }
 
     pub(super) fn note_refused(&mut self, from: MemberId, taken: Result<(), RefusedMessage>) {
-        if let Err(why) = taken {
+        // A member that was removed speaks until it knows.
+        if let Err(why) = taken
+            && !self.state.removed.contains(&from)
+        {
             self.notice(Notice::MessageRefused(from, why));
         }
     }

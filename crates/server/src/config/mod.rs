@@ -67,6 +67,10 @@ pub struct Config {
     pub metrics: MetricsDetail,
     /// `--listen-metrics-urls`: where `/metrics` and `/health` are served besides the client URLs.
     pub listen_metrics_urls: Vec<String>,
+    /// `--cors`: origins whose web pages may use this member.
+    pub cors: Vec<String>,
+    /// `--host-whitelist`: names that HTTP clients may use for this member, besides the advertised ones.
+    pub host_whitelist: Vec<String>,
 }
 
 /// How much is measured.
@@ -116,6 +120,8 @@ impl Default for Config {
             warning_apply_duration: Duration::from_millis(100),
             metrics: MetricsDetail::Basic,
             listen_metrics_urls: vec![],
+            cors: vec![],
+            host_whitelist: vec![],
         }
     }
 }

@@ -9,7 +9,9 @@ use std::{
 use slab::Slab;
 use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
 use tenure_replica::election::listeners::ListenerInput;
-use tenure_replica::{Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, Replica, Status};
+use tenure_replica::{
+    Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, Replica, SnapshotMark, Status,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
@@ -25,7 +27,7 @@ use super::{
 };
 use crate::{
     called::called,
-    disk::{DiskError, SavedSnapshot, Writer, WriterEvent, kill_point},
+    disk::{DiskError, SavedSnapshot, Writer, WriterEvent, kill_point, snapshot::ReceivedSnapshot},
     metrics::Metrics,
     peer::{Grumble, PeerEvent, Transport},
 };
@@ -104,6 +106,8 @@ pub struct Core {
     others: Peers,
     /// The member that said that this one was removed.
     removed_by: Option<MemberId>,
+    /// Files of snapshots that raft judges in this round.
+    received: Vec<ReceivedSnapshot>,
 }
 
 /// What the loop is built from.
@@ -157,6 +161,7 @@ impl Core {
             refused: Grumble::default(),
             others: Peers::new(me, parts.others),
             removed_by: None,
+            received: vec![],
         };
         (core, NodeHandle::new(me, cluster, submit, status_seen, parts.metrics))
     }
@@ -277,7 +282,8 @@ impl Core {
                 self.meter.metrics.network.snapshot_sent(to, ok);
                 Some(Input::SnapshotSent(to, ok))
             }
-            PeerEvent::SnapshotReceived { from, message, state } => {
+            PeerEvent::SnapshotReceived { from, message, state, file } => {
+                self.received.push(file);
                 self.meter.metrics.network.snapshot_received(from);
                 Some(Input::SnapshotArrived(message, state))
             }
@@ -368,8 +374,16 @@ impl Core {
         }
         for persist in effects.persist {
             kill_point("core.persist.before");
+            if let Some(mark) = &persist.snapshot {
+                self.install(mark);
+            }
             self.writer.submit(persist);
             kill_point("core.persist.after");
+        }
+        if !self.received.is_empty() {
+            // Raft did not take them. A large file takes a while to remove.
+            let refused = std::mem::take(&mut self.received);
+            files::beside("snapshot-drop", move || drop(refused));
         }
         let term = self.replica.durable_term();
         // Before the answers: a session must hear that a candidacy is gone before it hears that its
@@ -390,6 +404,13 @@ impl Core {
             tokio::task::spawn_blocking(move || drop(state));
         }
         Ok(())
+    }
+
+    /// Raft has taken over a snapshot that came in this round.
+    fn install(&mut self, mark: &SnapshotMark) {
+        if let Some(at) = self.received.iter().position(|file| file.mark() == mark) {
+            self.writer.install(self.received.swap_remove(at));
+        }
     }
 
     fn publish(&mut self, now: Moment) {

@@ -1,6 +1,9 @@
 //! The other members, as the replicated list has them: which to call, refuse and let go.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use tenure_api::{Member, MemberId};
 use tenure_replica::{Moment, State};
@@ -29,6 +32,8 @@ pub(super) struct Peers {
     /// What the transport was last told.
     seen: Option<State>,
     addresses: BTreeMap<MemberId, String>,
+    /// Those of them that are not on the replicated list.
+    off_list: BTreeSet<MemberId>,
     leaving: BTreeMap<MemberId, Moment>,
 }
 
@@ -40,6 +45,7 @@ impl Peers {
             addresses: first.clone(),
             first,
             hearsay: BTreeMap::new(),
+            off_list: BTreeSet::new(),
             seen: None,
             leaving: BTreeMap::new(),
         }
@@ -79,10 +85,15 @@ impl Peers {
                 }
             }
         }
-        if wanted != self.addresses {
+        let is_off_list = |id: &&MemberId| match state.members.is_empty() {
+            true => self.hearsay.contains_key(*id),
+            false => !state.members.contains_key(*id),
+        };
+        let off_list: BTreeSet<MemberId> = wanted.keys().filter(is_off_list).copied().collect();
+        if wanted != self.addresses || off_list != self.off_list {
             self.leaving.retain(|gone, _| wanted.contains_key(gone));
-            transport.set_peers(wanted.clone().into_iter().collect());
-            self.addresses = wanted;
+            transport.set_peers(wanted.clone().into_iter().collect(), off_list.clone());
+            (self.addresses, self.off_list) = (wanted, off_list);
         }
     }
 

@@ -60,6 +60,8 @@ pub(super) enum FrameError {
     OutOfPlace(FrameKind),
     #[error("a frame cannot be read: {0}")]
     Content(#[from] tenure_replica::codec::DecodeError),
+    #[error("a batch is of another life of the member than the one that answers there")]
+    OtherLife,
     #[error("the connection broke: {0}")]
     Broken(#[from] io::Error),
 }

@@ -64,8 +64,9 @@ pub(super) enum Refusal {
     OtherMember(MemberId),
     #[error("it does not know member {0}; add that member to the cluster first")]
     UnknownMember(MemberId),
-    #[error("the cluster knows this member with another data directory ({0:x})")]
-    ReplacedDirectory(u64),
+    /// Which one is not said: a caller that knows passes for that member.
+    #[error("the cluster knows this member with another data directory")]
+    ReplacedDirectory,
     #[error("a newer life of this member ({0}) has already called")]
     Outlived(u64),
     #[error("it is already receiving a snapshot from this member")]
@@ -234,7 +235,7 @@ impl Codec for Refusal {
             Refusal::OtherCluster(cluster) => (2, cluster.0),
             Refusal::OtherMember(member) => (3, member.0),
             Refusal::UnknownMember(member) => (4, member.0),
-            Refusal::ReplacedDirectory(directory) => (5, directory),
+            Refusal::ReplacedDirectory => (5, 0),
             Refusal::Outlived(boot) => (6, boot),
             Refusal::Busy => (7, 0),
             Refusal::Removed(member) => (8, member.0),
@@ -252,7 +253,7 @@ impl Codec for Refusal {
             2 => Refusal::OtherCluster(ClusterId(detail)),
             3 => Refusal::OtherMember(MemberId(detail)),
             4 => Refusal::UnknownMember(MemberId(detail)),
-            5 => Refusal::ReplacedDirectory(detail),
+            5 => Refusal::ReplacedDirectory,
             6 => Refusal::Outlived(detail),
             7 => Refusal::Busy,
             8 => Refusal::Removed(MemberId(detail)),
@@ -286,7 +287,7 @@ mod tests {
                 command_version,
             };
             prop_assert_eq!(Hello::from_bytes(&hello.to_bytes()).unwrap(), hello);
-            let refusal = Refusal::ReplacedDirectory(directory);
+            let refusal = Refusal::Outlived(boot);
             prop_assert_eq!(Refusal::from_bytes(&refusal.to_bytes()).unwrap(), refusal);
             prop_assert!(Hello::from_bytes(&garbage).is_err());
         }

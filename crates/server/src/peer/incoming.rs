@@ -13,7 +13,7 @@ use std::{
 
 use bytes::BytesMut;
 use tenure_replica::{Message, codec::Codec};
-use tokio::{io::AsyncReadExt, net::TcpListener, sync::Semaphore, task::JoinSet};
+use tokio::{io::AsyncReadExt, net::TcpListener, task::JoinSet};
 use tracing::{debug, warn};
 
 use super::{
@@ -23,13 +23,12 @@ use super::{
     link::Link,
     outgoing::set_options,
     presence::Call,
+    strangers::Strangers,
     transfer,
     transport::{PeerEvent, Shared},
 };
 use crate::io::Stream;
 
-/// Callers that have not introduced themselves yet.
-const STRANGERS_MAX: usize = 64;
 /// Room for one read.
 const READ_BYTES: usize = 128 << 10;
 /// Memory that a reader keeps when it has nothing to read.
@@ -39,11 +38,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes calls for ever.
 pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
-    let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
+    let strangers = Arc::new(Strangers::default());
     let grumble = Arc::new(Grumble::default());
     let mut calls = JoinSet::new();
     loop {
-        let Ok(permit) = strangers.clone().acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(cause) => {
@@ -53,12 +51,19 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             }
         };
         while calls.try_join_next().is_some() {}
+        let Some(stranger) = strangers.admit(address.ip()) else {
+            let ip = address.ip();
+            grumble.about(format!(
+                "closed a call from {ip}: too many callers have not said who they are"
+            ));
+            continue;
+        };
         let (shared, grumble) = (shared.clone(), grumble.clone());
         calls.spawn(async move {
             if let Some((accepted, stream, buffer)) =
                 greet(&shared, stream, address, &grumble).await
             {
-                drop(permit);
+                drop(stranger);
                 accepted.serve(shared, stream, buffer).await;
             }
         });
@@ -78,7 +83,7 @@ enum Entry {
 }
 
 async fn greet<S: Stream>(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     mut stream: S,
     address: SocketAddr,
     grumble: &Grumble,
@@ -96,7 +101,9 @@ async fn greet<S: Stream>(
         }
         Ok(Caller::Tells(roster)) => {
             debug!(%address, "told the members");
-            shared.hear(&roster);
+            if shared.has_strangers(&roster) {
+                shared.ask_around();
+            }
             return None;
         }
         Err(error) => {
@@ -191,6 +198,12 @@ impl Accepted {
     }
 }
 
+/// A batch counts for the life that made it, and one of a later life would lock the member itself out for ever: its own
+/// would be too old. So only that life is believed that has answered our call.
+fn is_of_another_life(link: &Link, message: &Message) -> bool {
+    message.life().is_some_and(|life| link.presence().life() != life)
+}
+
 /// Reads messages until the connection ends.
 async fn read(
     shared: &Shared,
@@ -206,9 +219,10 @@ async fn read(
         };
         loop {
             match take_frame(&mut buffer, FRAME_BYTES_MAX, message) {
-                Ok(Some(message)) => {
+                Ok(Some(message)) if !is_of_another_life(link, &message) => {
                     shared.tell(PeerEvent::Message { from: link.id, message, arrived });
                 }
+                Ok(Some(_)) => return FrameError::OtherLife,
                 Ok(None) => break,
                 Err(error) => return error,
             }

@@ -9,10 +9,14 @@
 //! speed: the moment at which another process dies. Its kernel closes its connections, and
 //! [`PeerEvent::Lost`] says so at once. `presence` has the rules.
 //!
-//! Reading order: `frame`, `handshake`, `roster`, `link`, `presence`, `outgoing`, `incoming`,
+//! Reading order: `frame`, `handshake`, `roster`, `link`, `presence`, `outgoing`, `strangers`, `incoming`,
 //! `transfer`, `transport`. `docs/reference/formats.md` has every byte.
 //!
-//! This module deliberately knows nothing of raft but a message's sender.
+//! Whoever can open a connection can say hello. So nothing that ends this member or that stays is believed because of what
+//! a caller says: that this member was removed counts only as the answer of a member on the replicated list, at its address on
+//! that list; so does a member's life (its boot number), and the list of members itself.
+//!
+//! This module deliberately knows nothing of raft but a message's sender, and which life of it made a batch.
 
 mod backoff;
 mod frame;
@@ -23,6 +27,7 @@ mod link;
 mod outgoing;
 mod presence;
 mod roster;
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod transfer;

@@ -56,7 +56,9 @@ pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
             }
             Err(CallError::Handshake(error)) => {
                 match &error {
-                    HandshakeError::Refused(Refusal::ReplacedDirectory(_)) => {
+                    // An address that was only heard of may be anybody's.
+                    HandshakeError::Refused(_) if shared.is_off_list(link.id) => {}
+                    HandshakeError::Refused(Refusal::ReplacedDirectory) => {
                         shared.tell(PeerEvent::Disowned { by: link.id });
                     }
                     HandshakeError::Refused(Refusal::Removed(_)) => {

@@ -43,6 +43,11 @@ impl Presence {
         self.rules.answered(boot)
     }
 
+    /// The newest life that has answered our call; 0 if none has.
+    pub(super) fn life(&self) -> u64 {
+        self.rules.life()
+    }
+
     /// An incoming connection ended. Answers whether that is a loss.
     pub(super) fn hung_up(&mut self, call: &Call) -> bool {
         self.rules.hung_up(call.number)

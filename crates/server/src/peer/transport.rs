@@ -3,8 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{Arc, Mutex, atomic::Ordering},
-    time::Instant,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use tenure_api::{ClusterId, Member, MemberId};
@@ -20,10 +23,13 @@ use super::{
     incoming,
     link::{Link, lock},
     outgoing,
-    roster::Roster,
+    roster::{Roster, ask},
     transfer,
 };
-use crate::called::called;
+use crate::{called::called, disk::snapshot::ReceivedSnapshot};
+
+/// Pause before the members are asked again who belongs to the cluster, whoever gives cause.
+const ASK_PAUSE: Duration = Duration::from_millis(250);
 
 /// This member and the others.
 #[derive(Debug)]
@@ -79,9 +85,9 @@ pub enum PeerEvent {
         /// The member that says so.
         by: MemberId,
     },
-    /// A member has sent the cluster's members, and some of them are not known here.
+    /// A member on the replicated list was asked for the cluster's members, and some of them are not known here.
     Heard(Vec<Member>),
-    /// A snapshot arrived; it is sound, and its file is durable and in its place.
+    /// A snapshot arrived; it is sound, and its file is durable, but not in its place.
     SnapshotReceived {
         /// The sender.
         from: MemberId,
@@ -89,6 +95,8 @@ pub enum PeerEvent {
         message: RaftMessage,
         /// What it holds.
         state: Box<State>,
+        /// Its file.
+        file: ReceivedSnapshot,
     },
     /// A snapshot was sent.
     SnapshotSent {
@@ -132,6 +140,11 @@ pub(super) struct Shared {
     pub(super) events: mpsc::UnboundedSender<PeerEvent>,
     links: Mutex<BTreeMap<MemberId, Arc<Link>>>,
     known: Mutex<Known>,
+    /// Those of the links that are not on the replicated list.
+    off_list: Mutex<BTreeSet<MemberId>>,
+    is_asking: AtomicBool,
+    /// Counts the snapshots that arrived.
+    pub(super) received: AtomicU64,
 }
 
 /// What the cluster has agreed on about its members, as far as this one has heard.
@@ -161,13 +174,16 @@ impl Transport {
             events,
             links: Mutex::default(),
             known: Mutex::default(),
+            off_list: Mutex::default(),
+            is_asking: AtomicBool::new(false),
+            received: AtomicU64::new(0),
         });
         let transport = Transport {
             shared: shared.clone(),
             tasks: Mutex::default(),
             callers: Mutex::default(),
         };
-        transport.set_peers(config.peers);
+        transport.set_peers(config.peers, BTreeSet::new());
         lock(&transport.tasks).spawn(incoming::accept(shared, config.listener));
         transport
     }
@@ -204,8 +220,10 @@ impl Transport {
     }
 
     /// Replaces the list of members to call and to listen to. Connections to those that stay at
-    /// their address are kept.
-    pub fn set_peers(&self, peers: Vec<(MemberId, String)>) {
+    /// their address are kept. Those `off_list` are known from other members only, or are leaving: they may speak, but not
+    /// say that this member was removed.
+    pub fn set_peers(&self, peers: Vec<(MemberId, String)>, off_list: BTreeSet<MemberId>) {
+        *lock(&self.shared.off_list) = off_list;
         let mut links = lock(&self.shared.links);
         let mut callers = lock(&self.callers);
         let stays =
@@ -303,24 +321,49 @@ impl Shared {
         }
         let link = self.link(hello.from).ok_or(Refusal::UnknownMember(hello.from))?;
         match known.directories.get(&hello.from) {
-            Some(known) if *known != hello.directory => Err(Refusal::ReplacedDirectory(*known)),
+            Some(known) if *known != hello.directory => Err(Refusal::ReplacedDirectory),
             _ => Ok(link),
         }
     }
 
-    /// A peer sends the cluster's members. They are only used as members to call.
-    pub(super) fn hear(&self, roster: &Roster) {
-        if roster.cluster_id != self.cluster_id {
+    /// Whether this member is neither on the replicated list nor, before there is one, in the settings.
+    pub(super) fn is_off_list(&self, id: MemberId) -> bool {
+        lock(&self.off_list).contains(&id)
+    }
+
+    /// Whether a list of this cluster has members that are not known here. A caller says so, which proves nothing.
+    pub(super) fn has_strangers(&self, roster: &Roster) -> bool {
+        roster.cluster_id == self.cluster_id && roster.members.iter().any(|one| self.is_news(one))
+    }
+
+    fn is_news(&self, member: &Member) -> bool {
+        let is_removed = lock(&self.known).removed.contains(&member.id);
+        member.id != self.me && !is_removed && self.link(member.id).is_none()
+    }
+
+    /// Asks the members on the replicated list, at their addresses there, who else belongs to the cluster. What they say
+    /// is only used as members to call and to listen to.
+    pub(super) fn ask_around(self: &Arc<Shared>) {
+        if self.is_asking.swap(true, Ordering::AcqRel) {
             return;
         }
-        let removed = lock(&self.known).removed.clone();
-        let news = |member: &&Member| {
-            member.id != self.me && !removed.contains(&member.id) && self.link(member.id).is_none()
-        };
-        let unknown: Vec<Member> = roster.members.iter().filter(news).cloned().collect();
-        if !unknown.is_empty() {
-            self.tell(PeerEvent::Heard(unknown));
-        }
+        let links: Vec<Arc<Link>> = lock(&self.links).values().cloned().collect();
+        let shared = self.clone();
+        tokio::spawn(async move {
+            for link in links.into_iter().filter(|link| !shared.is_off_list(link.id)) {
+                let Ok(roster) = ask(&link.address).await else { continue };
+                if roster.cluster_id == shared.cluster_id {
+                    let news = roster.members.into_iter().filter(|one| shared.is_news(one));
+                    let unknown: Vec<Member> = news.collect();
+                    if !unknown.is_empty() {
+                        shared.tell(PeerEvent::Heard(unknown));
+                        break;
+                    }
+                }
+            }
+            tokio::time::sleep(ASK_PAUSE).await;
+            shared.is_asking.store(false, Ordering::Release);
+        });
     }
 
     /// The answer to a process that wants to join.

@@ -27,6 +27,7 @@ pub(crate) use self::serve::stop_wanted;
 use crate::{
     admission::{Admission, Calls, Connections, ReadThrottle},
     backup::{self, BackupError},
+    browsers::{Browsers, Guarded},
     config::{AutoCompaction, Config, Problem},
     disk::{DataDir, DiskError, Identity, RecoveredLog, Torn, snapshot},
     grpc, http,
@@ -223,7 +224,15 @@ impl Server {
             .merge(http::gateway::routes(&Admission(services), limits.request_bytes_max));
         let client_addresses =
             clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let counted = |router| Counted { router: Admission(router), metrics: node.metrics.clone() };
+        let guarded = |router, listeners: &[TcpListener]| {
+            let counted = Counted { router: Admission(router), metrics: node.metrics.clone() };
+            let local = |listener: &TcpListener| Some(listener.local_addr().ok()?.ip());
+            let (cors, names) = (&config.cors, &config.host_whitelist);
+            let advertised = &config.advertise_client_urls;
+            let listens = listeners.iter().filter_map(local);
+            let browsers = Arc::new(Browsers::new(cors, names, advertised, listens));
+            Guarded { browsers, inner: counted }
+        };
         let patience = serve::Patience::of(&config);
         let throttle = ReadThrottle::new(node.metrics.network.client_held.clone());
         let calls = Calls::default();
@@ -232,12 +241,13 @@ impl Server {
         let of_clients = serve::Limits { patience, throttle, calls, connections };
         let connections = Connections::for_metrics();
         let for_metrics = serve::Limits { connections, ..of_clients.clone() };
-        let serve = |listener: TcpListener, router: &Counted, limits: &serve::Limits| {
+        let serve = |listener: TcpListener, router: &Guarded<Counted>, limits: &serve::Limits| {
             let (limits, stopping) = (limits.clone(), stopping.clone());
             tokio::spawn(serve::clients(listener, router.clone(), limits, stopping))
         };
-        let watched = counted(http::routes(node.clone()).fallback(http::nothing_here));
-        let router = counted(router);
+        let metrics = http::routes(node.clone()).fallback(http::nothing_here);
+        let watched = guarded(metrics, &watchers);
+        let router = guarded(router, &clients);
         let doors = clients.into_iter().map(|listener| serve(listener, &router, &of_clients));
         let watchers = watchers.into_iter().map(|listener| serve(listener, &watched, &for_metrics));
         let doors = doors.chain(watchers).collect();

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     Config,
     admission::{Calls, Connection, Connections, Link, ReadThrottle, STREAMS_PER_CONNECTION_MAX},
+    browsers::Guarded,
     io::Stream,
     liveness::Liveness,
     metrics::Counted,
@@ -88,7 +89,7 @@ impl Patience {
 /// Serves clients until told to stop; then lets them finish.
 pub(super) async fn clients(
     listener: TcpListener,
-    router: Counted,
+    router: Guarded<Counted>,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -151,7 +152,7 @@ async fn silence(words: Words, patience: Patience) {
 
 async fn connection(
     stream: impl Stream,
-    router: Counted,
+    router: Guarded<Counted>,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -171,7 +172,7 @@ async fn connection(
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    let network = &router.metrics.network;
+    let network = &router.inner.metrics.network;
     let (received, sent) = (network.client_received.clone(), network.client_sent.clone());
     let (link, words) = (Link::default(), Words::default());
     let silence = silence(words.clone(), patience);
@@ -244,7 +245,8 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new(&Config::default()));
         let throttle = ReadThrottle::new(metrics.network.client_held.clone());
-        let router = Counted { router: Admission(axum::Router::new()), metrics };
+        let inner = Counted { router: Admission(axum::Router::new()), metrics };
+        let router = Guarded { browsers: Arc::default(), inner };
         let (stop, stopping) = watch::channel(false);
         let (calls, connections) = (Calls::default(), Connections::new(1));
         let limits = Limits { patience, throttle, calls, connections };

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tenure_server::browsers::Browsers;
 use tokio::net::TcpListener;
 
 use super::Proxy;
@@ -22,15 +23,22 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Serves until the process ends.
 pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>) {
+    let browsers = Arc::new(
+        listener.local_addr().map_or_else(|_| Browsers::default(), |at| Browsers::at(at.ip())),
+    );
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(RETRY_AFTER).await;
             continue;
         };
-        let proxy = Arc::clone(&proxy);
+        let (proxy, browsers) = (Arc::clone(&proxy), Arc::clone(&browsers));
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let response = respond(&request, &proxy);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let (parts, _) = request.into_parts();
+                let response = match browsers.judge(&parts) {
+                    Ok(_) => respond(parts.uri.path(), &proxy),
+                    Err(refused) => said(refused.status(), "text/plain", format!("{refused}\n")),
+                };
                 async move { Ok::<_, Infallible>(response) }
             });
             let mut builder = Builder::new();
@@ -41,9 +49,9 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>) {
     }
 }
 
-fn respond(request: &Request<Incoming>, proxy: &Proxy) -> Response<ResponseBody> {
+fn respond(path: &str, proxy: &Proxy) -> Response<ResponseBody> {
     let gate = &proxy.admission.gate;
-    let (status, kind, text) = match request.uri().path() {
+    let (status, kind, text) = match path {
         "/metrics" => {
             let page = proxy.metrics.page(gate);
             (StatusCode::OK, "text/plain; version=0.0.4", page)
@@ -60,6 +68,10 @@ fn respond(request: &Request<Incoming>, proxy: &Proxy) -> Response<ResponseBody>
             (StatusCode::NOT_FOUND, "text/plain", text)
         }
     };
+    said(status, kind, text)
+}
+
+fn said(status: StatusCode, kind: &'static str, text: String) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

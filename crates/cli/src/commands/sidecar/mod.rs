@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use tenure::ElectionName;
 use tenure::grpc::Client;
+use tenure_server::browsers::Browsers;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -112,6 +113,8 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         status: Arc::clone(&status),
         counts: Arc::clone(&counts),
     };
+    let address = listener.local_addr().map(|at| at.ip());
+    let browsers = address.map_or_else(|_| Browsers::default(), Browsers::at);
     let door = Door::new(
         Arc::clone(&status),
         Arc::clone(&counts),
@@ -120,6 +123,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         args.grace,
         order,
         stopping.clone(),
+        browsers,
     );
     if let Ok(at) = listener.local_addr() {
         let who = status.identity.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();

@@ -186,7 +186,7 @@ async fn garbage_and_claims_of_giant_frames_close_the_connection_and_nothing_els
 async fn a_removed_member_is_heard_no_more() {
     let (one, at) = alone().await;
     let (mut stream, _) = call(at, &hello(Purpose::Messages)).await;
-    one.transport.set_peers(Vec::new());
+    one.transport.set_peers(Vec::new(), BTreeSet::new());
     assert!(timeout(LIMIT, stream.read_u8()).await.unwrap().is_err());
     let (_, answer) = call(at, &hello(Purpose::Messages)).await;
     assert_eq!(answer, Err(Refusal::UnknownMember(TWO)));
@@ -197,7 +197,7 @@ async fn answer_by_hand(listener: &TcpListener) -> TcpStream {
     answer_with(listener, &hello(Purpose::Messages)).await
 }
 
-async fn answer_with(listener: &TcpListener, hello: &Hello) -> TcpStream {
+pub(super) async fn answer_with(listener: &TcpListener, hello: &Hello) -> TcpStream {
     let (mut stream, _) = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
     super::super::handshake::listen(&mut stream, &mut BytesMut::new()).await.unwrap();
     write_frame(&mut stream, FrameKind::Hello, &hello.to_bytes()).await.unwrap();

@@ -7,11 +7,15 @@ mod fuzz;
 mod handshakes;
 mod snapshots;
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    time::Duration,
+};
 
 use bytes::{Bytes, BytesMut};
-use tenure_api::{ClusterId, MemberId};
-use tenure_replica::{Message, codec::Codec};
+use tenure_api::{ClusterId, MemberId, Term};
+use tenure_replica::{Message, RaftKind, RaftMessage, codec::Codec};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
@@ -72,10 +76,10 @@ impl Side {
 
     async fn hears(&mut self, text: &str) {
         let event = self.event().await;
-        let PeerEvent::Message { message: Message::Forward(bytes), .. } = event else {
+        let PeerEvent::Message { message: Message::Raft(message), .. } = event else {
             panic!("{event:?}");
         };
-        assert_eq!(bytes, text);
+        assert_eq!(message.context, text);
     }
 }
 
@@ -132,7 +136,28 @@ async fn call(at: SocketAddr, hello: &Hello) -> (TcpStream, Result<Hello, Refusa
 }
 
 fn text(text: &str) -> Message {
-    Message::Forward(Bytes::copy_from_slice(text.as_bytes()))
+    let context = Bytes::copy_from_slice(text.as_bytes());
+    Message::Raft(RaftMessage { kind: RaftKind::ReadIndex, context, ..raft_message(TWO, ONE) })
+}
+
+fn raft_message(from: MemberId, to: MemberId) -> RaftMessage {
+    RaftMessage {
+        kind: RaftKind::Snapshot,
+        from,
+        to,
+        term: Term(3),
+        log_term: Term(0),
+        index: 0,
+        commit: 0,
+        commit_term: Term(0),
+        reject: false,
+        reject_hint: 0,
+        request_snapshot: 0,
+        priority: 0,
+        entries: Vec::new(),
+        context: Bytes::new(),
+        snapshot: None,
+    }
 }
 
 async fn say(stream: &mut TcpStream, words: &str) {

@@ -2,8 +2,7 @@ use std::fs;
 
 use tenure_api::{Principal, Put, Term, op::PutLease};
 use tenure_replica::{
-    EntryContext, RaftKind, RaftMessage, Snapshot, SnapshotMark, State, command::Command,
-    state::ApplyEffects,
+    EntryContext, Snapshot, SnapshotMark, State, command::Command, state::ApplyEffects,
 };
 use tokio::io::AsyncReadExt;
 
@@ -15,23 +14,7 @@ fn mark() -> SnapshotMark {
 }
 
 fn message(from: MemberId, to: MemberId) -> RaftMessage {
-    RaftMessage {
-        kind: RaftKind::Snapshot,
-        from,
-        to,
-        term: Term(3),
-        log_term: Term(0),
-        index: 0,
-        commit: 0,
-        commit_term: Term(0),
-        reject: false,
-        reject_hint: 0,
-        request_snapshot: 0,
-        priority: 0,
-        entries: Vec::new(),
-        context: Bytes::new(),
-        snapshot: Some(mark()),
-    }
+    RaftMessage { snapshot: Some(mark()), ..raft_message(from, to) }
 }
 
 /// More than one piece of it.
@@ -64,16 +47,21 @@ fn files(side: &Side) -> usize {
 async fn a_snapshot_arrives_as_it_was() {
     let (mut one, mut two, _) = pair().await;
     one.transport.send_snapshot(message(ONE, TWO), snapshot());
-    let PeerEvent::SnapshotReceived { from: ONE, message: heard, state } = two.event().await else {
+    let PeerEvent::SnapshotReceived { from: ONE, message: heard, state, file } = two.event().await
+    else {
         panic!("something else happened");
     };
     assert_eq!(heard, message(ONE, TWO));
     assert_eq!(state.digest(), snapshot().state.digest());
     assert!(matches!(one.event().await, PeerEvent::SnapshotSent { to: TWO, ok: true }));
     assert_eq!((files(&one), files(&two)), (0, 1));
-    let kept = snapshot::newest_snapshot(&Files, two.snapshots.path()).unwrap().unwrap();
-    assert_eq!(kept.mark, mark());
-    assert_eq!(fs::read(&kept.path).unwrap(), bytes());
+    // Raft has not taken it over: no start would take it for a snapshot.
+    assert!(snapshot::newest_snapshot(&Files, two.snapshots.path()).unwrap().is_none());
+    assert_eq!(file.mark(), &mark());
+    let arrived = fs::read_dir(two.snapshots.path()).unwrap().next().unwrap().unwrap();
+    assert_eq!(fs::read(arrived.path()).unwrap(), bytes());
+    drop(file);
+    assert_eq!(files(&two), 0, "it was not taken");
 }
 
 #[tokio::test]
@@ -142,6 +130,8 @@ async fn a_broken_transfer_leaves_no_file_and_the_next_one_works() {
     assert!(matches!(event, PeerEvent::SnapshotReceived { from: TWO, .. }), "{event:?}");
     assert!(timeout(LIMIT, stream.read_u8()).await.unwrap().is_ok());
     assert_eq!(files(&one), 1);
+    drop(event);
+    assert_eq!(files(&one), 0);
 }
 
 #[tokio::test]

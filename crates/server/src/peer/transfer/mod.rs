@@ -2,7 +2,8 @@
 //!
 //! What travels are the bytes of a snapshot file, but no file has to be written first: the sender makes them from its
 //! memory as the receiver takes them. The receiver builds its state from them while it writes them beside, checks
-//! everything, makes the file durable and puts it in its place before it answers. A transfer that breaks leaves nothing.
+//! everything and makes the file durable before it answers. The file gets the name of a snapshot only when raft has taken the
+//! state over: who may send one is for raft to say. A transfer that breaks leaves nothing.
 
 mod receive;
 mod send;

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, ErrorKind, Read},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -17,8 +17,7 @@ use super::{PIECE_BYTES, PIECES_MAX, Progress, TransferError, step};
 use crate::{
     disk::{
         BulkFile, DiskError, Files, SnapshotFileReader,
-        durable::rename_durably,
-        snapshot::{prune_snapshots, read_state, snapshot_path},
+        snapshot::{ReceivedSnapshot, read_state},
     },
     io::Stream,
     node::files::beside,
@@ -73,19 +72,20 @@ pub(in crate::peer) async fn receive(
     let mark = message.snapshot.clone().ok_or(TransferError::Mismatch)?;
     info!(from = shared.called(from), index = mark.index, "receiving a snapshot");
     let (sender, parts) = mpsc::channel(PIECES_MAX);
-    let folder = shared.snapshots.clone();
-    let path = folder.join(format!("incoming-{from}.tmp"));
+    // Each has a name of its own: the one before may not have been judged yet.
+    let number = shared.received.fetch_add(1, Ordering::Relaxed);
+    let path = shared.snapshots.join(format!("incoming-{from}-{number}.tmp"));
     let (told, taking) = oneshot::channel();
     // Beside: neither a slow disk nor a large state may hold up the core loop.
     beside("snapshot-in", move || {
-        let taken = Arriving::create(path, parts).and_then(|all| all.take_over(&folder, &mark));
+        let taken = Arriving::create(path, parts).and_then(|all| all.take_in(mark));
         let _ = told.send(taken);
     });
     let came = pass_on(&shared.called(from), &mut stream, &mut buffer, sender).await;
-    // Whatever happened: only when it has ended may the next one use the same file.
     let taken = taking.await.map_err(|_| TransferError::Stopping)?;
     came?;
-    shared.tell(PeerEvent::SnapshotReceived { from, message: *message, state: taken? });
+    let (state, file) = taken?;
+    shared.tell(PeerEvent::SnapshotReceived { from, message: *message, state, file });
     step(write_frame(&mut stream, FrameKind::SnapshotStored, &[])).await
 }
 
@@ -148,22 +148,20 @@ impl Arriving {
         Ok(Arriving { path, file, parts, piece, ended, bytes: 0, stored })
     }
 
-    fn take_over(
+    /// The state, and its file as it waits for raft's judgement.
+    fn take_in(
         mut self,
-        folder: &Path,
-        mark: &SnapshotMark,
-    ) -> Result<Box<State>, TransferError> {
+        mark: SnapshotMark,
+    ) -> Result<(Box<State>, ReceivedSnapshot), TransferError> {
         let path = self.path.clone();
         let mut reader = SnapshotFileReader::over(&path, &mut self, BUFFER_BYTES)?;
-        if reader.mark() != mark {
+        if *reader.mark() != mark {
             return Err(TransferError::Mismatch);
         }
         let state = Box::new(read_state(&mut reader)?);
         self.file.finish().map_err(DiskError::io("flush snapshot", &self.path))?;
-        rename_durably(&Files, &self.path, &snapshot_path(folder, mark))?;
         self.stored = true;
-        prune_snapshots(&Files, folder)?;
-        Ok(state)
+        Ok((state, ReceivedSnapshot::new(self.path.clone(), mark)))
     }
 
     fn keep(&mut self, piece: &Bytes) -> io::Result<()> {

@@ -106,8 +106,6 @@ pub(super) const FOREIGN: &[Foreign] = &[
     ignored("cipher-suites", TLS_DETAIL),
     ignored("tls-min-version", TLS_DETAIL),
     ignored("tls-max-version", TLS_DETAIL),
-    ignored("cors", "no page of another origin is let in"),
-    ignored("host-whitelist", "the Host header is not looked at"),
     Foreign { flag: "auth-token", fate: Fate::Refused { unless: &["simple", ""] }, why: USERS },
     ignored("bcrypt-cost", USERS),
     ignored("auth-token-ttl", USERS),

@@ -121,6 +121,8 @@ impl Reader<'_> {
                 &[("basic", MetricsDetail::Basic), ("extensive", MetricsDetail::Extensive)],
             ),
             listen_metrics_urls: self.list("listen-metrics-urls"),
+            cors: self.list("cors"),
+            host_whitelist: self.list("host-whitelist"),
         }
     }
 

@@ -122,6 +122,10 @@ pub(super) const SETTINGS: &[Setting] = &[
     known_as(&["experimental-warning-apply-duration"],
         row(LIMITS, "warning-apply-duration", "DURATION", Is("100ms"), "Applying for longer than this is logged and counted as slow")),
 
+    row(LIMITS, "cors", "ORIGINS", Is(""), "Origins whose web pages may use this member, separated by commas; * for all"),
+    row(LIMITS, "host-whitelist", "NAMES", Is(""),
+        "Names that HTTP clients may use for this member, besides the advertised ones; * for all, which is so if others than this machine can connect"),
+
     row(WATCHING, "log-level", "LEVEL", Is("info"), "What is logged: error, warn, info, debug or trace"),
     row(WATCHING, "log-format", "json|console", Follows("console on a terminal, else json", log_format), "How it is logged"),
     row(WATCHING, "log-outputs", "OUTPUTS", Is("stderr"), "Where to: stderr, stdout or files, separated by commas"),

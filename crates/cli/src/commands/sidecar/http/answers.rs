@@ -30,10 +30,17 @@ pub(super) fn routes(door: Door) -> Router {
         .with_state(door)
 }
 
-/// Counts every answer, and forbids caching it.
+/// Counts every answer, forbids caching it, and refuses what pages of others ask.
 async fn around(State(door): State<Door>, request: Request, next: Next) -> Response {
     let path = known(request.uri().path());
-    let mut response = next.run(request).await;
+    let (parts, body) = request.into_parts();
+    let mut response = match door.browsers.judge(&parts) {
+        Ok(_) => next.run(Request::from_parts(parts, body)).await,
+        Err(refused) => {
+            let error = json!({ "error": refused.to_string() });
+            json_of(refused.status(), &error)
+        }
+    };
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     door.counts.answered(path, response.status().as_u16());
     response

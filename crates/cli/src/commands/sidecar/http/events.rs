@@ -122,6 +122,7 @@ mod tests {
             Duration::ZERO,
             order,
             stopping,
+            Default::default(),
         );
         let permit = Arc::clone(&door.streams).try_acquire_owned().unwrap();
         let mut listener = Listener::new(door, permit);

@@ -13,6 +13,7 @@ mod step_down;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_server::browsers::Browsers;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 pub(super) use self::listen::serve;
@@ -40,6 +41,8 @@ pub(super) struct Door {
     pub(super) grace: Duration,
     pub(super) orders: mpsc::Sender<StepDown>,
     pub(super) stop: watch::Receiver<bool>,
+    /// What web pages may ask.
+    pub(super) browsers: Arc<Browsers>,
     /// Streams of `/sse` that may still be opened.
     streams: Arc<Semaphore>,
 }
@@ -56,8 +59,10 @@ impl Door {
         grace: Duration,
         orders: mpsc::Sender<StepDown>,
         stop: watch::Receiver<bool>,
+        browsers: Browsers,
     ) -> Door {
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Door { status, counts, healthz, ready_when_leader, grace, orders, stop, streams }
+        let browsers = Arc::new(browsers);
+        Door { status, counts, healthz, ready_when_leader, grace, orders, stop, browsers, streams }
     }
 }

@@ -5,11 +5,18 @@ mod compaction;
 #[cfg(test)]
 mod fuzz;
 mod rules;
+mod tls;
 
 use std::{path::PathBuf, time::Duration};
 
 pub(crate) use self::cluster::hash;
-pub use self::{cluster::address, compaction::AutoCompaction, rules::Problem};
+pub(crate) use self::{cluster::peer_address, tls::auto_pair};
+pub use self::{
+    cluster::{address, is_tls},
+    compaction::AutoCompaction,
+    rules::Problem,
+    tls::{TlsProtocol, TlsSettings},
+};
 
 /// A server's settings, under etcd's names.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +74,12 @@ pub struct Config {
     pub metrics: MetricsDetail,
     /// `--listen-metrics-urls`: where `/metrics` and `/health` are served besides the client URLs.
     pub listen_metrics_urls: Vec<String>,
+    /// TLS with clients: `--cert-file` and the like.
+    pub client_tls: TlsSettings,
+    /// Versions of TLS and cipher suites.
+    pub tls_protocol: TlsProtocol,
+    /// `--self-signed-cert-validity`: for how many years a certificate counts that a member makes itself.
+    pub self_signed_cert_validity: u32,
 }
 
 /// How much is measured.
@@ -116,6 +129,9 @@ impl Default for Config {
             warning_apply_duration: Duration::from_millis(100),
             metrics: MetricsDetail::Basic,
             listen_metrics_urls: vec![],
+            client_tls: TlsSettings::default(),
+            tls_protocol: TlsProtocol::default(),
+            self_signed_cert_validity: 1,
         }
     }
 }

@@ -11,12 +11,12 @@ const AGAIN_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Logs a complaint unless the same one was logged within the last minute.
 #[derive(Debug, Default)]
-pub(super) struct Grumble {
+pub(crate) struct Grumble {
     logged: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Grumble {
-    pub(super) fn about(&self, complaint: String) {
+    pub(crate) fn about(&self, complaint: String) {
         let mut logged = lock(&self.logged);
         let now = Instant::now();
         if logged.get(&complaint).is_some_and(|at| now.duration_since(*at) < AGAIN_AFTER) {

@@ -29,6 +29,7 @@ mod transfer;
 mod transport;
 
 pub use frame::FRAME_BYTES_MAX;
+pub(crate) use grumble::Grumble;
 pub use handshake::PROTOCOL_VERSION;
 pub use link::OUTGOING_BYTES_MAX;
 pub use roster::{AskError, Roster, ask};

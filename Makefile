@@ -17,7 +17,7 @@ build:
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) nextest run -p tenure-api -p tenure-damage -p tenure-replica -p tenure-disk -p tenure
+	$(CARGO) nextest run -p tenure-api -p tenure-damage -p tenure-replica -p tenure-disk -p tenure-tls -p tenure
 
 ## Set up what the tests need, and run them all.
 test:

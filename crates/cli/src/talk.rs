@@ -3,13 +3,16 @@
 //! Its reader may have gone, or may read no further. Neither is a reason for a supervisor to end, or to
 //! stop telling its guardian of new deadlines. So a thread writes it, from a queue that is never waited for:
 //! what does not fit is dropped, and counted.
+//!
+//! One line may be a status that the next line replaces, if stderr is a terminal. In a log it is a line as any other.
 
-use std::io::Write;
-use std::sync::OnceLock;
+use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
+use crate::commands::columns;
 use crate::output::visible;
 
 /// Lines that may wait to be written.
@@ -17,30 +20,54 @@ const LINES_MAX: usize = 256;
 
 enum Word {
     Line(String),
+    /// A line that the next one replaces; nothing, to remove it.
+    Status(String),
     /// Everything before this was written.
     Done(SyncSender<()>),
 }
 
 static VOICE: OnceLock<Option<SyncSender<Word>>> = OnceLock::new();
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
+/// Removes the line that the cursor is in.
+const CLEAR: &str = "\r\x1b[K";
+static IS_READ: LazyLock<bool> = LazyLock::new(|| {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    std::io::stderr().is_terminal() && !is_dumb
+});
 
 fn voice() -> Option<&'static SyncSender<Word>> {
     let start = || {
         let (voice, words) = sync_channel(LINES_MAX);
         let speak = move || {
+            let mut has_status = false;
             for word in words {
+                let mut text = String::new();
+                if has_status && !matches!(word, Word::Done(_)) {
+                    text += CLEAR;
+                    has_status = false;
+                }
                 match word {
                     Word::Line(line) => {
                         let dropped = DROPPED.swap(0, Ordering::Relaxed);
-                        let mut stderr = std::io::stderr().lock();
-                        // A closed pipe is no reason to complain, and there would be no place to.
                         if dropped > 0 {
-                            let _ = writeln!(stderr, "tenure: {dropped} lines were not written");
+                            text += &format!("tenure: {dropped} lines were not written\n");
                         }
-                        let _ = writeln!(stderr, "{line}");
+                        text += &line;
+                        text.push('\n');
+                    }
+                    Word::Status(line) => {
+                        if text.is_empty() {
+                            text += CLEAR;
+                        }
+                        has_status = !line.is_empty();
+                        // A line that wraps could not be cleared.
+                        let columns = columns(std::io::stderr()).saturating_sub(1);
+                        text.extend(line.chars().take(columns));
                     }
                     Word::Done(told) => drop(told),
                 }
+                // A closed pipe is no reason to complain, and there would be no place to.
+                let _ = std::io::stderr().write_all(text.as_bytes());
             }
         };
         std::thread::Builder::new().name("tenure-talk".to_owned()).spawn(speak).ok()?;
@@ -49,16 +76,44 @@ fn voice() -> Option<&'static SyncSender<Word>> {
     VOICE.get_or_init(start).as_ref()
 }
 
+/// Whether a person reads it: stderr is a terminal that can clear a line.
+pub(crate) fn is_read() -> bool {
+    *IS_READ
+}
+
 /// Prints a line without waiting. Control characters of names chosen by others cannot reach the terminal.
 pub(crate) fn say(line: String) {
-    let line = visible(&line).into_owned();
+    put(Word::Line(visible(&line).into_owned()));
+}
+
+/// Prints a line that the next one replaces, on a terminal.
+pub(crate) fn status(line: String) {
+    match is_read() {
+        true => put(Word::Status(visible(&line).into_owned())),
+        false => say(line),
+    }
+}
+
+/// Removes the status before another hand writes to the terminal, and waits until it is gone, for no longer than that.
+pub(crate) fn clear_status(patience: Duration) {
+    if is_read() {
+        put(Word::Status(String::new()));
+        finish(patience);
+    }
+}
+
+fn put(word: Word) {
     match voice() {
         Some(voice) => {
-            if voice.try_send(Word::Line(line)).is_err() {
+            if voice.try_send(word).is_err() {
                 DROPPED.fetch_add(1, Ordering::Relaxed);
             }
         }
-        None => drop(writeln!(std::io::stderr(), "{line}")),
+        None => {
+            if let Word::Line(line) | Word::Status(line) = word {
+                drop(writeln!(std::io::stderr(), "{line}"));
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ the terminal to stdout, and at the end `[exit CODE]`.
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import sys
@@ -39,7 +40,10 @@ while terminal in watched:
         if not data:
             watched.remove(ready)
         elif ready == terminal:
-            sys.stdout.write(data.decode(errors="replace").replace("\r", ""))
+            text = data.decode(errors="replace")
+            # A line that replaces the one before it ends nowhere: here it is a line of its own.
+            text = re.sub(r"\r\x1b\[K([^\r\n]*)", r"\n[in its place] \1\n", text)
+            sys.stdout.write(text.replace("\r", ""))
             sys.stdout.flush()
         else:
             pending += data

@@ -1,11 +1,12 @@
 //! A connection as the rest of the server sees it.
 //!
-//! Clients and members are served over any [`Stream`]. TCP is the only one today; TLS and Unix sockets need an
-//! implementation here and a listener, nothing else. Code that serves a connection is generic over it, so that a read or a
+//! Clients and members are served over any [`Stream`]: TCP, or TLS over it. Unix sockets need an implementation here and
+//! a listener, nothing else. Code that serves a connection is generic over it, so that a read or a
 //! write costs no call through a table.
 
 use std::io;
 
+use tenure_tls::TlsStream;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -39,5 +40,21 @@ impl Stream for TcpStream {
 
     fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
         self.split()
+    }
+}
+
+/// Its end is read as that of the stream below: of a process that died, the kernel closes the connection without TLS's own
+/// farewell, which is read as `UnexpectedEof`.
+impl<S: Stream> Stream for TlsStream<S> {
+    fn set_nodelay(&self) -> io::Result<()> {
+        self.get_ref().0.set_nodelay()
+    }
+
+    fn watch(&self, liveness: &Liveness) -> io::Result<()> {
+        self.get_ref().0.watch(liveness)
+    }
+
+    fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
+        tokio::io::split(self)
     }
 }

@@ -59,6 +59,7 @@ const FORMATS: &[(&str, &[Format])] = &[
     ("move-leader", ALL),
     ("debug wal", JSON),
     ("lab list", JSON),
+    ("lab explain", JSON),
     ("lab run", JSON),
     ("lab replay", JSON),
     ("lab compare", JSON),

@@ -32,7 +32,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn script(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut args::whole(), "tenure", &mut script);
+    if shell == Shell::Fish {
+        script.extend(fish_positionals().into_bytes());
+    }
     script
+}
+
+/// The generator for fish completes the values of flags only: here are those of arguments with a list of names.
+fn fish_positionals() -> String {
+    let mut lines = String::new();
+    for verb in args::whole().get_subcommands() {
+        for kind in verb.get_subcommands() {
+            for arg in kind.get_positionals() {
+                let Some(values) = arg.get_value_parser().possible_values() else { continue };
+                let names: Vec<_> = values.map(|value| value.get_name().to_owned()).collect();
+                let (verb, kind, names) = (verb.get_name(), kind.get_name(), names.join(" "));
+                lines += &format!(
+                    "complete -c tenure -n \"__fish_seen_subcommand_from {verb}; and __fish_seen_subcommand_from {kind}\" -f -a \"{names}\"\n"
+                );
+            }
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -50,5 +71,21 @@ mod tests {
             }
             assert!(script.contains("endpoints"), "{shell}");
         }
+    }
+
+    #[test]
+    fn completions_know_the_names_of_the_lab() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(script(shell)).unwrap();
+            for name in ["redlock-pause", "raft-kraft", "far-apart-usual"] {
+                assert!(script.contains(name), "{shell}: {name}");
+            }
+        }
+        // Help has no room for two hundred names.
+        let mut whole = args::whole();
+        whole.build();
+        let lab = whole.find_subcommand_mut("lab").unwrap();
+        let help = lab.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+        assert!(!help.contains("redlock-pause") && help.contains("redlock"), "{help}");
     }
 }

@@ -12,14 +12,18 @@ use tenure::leading::{self, Next, Parting, Policy, Turn};
 use tenure::{AcquireError, Held, Loss, Session, SessionError, SessionOptions};
 
 use super::opening::SessionOpening;
+use super::queue::Queue;
 use super::run::signals::{Signals, Wish};
 use crate::args::Settings;
 use crate::exit::Exit;
 use crate::output::visible;
-use crate::talk::talk;
+use crate::talk::{clear_status, talk};
 
 /// How long the end of a session may take when there is nothing else to do.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long a slow terminal is waited for.
+const STATUS_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What is to be held, and how.
 pub(in crate::commands) struct Holding<Announce> {
@@ -33,6 +37,8 @@ pub(in crate::commands) struct Holding<Announce> {
     pub(in crate::commands) once: bool,
     /// The exit code if it is held by others.
     pub(in crate::commands) conflict: Exit,
+    /// What giving it up is called: `resigned`, `released`.
+    pub(in crate::commands) gave_up: &'static str,
     /// Says on stdout that it is held, each time anew.
     pub(in crate::commands) announce: Announce,
 }
@@ -41,8 +47,10 @@ impl<Announce: FnMut(&Held) -> anyhow::Result<()>> Holding<Announce> {
     /// Holds it until interrupted, or until it is taken away.
     pub(in crate::commands) async fn run(self, settings: &Settings) -> anyhow::Result<Exit> {
         let opening = SessionOpening::new(self.waits);
-        let mut holder = Holder { opening, signals: Signals::listen()?, holding: self };
-        leading::lead(&settings.engine(), &mut holder).await
+        let settings = settings.clone();
+        let mut holder = Holder { opening, signals: Signals::listen()?, holding: self, settings };
+        let engine = holder.settings.engine();
+        leading::lead(&engine, &mut holder).await
     }
 }
 
@@ -50,6 +58,7 @@ struct Holder<Announce> {
     holding: Holding<Announce>,
     signals: Signals,
     opening: SessionOpening,
+    settings: Settings,
 }
 
 type Ended = anyhow::Result<Exit>;
@@ -84,9 +93,15 @@ impl<Announce: FnMut(&Held) -> anyhow::Result<()>> Policy for Holder<Announce> {
     async fn campaign(&mut self, session: &Session) -> Turn<Held, Ended> {
         let holding = &self.holding;
         let waiting = session.join(holding.join.clone(), holding.timeout);
+        let name = holding.join.first_name();
+        let queue = Queue::new(&self.settings, name.to_string(), session);
         let held = tokio::select! {
             held = waiting => held,
-            exit = interrupted(&mut self.signals) => return Turn::Passed(end(exit)),
+            never = queue.follow() => match never {},
+            exit = interrupted(&mut self.signals) => {
+                talk!("tenure: not waiting for {name} any more: {}", queue.next().await);
+                return Turn::Passed(end(exit));
+            }
         };
         Turn::Passed(match held {
             Ok(held) => return Turn::Elected(held),
@@ -102,11 +117,13 @@ impl<Announce: FnMut(&Held) -> anyhow::Result<()>> Policy for Holder<Announce> {
         })
     }
 
-    async fn lead(&mut self, _: &Session, held: Held) -> Next<Ended> {
+    async fn lead(&mut self, session: &Session, held: Held) -> Next<Ended> {
+        clear_status(STATUS_PATIENCE);
         if let Err(error) = (self.holding.announce)(&held) {
             return Next::End(Err(error), Parting::Close);
         }
         let name = held.name().clone();
+        let mut is_asked = false;
         let exit = tokio::select! {
             // Whether those that were told of the token have stopped is unknown: the servers must not hear that they have.
             loss = held.lost() => {
@@ -121,10 +138,24 @@ impl<Announce: FnMut(&Held) -> anyhow::Result<()>> Policy for Holder<Announce> {
                 talk!("tenure: making room in {name} for {}", visible(&drain.successor));
                 Exit::Done
             }
-            _ = interrupted(&mut self.signals) => Exit::Done,
+            _ = interrupted(&mut self.signals) => {
+                is_asked = true;
+                Exit::Done
+            }
         };
+        let queue = Queue::new(&self.settings, name.to_string(), session);
         // If no member can be told, the lease ends by itself.
-        let _ = tokio::time::timeout(FAREWELL, held.release()).await;
+        let released = tokio::time::timeout(FAREWELL, held.release());
+        let next = async {
+            match is_asked {
+                true => Some(queue.next().await),
+                false => None,
+            }
+        };
+        let (released, next) = tokio::join!(released, next);
+        if let Some(next) = next.filter(|_| released.is_ok()) {
+            talk!("tenure: {} {name}; {next}", self.holding.gave_up);
+        }
         end(exit)
     }
 }

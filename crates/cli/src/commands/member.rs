@@ -44,10 +44,9 @@ pub(crate) enum Command {
     },
 }
 
-/// A URL that members can reach each other by. Those of etcd may be encrypted.
+/// A URL that members can reach each other by.
 fn url(text: &str) -> Result<String, String> {
-    let plain = text.replacen("https://", "http://", 1);
-    tenure_server::config::address(&plain).map(|_| text.to_owned())
+    tenure_server::config::address(text).map(|_| text.to_owned())
 }
 
 /// Does it.

@@ -23,6 +23,7 @@ mod once;
 mod opening;
 mod progress;
 mod put;
+mod queue;
 mod run;
 mod schedule;
 mod serve;
@@ -35,6 +36,8 @@ mod up;
 mod version;
 mod watch;
 mod web;
+
+pub(crate) use progress::columns;
 
 use std::future::Future;
 

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{IsTerminal, Write, stderr};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
@@ -37,7 +38,7 @@ impl Progress {
             self.drawn = Some(now);
             let mut line = line(self.what, done, total, self.started.elapsed());
             // What does not fit would go on in a second row, and only that one would be cleared.
-            line.truncate(columns().saturating_sub(1));
+            line.truncate(columns(stderr()).saturating_sub(1));
             // A failed write loses nothing.
             let _ = write!(stderr(), "\r\x1b[K{line}");
         }
@@ -52,9 +53,9 @@ impl Drop for Progress {
     }
 }
 
-/// How wide the terminal is now; as wide as it likes if it does not know.
-fn columns() -> usize {
-    let size = tcgetwinsize(stderr());
+/// How wide a terminal is now; as wide as it likes if it does not know, or is none.
+pub(crate) fn columns(terminal: impl AsFd) -> usize {
+    let size = tcgetwinsize(terminal);
     size.ok().filter(|size| size.ws_col > 0).map_or(usize::MAX, |size| size.ws_col.into())
 }
 

@@ -40,7 +40,7 @@ fn it_lists_problems_of_all_sources_at_once() {
     for place in [
         "t.yaml:2: data-dirr: there is no such setting; did you mean data-dir?",
         "t.yaml:3: max-txn-ops: ",
-        "t.yaml:5: client-transport-security.cert-file: TLS",
+        "t.yaml:5: client-transport-security.cert-file: KeyFile and CertFile must both be present",
         "ETCD_SNAPSHOT_COUNT: ",
         "TENURE_LOG_LEVEL: ",
         "--heartbeat-interval: ",

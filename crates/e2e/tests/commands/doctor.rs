@@ -24,7 +24,7 @@ async fn a_healthy_cluster_has_nothing() {
         assert_eq!(seen["seen_by"][member]["token"], seen["candidates"][0]["token"]);
     }
     let said = Ctl::of(&cluster).with_program(tools::tenure()).run(&["doctor"]).ok();
-    assert!(said.contains("agreed   by n1, n2, n3") && said.ends_with("all is well\n"), "{said}");
+    assert!(said.contains("agreed     by n1, n2, n3") && said.ends_with("all is well\n"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

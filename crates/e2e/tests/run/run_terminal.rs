@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use tenure_e2e::{Cluster, Program, tools};
+use tenure_e2e::{Cluster, Program, Supervised, tools};
 
 /// One process: a shell takes for itself a signal that comes while it starts another.
 const READY: &str = "echo ready; exec sleep 1000";
@@ -10,11 +10,53 @@ const CTRL_C: &str = "key 03";
 
 /// `tenure run` in a terminal of its own.
 fn at_a_terminal(cluster: &Cluster, work: &[&str]) -> Program {
+    typed_at_a_terminal(cluster, &[&["run", "--election", "job", "--"], work].concat())
+}
+
+fn typed_at_a_terminal(cluster: &Cluster, words: &[&str]) -> Program {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/terminal.py");
     let mut command = Command::new(tools::installed("python"));
     command.arg(script).arg(tools::tenure()).args(["--endpoints", &cluster.endpoints()]);
-    command.args(["run", "--election", "job", "--"]).args(work);
-    Program::start("a terminal", &mut command)
+    Program::start("a terminal", command.args(words))
+}
+
+/// On a terminal one line that changes, in a log a line for each change.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_candidate_says_how_the_queue_changes() {
+    let cluster = Cluster::start(1).await;
+    let in_a_log = |words: &[&str]| Supervised::start(&cluster.endpoints(), words).program;
+    let elect = |identity| ["elect", "job", "--ttl", "60s", "--identity", identity];
+    let run =
+        |identity| ["run", "job", "--ttl", "60s", "--identity", identity, "--", "sh", "-c", READY];
+    let first = in_a_log(&run("A"));
+    first.says("ready").await;
+    let second = in_a_log(&elect("B"));
+    second.says("waiting for job: 1 ahead, held by A, token 2").await;
+    let mut third = typed_at_a_terminal(&cluster, &elect("C"));
+    third.says("[in its place] tenure: waiting for job: 2 ahead, held by A, token 2").await;
+    let mut fourth = typed_at_a_terminal(&cluster, &run("D"));
+    fourth.says("[in its place] tenure: waiting for job: 3 ahead, held by A, token 2").await;
+    let fifth = in_a_log(&elect("E"));
+    fifth.says("waiting for job: 4 ahead, held by A, token 2").await;
+    first.ask_to_stop();
+    first.says("tenure: resigned job; ").await;
+    let said = first.lines().join("\n");
+    assert!(said.contains("next is B") || said.contains("held by B, token 3"), "{said}");
+    second.says("leading job with token 3").await;
+    third.says("[in its place] tenure: waiting for job: 1 ahead, held by B, token 3").await;
+    fourth.says("[in its place] tenure: waiting for job: 2 ahead, held by B, token 3").await;
+    fourth.tell(CTRL_C);
+    fourth.says("tenure: not waiting for job any more: held by B, token 3").await;
+    // More rarely in a log.
+    fifth.says("waiting for job: 2 ahead, held by B, token 3").await;
+    second.ask_to_stop();
+    second.says("tenure: resigned job; ").await;
+    third.says("leading job with token 4").await;
+    third.tell(CTRL_C);
+    third.says("tenure: resigned job; ").await;
+    fifth.says("leading job with token ").await;
+    fifth.ask_to_stop();
+    fifth.says("tenure: resigned job; no other candidate waits").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

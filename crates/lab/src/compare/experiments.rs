@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::{
     algorithms::{Algorithm, Setup},
     faults::{Action, Target},
-    stage::{AlgorithmRun, ProcessId},
+    stage::{AlgorithmRun, Ledger, ProcessId},
 };
 
 /// Cluster sizes of the growth experiment.
@@ -46,6 +46,29 @@ impl PartitionSides {
     }
 }
 
+/// Two leaders at once, in all runs of an experiment. What the promise of one believer is held against in a story.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TwoLeaders {
+    /// How often it began. A paused leader that looks at its clock when it resumes is one of two for no time at all.
+    pub times: u64,
+    /// How long it lasted, on average.
+    pub lasted: Duration,
+    /// Writes of the replaced leader that were taken.
+    pub stale: u64,
+}
+
+impl TwoLeaders {
+    /// The sum of what the runs measured.
+    fn of(runs: &[Ledger]) -> TwoLeaders {
+        let lasted: Duration = runs.iter().map(|ledger| ledger.double).sum();
+        TwoLeaders {
+            times: runs.iter().map(|ledger| ledger.doubles).sum(),
+            lasted: lasted / runs.len().max(1) as u32,
+            stale: runs.iter().map(|ledger| ledger.stale_writes_taken).sum(),
+        }
+    }
+}
+
 /// The measurements of one algorithm.
 #[derive(Clone, Debug)]
 pub struct ComparisonRow {
@@ -66,12 +89,9 @@ pub struct ComparisonRow {
     pub top_share: f64,
     pub winners: usize,
     pub sides: PartitionSides,
-    pub double_in_partition: Duration,
-    pub stale_in_partition: u64,
-    pub double_in_pause: Duration,
-    pub stale_in_pause: u64,
-    pub double_in_skew: Duration,
-    pub stale_in_skew: u64,
+    pub in_partition: TwoLeaders,
+    pub in_pause: TwoLeaders,
+    pub in_skew: TwoLeaders,
     /// Messages per second without faults.
     pub routine_per_s: f64,
 }
@@ -92,9 +112,7 @@ pub fn measure(algorithm: &'static Algorithm, seeds: u64) -> ComparisonRow {
     let mut detections: Vec<Duration> = failovers.iter().filter_map(|one| one.noticed).collect();
     detections.sort_unstable();
     let churn = churn(algorithm, seeds);
-    let partition = partition(algorithm, seeds);
-    let pause = pause(algorithm, seeds);
-    let skew = skew(algorithm, seeds);
+    let (sides, in_partition) = partition(algorithm, seeds);
     ComparisonRow {
         algorithm: algorithm.name,
         growth: growth(&messages),
@@ -106,13 +124,10 @@ pub fn measure(algorithm: &'static Algorithm, seeds: u64) -> ComparisonRow {
         vacancy: churn.vacancy,
         top_share: churn.top_share,
         winners: churn.winners,
-        sides: partition.sides,
-        double_in_partition: partition.double,
-        stale_in_partition: partition.stale,
-        double_in_pause: pause.0,
-        stale_in_pause: pause.1,
-        double_in_skew: skew.0,
-        stale_in_skew: skew.1,
+        sides,
+        in_partition,
+        in_pause: pause(algorithm, seeds),
+        in_skew: skew(algorithm, seeds),
         routine_per_s: if decides { routine(algorithm) } else { 0.0 },
     }
 }
@@ -223,16 +238,10 @@ fn churn(algorithm: &Algorithm, seeds: u64) -> Churn {
     }
 }
 
-struct Partition {
-    sides: PartitionSides,
-    double: Duration,
-    stale: u64,
-}
-
 /// Cuts the leader and other processes, fewer than half in all, off from the rest; the storage stays in reach of all
 /// processes.
-fn partition(algorithm: &Algorithm, seeds: u64) -> Partition {
-    let (mut double, mut stale) = (Duration::ZERO, 0);
+fn partition(algorithm: &Algorithm, seeds: u64) -> (PartitionSides, TwoLeaders) {
+    let mut runs = vec![];
     let mut seen: BTreeMap<(bool, bool), u64> = BTreeMap::new();
     for seed in 1..=seeds.min(5) {
         let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
@@ -261,8 +270,7 @@ fn partition(algorithm: &Algorithm, seeds: u64) -> Partition {
         let leaders = play.leaders();
         let on = |side: &[ProcessId]| leaders.iter().any(|leader| side.contains(leader));
         *seen.entry((on(&minority), on(&majority))).or_default() += 1;
-        double += play.ledger().double;
-        stale += play.ledger().stale_writes_taken;
+        runs.push(play.ledger().clone());
     }
     let usual = seen.iter().max_by_key(|(_, count)| **count).map(|(sides, _)| *sides);
     let sides = match usual.unwrap_or((false, false)) {
@@ -271,13 +279,12 @@ fn partition(algorithm: &Algorithm, seeds: u64) -> Partition {
         (false, true) => PartitionSides::OnlyMajority,
         (false, false) => PartitionSides::Neither,
     };
-    let runs = seen.values().sum::<u64>().max(1) as u32;
-    Partition { sides, double: double / runs, stale }
+    (sides, TwoLeaders::of(&runs))
 }
 
 /// Pauses the leader for longer than the others wait.
-fn pause(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
-    let (mut double, mut stale) = (Duration::ZERO, 0);
+fn pause(algorithm: &Algorithm, seeds: u64) -> TwoLeaders {
+    let mut runs = vec![];
     for seed in 1..=seeds.min(5) {
         let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
         play.mark();
@@ -286,15 +293,14 @@ fn pause(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
             continue;
         }
         play.run(lasts + 2 * patience(algorithm));
-        double += play.ledger().double;
-        stale += play.ledger().stale_writes_taken;
+        runs.push(play.ledger().clone());
     }
-    (double, stale)
+    TwoLeaders::of(&runs)
 }
 
 /// Sets the leader's clock back and makes it run slow; the other clocks are ahead and run fast.
-fn skew(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
-    let (mut double, mut stale) = (Duration::ZERO, 0);
+fn skew(algorithm: &Algorithm, seeds: u64) -> TwoLeaders {
+    let mut runs = vec![];
     for seed in 1..=seeds.min(5) {
         let Some(mut play) = led(algorithm, algorithm.contenders, seed) else { continue };
         play.mark();
@@ -307,10 +313,9 @@ fn skew(algorithm: &Algorithm, seeds: u64) -> (Duration, u64) {
             let _ = play.inject(&Action::ClockDrifts(who, by.signum() * 200_000), None);
         }
         play.run(4 * patience(algorithm));
-        double += play.ledger().double;
-        stale += play.ledger().stale_writes_taken;
+        runs.push(play.ledger().clone());
     }
-    (double, stale)
+    TwoLeaders::of(&runs)
 }
 
 /// Messages per second without faults.

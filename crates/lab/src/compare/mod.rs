@@ -6,7 +6,7 @@
 //! | failover | the leader crashes, with several seeds | time until a process notices, and until one leads; the share of time with a leader if leaders die once a day |
 //! | churn | the leader crashes repeatedly, and restarts | which process wins how often |
 //! | partition | the leader and a minority are cut off | which sides have a leader, and for how long there are two |
-//! | pause | the leader is paused for longer than the others wait | writes that are taken though it was replaced |
+//! | pause | the leader is paused for longer than the others wait | how often and for how long there are two leaders, and writes that are taken though their writer was replaced |
 //! | skew | the leader's clock is set back and runs slow, the others are ahead and run fast | the same |
 
 mod claims;
@@ -14,5 +14,5 @@ mod experiments;
 mod table;
 
 pub use claims::{Disagreement, Finding, disagreements};
-pub use experiments::{ComparisonRow, PartitionSides, measure};
+pub use experiments::{ComparisonRow, PartitionSides, TwoLeaders, measure};
 pub use table::table;

@@ -76,13 +76,16 @@ impl TraceEvent {
     }
 }
 
-/// Takes lines as they come.
-type LineReader = Box<dyn FnMut(&str)>;
+/// Takes lines, or events, as they come.
+enum Reader {
+    Lines(TraceFormat, Box<dyn FnMut(&str)>),
+    Events(Box<dyn FnMut(Moment, &TraceEvent)>),
+}
 
 /// The trace of a run.
 #[derive(Default)]
 pub struct Trace {
-    reader: Option<(TraceFormat, LineReader)>,
+    reader: Option<Reader>,
     /// All lines so far, if they are kept.
     pub text: Option<String>,
     pub checksum: u64,
@@ -103,7 +106,12 @@ impl Trace {
 
     /// Hands every line to a reader.
     pub fn read_by(form: TraceFormat, reader: impl FnMut(&str) + 'static) -> Trace {
-        Trace { reader: Some((form, Box::new(reader))), text: None, checksum: 0 }
+        Trace { reader: Some(Reader::Lines(form, Box::new(reader))), text: None, checksum: 0 }
+    }
+
+    /// Hands every event to a reader; those that text leaves out are left out.
+    pub fn events_read_by(reader: impl FnMut(Moment, &TraceEvent) + 'static) -> Trace {
+        Trace { reader: Some(Reader::Events(Box::new(reader))), text: None, checksum: 0 }
     }
 
     /// Whether there is a reader.
@@ -113,7 +121,7 @@ impl Trace {
 
     /// Whether the trace is read as JSON, which has events that text leaves out.
     pub fn is_drawn(&self) -> bool {
-        matches!(self.reader, Some((TraceFormat::Json, _)))
+        matches!(self.reader, Some(Reader::Lines(TraceFormat::Json, _)))
     }
 
     /// Adds an event.
@@ -122,8 +130,10 @@ impl Trace {
             return;
         }
         let event = event();
-        if let Some((form, reader)) = &mut self.reader {
-            reader(&event.line(*form, now));
+        match &mut self.reader {
+            Some(Reader::Lines(form, reader)) => reader(&event.line(*form, now)),
+            Some(Reader::Events(reader)) => reader(now, &event),
+            None => {}
         }
         if let Some(text) = &mut self.text {
             text.push_str(&event.line(TraceFormat::Text, now));

@@ -28,8 +28,10 @@ pub struct Ledger {
     /// Time without a process that acts as a leader, and the longest stretch of it.
     pub vacant: Duration,
     pub vacant_longest: Duration,
-    /// Time with two or more leaders.
+    /// Time with two or more leaders, and how often that began. A paused leader that resumes and looks at its clock at once
+    /// is one of two for no time at all, and may have written.
     pub double: Duration,
+    pub doubles: u64,
     /// When a process first noticed that the leader is gone.
     pub detected: Option<Moment>,
     pub writes_taken: u64,
@@ -83,6 +85,7 @@ impl Ledger {
     /// Sets how many processes act as leaders from now on.
     pub(super) fn believers(&mut self, now: Moment, count: usize) {
         self.pass(now);
+        self.doubles += u64::from(count > 1 && self.believers <= 1);
         self.believers = count;
     }
 

@@ -23,6 +23,7 @@ mod promise;
 mod run;
 mod slot;
 mod storage;
+mod timeline;
 mod view;
 
 pub use crate::engine::ProcessId;
@@ -33,4 +34,5 @@ pub use ledger::{Ledger, StageTenure};
 pub use promise::{Promise, Verdict};
 pub use run::Stage;
 pub use storage::{STORAGE, StorageGate};
+pub use timeline::{Timeline, TimelineLine, seconds};
 pub use view::{ProcessRole, ProcessView};

@@ -46,6 +46,20 @@ impl fmt::Display for Promise {
     }
 }
 
+impl Promise {
+    /// Its name in the record and in traces; none for those that are judged when the run ends.
+    pub(super) fn key(self) -> Option<&'static str> {
+        match self {
+            Promise::OneBeliever => Some("one_believer"),
+            Promise::OneWriter => Some("one_writer"),
+            Promise::OneLeaderPerTerm => Some("one_leader_per_term"),
+            Promise::TokensGrow => Some("tokens_grow"),
+            Promise::Own(name) => Some(name),
+            Promise::LeaderAtEnd | Promise::VacantAtMost(_) => None,
+        }
+    }
+}
+
 /// Whether a promise held.
 #[derive(Clone, Debug)]
 pub struct Verdict {
@@ -93,16 +107,14 @@ impl<M: ProtocolMessage> Stage<M> {
     }
 
     pub(super) fn check_token(&mut self, process: ProcessId, token: Option<u64>) {
-        if token.is_none() {
-            return;
-        }
+        let Some(token) = token else { return };
         self.record.look("tokens_grow");
-        if token <= self.record.token_highest {
-            let (name, highest) = (&self.names[process as usize], self.record.token_highest);
-            let how = format!("{name} leads with token {token:?} after {highest:?}");
+        if let Some(highest) = self.record.token_highest.filter(|highest| token <= *highest) {
+            let name = &self.names[process as usize];
+            let how = format!("{name} leads with token {token} after one with token {highest}");
             self.breach("tokens_grow", how);
         }
-        self.record.token_highest = self.record.token_highest.max(token);
+        self.record.token_highest = self.record.token_highest.max(Some(token));
     }
 
     pub(super) fn count_believers(&mut self) {
@@ -135,23 +147,16 @@ impl<M: ProtocolMessage> Stage<M> {
     }
 
     fn verdict(&self, promise: Promise) -> Verdict {
-        let key = match promise {
-            Promise::OneBeliever => "one_believer",
-            Promise::OneWriter => "one_writer",
-            Promise::OneLeaderPerTerm => "one_leader_per_term",
-            Promise::TokensGrow => "tokens_grow",
-            Promise::Own(name) => name,
-            Promise::LeaderAtEnd => {
-                let vacant = self.leaders().is_empty();
-                let breach = vacant.then(|| (self.now(), "there is no leader".to_owned()));
-                return Verdict { promise, checked: 1, breach };
-            }
-            Promise::VacantAtMost(limit) => {
-                let longest = self.ledger.vacant_longest;
-                let how = || format!("there was no leader for {}", write_span(longest));
-                let breach = (longest > limit).then(|| (self.now(), how()));
-                return Verdict { promise, checked: 1, breach };
-            }
+        let Some(key) = promise.key() else {
+            let breach = match promise {
+                Promise::VacantAtMost(limit) => {
+                    let longest = self.ledger.vacant_longest;
+                    (longest > limit)
+                        .then(|| format!("there was no leader for {}", write_span(longest)))
+                }
+                _ => self.leaders().is_empty().then(|| "there is no leader".to_owned()),
+            };
+            return Verdict { promise, checked: 1, breach: breach.map(|how| (self.now(), how)) };
         };
         Verdict {
             promise,

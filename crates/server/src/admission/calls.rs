@@ -212,7 +212,7 @@ mod tests {
         let never = axum::routing::post(async || std::future::pending::<()>().await);
         let mut router = Admission(Router::new().route("/etcdserverpb.KV/Put", never));
         let calls = Calls::default();
-        let connection = Connection { link: Link::default(), calls: calls.connection() };
+        let connection = Connection { link: Link::default(), calls: calls.connection(), tls: None };
         let request = Request::post("/etcdserverpb.KV/Put").extension(connection);
         let began = tokio::time::Instant::now();
         let Ok(answer) = router.call(request.body(Body::empty()).unwrap()).await;
@@ -237,7 +237,7 @@ mod tests {
         let services = Admission(Router::new().route("/etcdserverpb.KV/Put", never));
         let mut router = Admission(crate::http::gateway::routes(&services, 1 << 20));
         let calls = Calls::default();
-        let connection = Connection { link: Link::default(), calls: calls.connection() };
+        let connection = Connection { link: Link::default(), calls: calls.connection(), tls: None };
         let request = Request::post("/v3/kv/put").extension(connection);
         let mut answer = Box::pin(router.call(request.body(Body::from("{}")).unwrap()));
         let early = tokio::time::timeout(CALL_TIME_MAX / 2, &mut answer).await;

@@ -13,6 +13,7 @@ use std::sync::{
 };
 
 use rustix::process::{Resource, getrlimit};
+use tenure_tls::Names;
 use tracing::{info, warn};
 
 use super::{FILES_KEPT, METRICS_CONNECTIONS_MAX, calls::OpenCalls};
@@ -85,6 +86,30 @@ impl Drop for Connected {
 pub(crate) struct Connection {
     pub(crate) link: Link,
     pub(crate) calls: OpenCalls,
+    /// None in the clear.
+    pub(crate) tls: Option<Arc<Secured>>,
+}
+
+/// What TLS has proven of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Secured {
+    /// The names in the client's certificate. It was verified: an authority that this member trusts has signed it, and it
+    /// is neither too old nor revoked. None if certificates are not demanded.
+    pub(crate) certificate: Option<Names>,
+    /// `--client-cert-auth` is on, so the common name may stand for a user. With `--trusted-ca-file` alone, certificates are
+    /// demanded too, but say nothing about users.
+    pub(crate) names_user: bool,
+}
+
+impl Connection {
+    /// The user that the client's certificate names, if certificates name users here. Only for gRPC: etcd takes no
+    /// certificate for a user where a request came as JSON.
+    #[cfg_attr(not(test), expect(dead_code, reason = "users come next"))]
+    pub(crate) fn certificate_user(&self) -> Option<&str> {
+        let secured = self.tls.as_deref().filter(|secured| secured.names_user)?;
+        let name = &secured.certificate.as_ref()?.common_name;
+        Some(&name[..]).filter(|name| !name.is_empty())
+    }
 }
 
 /// Whether the other side of a connection has closed it.

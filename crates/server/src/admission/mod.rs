@@ -18,7 +18,7 @@ use tonic::{Status, metadata::MetadataMap};
 pub(crate) use self::{
     bytes::{ReadPermit, ReadThrottle},
     calls::{Admission, Admitting, Calls, OpenRequest, OpenRequests},
-    connections::{Connection, Connections, Link},
+    connections::{Connection, Connections, Link, Secured},
 };
 use crate::{grpc::refuse, node::NodeHandle};
 
@@ -41,6 +41,12 @@ const FEW_CALLS: usize = 64;
 /// How long a call may take. One that is whole is answered or given up much earlier, with any settings; one whose rest
 /// is never sent would count for ever.
 const CALL_TIME_MAX: Duration = Duration::from_secs(150);
+/// How long a handshake of TLS may take.
+pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Handshakes that may be under way; for one more, the oldest is ended.
+pub(crate) const HANDSHAKES_MAX: usize = 1024;
+/// Handshakes that begin before the core loop has its turn.
+pub(crate) const HANDSHAKES_PER_TURN: usize = 4;
 /// Requests that may be open at a member; what keeps sessions alive may go beyond.
 const REQUESTS_MAX: usize = 30_000;
 /// Those that keep sessions alive included.
@@ -192,6 +198,21 @@ mod tests {
                 "how long such a call may take, however slowly it is sent",
                 format!("{} s", CALL_TIME_MAX.as_secs()),
                 "CALL_TIME_MAX",
+            ),
+            (
+                "how long a handshake of TLS may take",
+                format!("{} s", HANDSHAKE_MAX.as_secs()),
+                "HANDSHAKE_MAX",
+            ),
+            (
+                "handshakes under way; for one more, the oldest is ended",
+                count(HANDSHAKES_MAX),
+                "HANDSHAKES_MAX",
+            ),
+            (
+                "handshakes that begin before the core loop has its turn",
+                count(HANDSHAKES_PER_TURN),
+                "HANDSHAKES_PER_TURN",
             ),
             (
                 "requests open at a member; more are refused with \"too many requests\"",

@@ -75,14 +75,24 @@ pub(super) fn parse_cluster(text: &str) -> Result<Vec<(String, Vec<String>)>, St
     Ok(members)
 }
 
+/// The `host:port` of a URL at which members meet.
+pub(crate) fn peer_address(url: &str) -> Result<String, String> {
+    if is_tls(url) {
+        return Err(format!("{url}: TLS between members arrives in a later version; use http://"));
+    }
+    address(url)
+}
+
+/// Whether a URL asks for TLS.
+pub fn is_tls(url: &str) -> bool {
+    url.starts_with("https://")
+}
+
 /// The `host:port` of a URL.
 pub fn address(url: &str) -> Result<String, String> {
     let rest = match url.split_once("://") {
-        Some(("http", rest)) => rest,
-        Some(("https", _)) => {
-            return Err(format!("{url}: TLS arrives in a later version; use http://"));
-        }
-        _ => return Err(format!("{url:?} must begin with http://")),
+        Some(("http" | "https", rest)) => rest,
+        _ => return Err(format!("{url:?} must begin with http:// or https://")),
     };
     let authority = rest.trim_end_matches('/');
     let port = authority
@@ -90,7 +100,7 @@ pub fn address(url: &str) -> Result<String, String> {
         .and_then(|(host, port)| (!host.is_empty()).then_some(port)?.parse::<u16>().ok());
     match port {
         Some(_) if !authority.contains('/') => Ok(authority.to_owned()),
-        _ => Err(format!("{url:?} must be http://HOST:PORT")),
+        _ => Err(format!("{url:?} must be http://HOST:PORT or https://HOST:PORT")),
     }
 }
 
@@ -151,8 +161,10 @@ mod tests {
     fn an_address_needs_a_host_and_a_port() {
         assert_eq!(address("http://127.0.0.1:2379").as_deref(), Ok("127.0.0.1:2379"));
         assert_eq!(address("http://[::1]:2379/").as_deref(), Ok("[::1]:2379"));
+        assert_eq!(address("https://a:1").as_deref(), Ok("a:1"));
+        assert!(peer_address("https://a:1").is_err() && peer_address("http://a:1").is_ok());
         for bad in
-            ["127.0.0.1:2379", "http://:1", "http://a", "http://a:b", "https://a:1", "http://a:1/x"]
+            ["127.0.0.1:2379", "http://:1", "http://a", "http://a:b", "http://a:1/x", "ftp://a:1"]
         {
             assert!(address(bad).is_err(), "{bad}");
         }

@@ -5,11 +5,18 @@ mod compaction;
 #[cfg(test)]
 mod fuzz;
 mod rules;
+mod tls;
 
 use std::{path::PathBuf, time::Duration};
 
 pub(crate) use self::cluster::hash;
-pub use self::{cluster::address, compaction::AutoCompaction, rules::Problem};
+pub(crate) use self::{cluster::peer_address, tls::auto_pair};
+pub use self::{
+    cluster::{address, is_tls},
+    compaction::AutoCompaction,
+    rules::Problem,
+    tls::{TlsProtocol, TlsSettings},
+};
 
 /// A server's settings, under etcd's names.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +78,12 @@ pub struct Config {
     pub cors: Vec<String>,
     /// `--host-whitelist`: names that HTTP clients may use for this member, besides the advertised ones.
     pub host_whitelist: Vec<String>,
+    /// TLS with clients: `--cert-file` and the like.
+    pub client_tls: TlsSettings,
+    /// Versions of TLS and cipher suites.
+    pub tls_protocol: TlsProtocol,
+    /// `--self-signed-cert-validity`: for how many years a certificate counts that a member makes itself.
+    pub self_signed_cert_validity: u32,
 }
 
 /// How much is measured.
@@ -122,6 +135,9 @@ impl Default for Config {
             listen_metrics_urls: vec![],
             cors: vec![],
             host_whitelist: vec![],
+            client_tls: TlsSettings::default(),
+            tls_protocol: TlsProtocol::default(),
+            self_signed_cert_validity: 1,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, path::Path, time::Duration};
 
 use super::{
     AutoCompaction, Config,
-    cluster::{address, parse_cluster},
+    cluster::{address, parse_cluster, peer_address},
 };
 
 /// A setting that breaks a rule.
@@ -41,16 +41,18 @@ impl Config {
         if self.name.is_empty() {
             broken("name", "must not be empty".into());
         }
-        for (flag, urls) in [
-            ("listen-client-urls", &self.listen_client_urls),
-            ("advertise-client-urls", &self.advertise_client_urls),
-            ("listen-peer-urls", &self.listen_peer_urls),
-            ("initial-advertise-peer-urls", &self.initial_advertise_peer_urls),
-        ] {
+        type Read = fn(&str) -> Result<String, String>;
+        let read: [(_, _, Read); 4] = [
+            ("listen-client-urls", &self.listen_client_urls, address),
+            ("advertise-client-urls", &self.advertise_client_urls, address),
+            ("listen-peer-urls", &self.listen_peer_urls, peer_address),
+            ("initial-advertise-peer-urls", &self.initial_advertise_peer_urls, peer_address),
+        ];
+        for (flag, urls, read) in read {
             if urls.is_empty() {
                 broken(flag, "at least one URL is needed, such as http://127.0.0.1:2379".into());
             }
-            for rule in urls.iter().filter_map(|url| address(url).err()) {
+            for rule in urls.iter().filter_map(|url| read(url).err()) {
                 broken(flag, rule);
             }
         }
@@ -79,6 +81,7 @@ impl Config {
             broken("snapshot-count", "must be at least 1".into());
         }
         self.check_upkeep(&mut broken);
+        self.check_tls(&mut broken);
         problems
     }
 
@@ -116,7 +119,7 @@ impl Config {
                 broken("initial-cluster", format!("{name} must have one URL"));
             }
             for url in urls {
-                if let Err(rule) = address(url) {
+                if let Err(rule) = peer_address(url) {
                     broken("initial-cluster", rule);
                 }
             }

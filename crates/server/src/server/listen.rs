@@ -7,7 +7,7 @@ use std::{
 
 use tokio::net::{TcpListener, TcpSocket, lookup_host};
 
-use crate::config::address;
+use crate::config::{address, is_tls};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
@@ -36,16 +36,41 @@ impl ListenError {
     }
 }
 
-/// Listens on every URL.
-pub(super) async fn all(
-    urls: &[String],
-    flag: &'static str,
-) -> Result<Vec<TcpListener>, ListenError> {
-    let mut listeners = Vec::new();
-    for url in urls {
-        listeners.push(open(url, flag).await?);
+/// An address that is listened to, and what is spoken there.
+#[derive(Debug)]
+pub(super) struct Listener {
+    pub(super) socket: TcpListener,
+    pub(super) in_the_clear: bool,
+    pub(super) tls: bool,
+}
+
+impl Listener {
+    /// The safe one, where both are spoken.
+    pub(super) fn url(&self) -> Option<String> {
+        let scheme = if self.tls { "https" } else { "http" };
+        Some(format!("{scheme}://{}", self.socket.local_addr().ok()?))
     }
-    Ok(listeners)
+}
+
+/// Listens on every URL. Two that differ only in `http` and `https` are one address at which both are spoken.
+pub(super) async fn all(urls: &[String], flag: &'static str) -> Result<Vec<Listener>, ListenError> {
+    let mut listeners: Vec<(String, Listener)> = Vec::new();
+    for url in urls {
+        let (at, tls) = (address(url).unwrap_or_default(), is_tls(url));
+        // Port 0 is another free one each time.
+        let known = listeners.iter_mut().find(|(known, _)| *known == at && !at.ends_with(":0"));
+        match known {
+            Some((_, listener)) => {
+                listener.tls |= tls;
+                listener.in_the_clear |= !tls;
+            }
+            None => {
+                let socket = self::at(&at, flag).await?;
+                listeners.push((at, Listener { socket, in_the_clear: !tls, tls }));
+            }
+        }
+    }
+    Ok(listeners.into_iter().map(|(_, listener)| listener).collect())
 }
 
 /// Listens on the first URL.

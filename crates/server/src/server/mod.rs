@@ -2,6 +2,7 @@
 
 mod authority;
 mod bootstrap;
+mod handshake;
 mod listen;
 mod metered;
 mod serve;
@@ -14,21 +15,21 @@ use std::{
 
 use tenure_api::{ClusterId, MemberId};
 use tenure_replica::{Moment, Replica, Retention, Role, Status};
+use tenure_tls::{ServerTls, TlsError};
 use tokio::{
-    net::TcpListener,
     sync::{mpsc, watch},
     task::JoinHandle,
 };
 use tracing::{info, warn};
 
-use self::bootstrap::Seat;
 pub use self::listen::{ListenError, at as listen, owner_of};
 pub(crate) use self::serve::stop_wanted;
+use self::{bootstrap::Seat, handshake::Tls, listen::Listener};
 use crate::{
     admission::{Admission, Calls, Connections, ReadThrottle},
     backup::{self, BackupError},
     browsers::{Browsers, Guarded},
-    config::{AutoCompaction, Config, Problem},
+    config::{self, AutoCompaction, Config, Problem, address, is_tls},
     disk::{DataDir, DiskError, Identity, RecoveredLog, Torn, snapshot},
     grpc, http,
     metrics::{Counted, Metrics},
@@ -48,6 +49,9 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The files for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The newest snapshot cannot be used.
     #[error(transparent)]
     Snapshot(#[from] snapshot::LoadError),
@@ -145,6 +149,7 @@ fn list(problems: &[Problem]) -> String {
 pub struct Server {
     node: NodeHandle,
     client_addresses: Vec<SocketAddr>,
+    client_urls: Vec<String>,
     stop: watch::Sender<bool>,
     core: JoinHandle<Result<(), Stopped>>,
     doors: Vec<JoinHandle<()>>,
@@ -160,6 +165,7 @@ impl Server {
         if !problems.is_empty() {
             return Err(StartError::Settings(problems));
         }
+        config.warnings().iter().for_each(|warning| warn!("{warning}"));
         let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
         let watchers = listen::all(&config.listen_metrics_urls, "listen-metrics-urls").await?;
         let listener = listen::one(&config.listen_peer_urls, "listen-peer-urls").await?;
@@ -170,6 +176,7 @@ impl Server {
         if !config.force_new_cluster {
             disk.forget_forced()?;
         }
+        let tls = client_tls(&config)?;
         let bootstrap = Seat::find(&config, &recovered).await?;
         let (me, cluster) = (bootstrap.me(), bootstrap.cluster());
         claim(&mut disk, recovered.torn.as_ref(), &bootstrap)?;
@@ -223,10 +230,11 @@ impl Server {
             .merge(http::routes(node.clone()))
             .merge(http::gateway::routes(&Admission(services), limits.request_bytes_max));
         let client_addresses =
-            clients.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let guarded = |router, listeners: &[TcpListener]| {
+            clients.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect();
+        let client_urls = clients.iter().filter_map(Listener::url).collect();
+        let guarded = |router, listeners: &[Listener]| {
             let counted = Counted { router: Admission(router), metrics: node.metrics.clone() };
-            let local = |listener: &TcpListener| Some(listener.local_addr().ok()?.ip());
+            let local = |listener: &Listener| Some(listener.socket.local_addr().ok()?.ip());
             let (cors, names) = (&config.cors, &config.host_whitelist);
             let advertised = &config.advertise_client_urls;
             let listens = listeners.iter().filter_map(local);
@@ -241,9 +249,9 @@ impl Server {
         let of_clients = serve::Limits { patience, throttle, calls, connections };
         let connections = Connections::for_metrics();
         let for_metrics = serve::Limits { connections, ..of_clients.clone() };
-        let serve = |listener: TcpListener, router: &Guarded<Counted>, limits: &serve::Limits| {
-            let (limits, stopping) = (limits.clone(), stopping.clone());
-            tokio::spawn(serve::clients(listener, router.clone(), limits, stopping))
+        let serve = |listener: Listener, router: &Guarded<Counted>, limits: &serve::Limits| {
+            let (tls, limits, stopping) = (tls.clone(), limits.clone(), stopping.clone());
+            tokio::spawn(serve::clients(listener, tls, router.clone(), limits, stopping))
         };
         let metrics = http::routes(node.clone()).fallback(http::nothing_here);
         let watched = guarded(metrics, &watchers);
@@ -253,6 +261,7 @@ impl Server {
         let doors = doors.chain(watchers).collect();
         Ok(Server {
             client_addresses,
+            client_urls,
             stop,
             core: tokio::spawn(core.run()),
             doors,
@@ -266,6 +275,11 @@ impl Server {
     /// Where clients are listened to.
     pub fn client_addresses(&self) -> &[SocketAddr] {
         &self.client_addresses
+    }
+
+    /// The same as URLs, `https` where TLS is spoken.
+    pub fn client_urls(&self) -> &[String] {
+        &self.client_urls
     }
 
     /// The node's handle, for a program that runs the server inside itself.
@@ -324,6 +338,33 @@ impl Server {
             warn!("nobody took over in time");
         }
     }
+}
+
+/// TLS with clients, if an address asks for it.
+fn client_tls(config: &Config) -> Result<Option<Tls>, TlsError> {
+    let urls = || config.listen_client_urls.iter().filter(|url| is_tls(url));
+    if urls().next().is_none() {
+        return Ok(None);
+    }
+    let settings = &config.client_tls;
+    let pair = match settings.pair() {
+        Some(pair) => pair,
+        None => {
+            let hosts = urls().filter_map(|url| host(url)).collect();
+            let dir = config.data_dir.join("fixtures").join("client");
+            config::auto_pair(&dir, hosts, config.self_signed_cert_validity)?
+        }
+    };
+    let protocol = config.tls_protocol.read().unwrap_or_default();
+    let server = ServerTls::new(settings.server(pair, protocol))?;
+    Ok(Some(Tls::new(server, settings.client_cert_auth)))
+}
+
+/// The host of a URL.
+fn host(url: &str) -> Option<String> {
+    let address = address(url).ok()?;
+    let (host, _) = address.rsplit_once(':')?;
+    Some(host.trim_matches(['[', ']']).to_owned())
 }
 
 /// Makes the directory this member's.

@@ -1,23 +1,27 @@
 //! Client connections: gRPC and HTTP/1 on one port.
 
-use std::{pin::pin, time::Duration};
+use std::{net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use tokio::{net::TcpStream, sync::watch, task::JoinSet};
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
 use super::{
     authority::Authorities,
+    handshake::{Greeted, Tls, speaks_tls},
+    listen::Listener,
     metered::{Metered, Words},
 };
 use crate::{
     Config,
-    admission::{Calls, Connection, Connections, Link, ReadThrottle, STREAMS_PER_CONNECTION_MAX},
+    admission::{
+        Calls, Connection, Connections, Link, ReadThrottle, STREAMS_PER_CONNECTION_MAX, Secured,
+    },
     browsers::Guarded,
     io::Stream,
     liveness::Liveness,
@@ -88,14 +92,18 @@ impl Patience {
 
 /// Serves clients until told to stop; then lets them finish.
 pub(super) async fn clients(
-    listener: TcpListener,
+    listener: Listener,
+    tls: Option<Tls>,
     router: Guarded<Counted>,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let serve = |stream, stopping: &watch::Receiver<bool>| {
+    let Listener { socket: listener, in_the_clear, tls: is_tls } = listener;
+    let entry = Entry { tls: tls.filter(|_| is_tls), in_the_clear };
+    let serve = |stream, from, stopping: &watch::Receiver<bool>| {
         let connected = limits.connections.open()?;
-        let served = connection(stream, router.clone(), limits.clone(), stopping.clone());
+        let (router, limits) = (router.clone(), limits.clone());
+        let served = entry.clone().admit(stream, from, router, limits, stopping.clone());
         Some(async move {
             served.await;
             drop(connected);
@@ -105,8 +113,8 @@ pub(super) async fn clients(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    serve(stream, &stopping).map(|served| connections.spawn(served));
+                Ok((stream, from)) => {
+                    serve(stream, from, &stopping).map(|served| connections.spawn(served));
                 }
                 Err(cause) => {
                     warn!(%cause, "cannot accept a connection");
@@ -119,8 +127,8 @@ pub(super) async fn clients(
     }
     // A client that has connected already, and may have sent something, is not cut off unheard.
     let last_ones = async {
-        while let Ok((stream, _)) = listener.accept().await {
-            serve(stream, &stopping).map(|served| connections.spawn(served));
+        while let Ok((stream, from)) = listener.accept().await {
+            serve(stream, from, &stopping).map(|served| connections.spawn(served));
         }
     };
     let _ = tokio::time::timeout(LAST_CALL, last_ones).await;
@@ -128,6 +136,45 @@ pub(super) async fn clients(
     let farewell = async { while connections.join_next().await.is_some() {} };
     // Whatever is left then are streams without an end, such as watches.
     let _ = tokio::time::timeout(FAREWELL, farewell).await;
+}
+
+/// What is spoken at an address.
+#[derive(Clone)]
+struct Entry {
+    tls: Option<Tls>,
+    in_the_clear: bool,
+}
+
+impl Entry {
+    /// Serves a client that speaks it. The first byte tells which it is where both are spoken.
+    async fn admit(
+        self,
+        stream: TcpStream,
+        from: SocketAddr,
+        router: Guarded<Counted>,
+        limits: Limits,
+        stopping: watch::Receiver<bool>,
+    ) {
+        let secures = match &self.tls {
+            None => None,
+            Some(tls) if !self.in_the_clear => Some(tls),
+            Some(tls) => match speaks_tls(&stream).await {
+                Some(true) => Some(tls),
+                Some(false) => None,
+                None => return,
+            },
+        };
+        match secures {
+            None => connection(stream, None, router, limits, stopping).await,
+            Some(tls) => {
+                // The handshake goes in small pieces both ways.
+                let _ = stream.set_nodelay(true);
+                if let Some(Greeted { stream, secured }) = tls.greet(stream, from).await {
+                    connection(stream, Some(secured), router, limits, stopping).await;
+                }
+            }
+        }
+    }
 }
 
 /// Waits until the server is to stop.
@@ -152,6 +199,7 @@ async fn silence(words: Words, patience: Patience) {
 
 async fn connection(
     stream: impl Stream,
+    secured: Option<Secured>,
     router: Guarded<Counted>,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
@@ -177,7 +225,8 @@ async fn connection(
     let (link, words) = (Link::default(), Words::default());
     let silence = silence(words.clone(), patience);
     let asked = pass.asked();
-    let known = Connection { link: link.clone(), calls: calls.connection() };
+    let known =
+        Connection { link: link.clone(), calls: calls.connection(), tls: secured.map(Arc::new) };
     let stream =
         Metered { stream, received, sent, link, words: words.clone(), pass, is_given_up: false };
     let service =
@@ -207,11 +256,9 @@ async fn connection(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpStream,
+        net::{TcpListener, TcpStream},
         time::Instant,
     };
 
@@ -250,7 +297,8 @@ mod tests {
         let (stop, stopping) = watch::channel(false);
         let (calls, connections) = (Calls::default(), Connections::new(1));
         let limits = Limits { patience, throttle, calls, connections };
-        let end = tokio::spawn(clients(listener, router, limits, stopping));
+        let listener = Listener { socket: listener, in_the_clear: true, tls: false };
+        let end = tokio::spawn(clients(listener, None, router, limits, stopping));
         (TcpStream::connect(at).await.unwrap(), Served { end, _stop: stop })
     }
 

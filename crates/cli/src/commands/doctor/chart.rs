@@ -125,6 +125,9 @@ pub(super) struct LastEnd {
     pub(super) identity: String,
     pub(super) token: i64,
     pub(super) reason: String,
+    /// The same for people.
+    #[serde(skip)]
+    pub(super) ended: &'static str,
 }
 
 /// A process's session.

@@ -9,7 +9,7 @@ use tenure::api::wire::tenure::v1;
 use tenure::grpc::{Client, ClientError, Code, Endpoint};
 
 use super::chart::{Candidate, Chart, Election, First, LastEnd, Session};
-use crate::commands::election::{Times, reason};
+use crate::commands::election::{Times, ended, reason};
 
 /// Elections looked at, at the most; name those that matter if there are more.
 const NAMES_MAX: usize = 500;
@@ -164,13 +164,14 @@ async fn details(
     let lately = now.saturating_sub(LATELY).as_millis() as u64;
     let lost =
         |end: v1::EndReason| matches!(end, v1::EndReason::Expired | v1::EndReason::ConnectionLost);
-    let ended: Vec<_> = history.iter().filter(|tenure| tenure.until_unix_ms > 0).collect();
+    let over: Vec<_> = history.iter().filter(|tenure| tenure.until_unix_ms > 0).collect();
     election.lost_lately =
-        ended.iter().filter(|one| one.until_unix_ms >= lately && lost(one.reason())).count();
-    election.last_end = ended.last().map(|tenure| LastEnd {
+        over.iter().filter(|one| one.until_unix_ms >= lately && lost(one.reason())).count();
+    election.last_end = over.last().map(|tenure| LastEnd {
         identity: tenure.identity.clone(),
         token: tenure.token,
         reason: reason(tenure.reason()),
+        ended: ended(tenure),
     });
     Ok(())
 }

@@ -92,12 +92,12 @@ fn election_lines(chart: &Chart, election: &Election, lines: &mut Vec<String>) {
         (Some(_), None) => "nobody".into(),
         (None, None) => "unknown: no majority answers".into(),
     };
-    lines.push(format!("  leader   {is}"));
+    lines.push(format!("  leader     {is}"));
     let mut seen = election.seen_by.values();
     let one = seen.next();
     if let Some(one) = one.filter(|one| seen.all(|other| other.token == one.token)) {
         let all: Vec<_> = election.seen_by.keys().map(String::as_str).collect();
-        lines.push(format!("  agreed   by {} at revision {}", all.join(", "), one.revision));
+        lines.push(format!("  agreed     by {} at revision {}", all.join(", "), one.revision));
     }
     let differ =
         election.seen_by.iter().filter(|(_, seen)| one.is_none_or(|o| o.token != seen.token));
@@ -106,10 +106,10 @@ fn election_lines(chart: &Chart, election: &Election, lines: &mut Vec<String>) {
             0 => "nobody".into(),
             token => format!("token {token}"),
         };
-        lines.push(format!("  {member:<8} has {who} first at revision {}", seen.revision));
+        lines.push(format!("  {member:<10} has {who} first at revision {}", seen.revision));
     }
     for candidate in election.standing() {
-        lines.push(format!("  stands   {}", candidate_line(chart, &election.name, candidate)));
+        lines.push(format!("  candidate  {}", candidate_line(chart, &election.name, candidate)));
     }
 }
 

@@ -55,6 +55,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         timeout: args.timeout,
         once: args.once,
         conflict: Exit::NotTaken,
+        gave_up: "resigned",
         announce: |held: &tenure::Held| {
             let (identity, token) = (Some(identity.clone()), Some(held.token().get()));
             let deed = Deed { name: held.name().to_string(), done: "leads", identity, token };

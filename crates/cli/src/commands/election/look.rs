@@ -99,10 +99,10 @@ struct Session {
     ttl_ms: u64,
     remaining_ms: u64,
     fast_release: bool,
-    stands_for: Vec<String>,
+    candidate_in: Vec<String>,
 }
 
-/// Shows all sessions and what they stand for.
+/// Shows all sessions, and the elections and locks in which they are candidates.
 pub(crate) async fn sessions(settings: Settings) -> anyhow::Result<Exit> {
     let sessions = settings.client().sessions().list().await?.sessions;
     let sessions = sessions.into_iter().map(|session| Session {
@@ -111,7 +111,7 @@ pub(crate) async fn sessions(settings: Settings) -> anyhow::Result<Exit> {
         ttl_ms: session.ttl_ms,
         remaining_ms: session.remaining_ms,
         fast_release: session.fast_release,
-        stands_for: session.candidacies.into_iter().map(|candidate| candidate.name).collect(),
+        candidate_in: session.candidacies.into_iter().map(|candidate| candidate.name).collect(),
     });
     write(&settings, sessions, |session| {
         format!(
@@ -120,7 +120,7 @@ pub(crate) async fn sessions(settings: Settings) -> anyhow::Result<Exit> {
             visible(&session.identity),
             session.remaining_ms,
             session.ttl_ms,
-            visible(&session.stands_for.join(" "))
+            visible(&session.candidate_in.join(" "))
         )
     })?;
     Ok(Exit::Done)

@@ -10,4 +10,4 @@ pub(super) mod resign;
 pub(super) mod rule;
 mod words;
 
-pub(super) use self::words::{Times, reason, write};
+pub(super) use self::words::{Times, ended, reason, write};

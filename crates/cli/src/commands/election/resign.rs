@@ -11,8 +11,9 @@ use tenure::api::wire::tenure::v1 as pb;
 use tenure::grpc::Client;
 use tokio::time::{Instant, sleep};
 
-use super::words::{reason, write};
+use super::words::{ended, reason, write};
 use crate::args::{Settings, duration};
+use crate::commands::queue::called;
 use crate::exit::Exit;
 use crate::output::visible;
 
@@ -52,8 +53,12 @@ struct HandedOver {
     from_token: i64,
     to: String,
     to_token: i64,
+    /// Why the tenure ended, for scripts.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended: Option<String>,
+    /// The same for people.
+    #[serde(skip)]
+    how: &'static str,
 }
 
 /// Asks the leader to make room for the next candidate, and waits until it has.
@@ -82,6 +87,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         to: called(next),
         to_token: token,
         ended: None,
+        how: "",
         name: args.name,
     };
     let exit = if args.no_wait {
@@ -98,8 +104,8 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     write(&settings, [done], |done| {
         let (to, token, from) = (visible(&done.to), done.to_token, visible(&done.from));
         match &done.ended {
-            Some(how) => {
-                format!("{to} leads {} with token {token}; {from} ended: {how}", done.name)
+            Some(_) => {
+                format!("{to} leads {} with token {token}; {from} ended: {}", done.name, done.how)
             }
             None => format!("{to} leads {} with token {token} when {from} has stopped", done.name),
         }
@@ -174,7 +180,10 @@ async fn wait(
         let election = client.elections().candidates(done.name.clone()).await?;
         match seen(done, &election) {
             Seen::Done => {
-                done.ended = Some(how_it_ended(client, done).await?);
+                let tenures = client.elections().history(done.name.clone()).await?.tenures;
+                let end = tenures.iter().rfind(|tenure| tenure.token == done.from_token);
+                done.ended = Some(end.map_or("unknown".to_owned(), |end| reason(end.reason())));
+                done.how = end.map_or("unknown", ended);
                 return Ok(None);
             }
             Seen::InVain(why) => return Ok(Some((why, Exit::Error))),
@@ -223,19 +232,6 @@ fn seen(done: &HandedOver, election: &pb::CandidatesResponse) -> Seen {
             Seen::InVain(format!("{from} has stopped, and nobody leads {name}"))
         }
         None => Seen::NotYet(format!("{from} has stopped, and nobody leads {name} yet")),
-    }
-}
-
-async fn how_it_ended(client: &Client, done: &HandedOver) -> anyhow::Result<String> {
-    let tenures = client.elections().history(done.name.clone()).await?.tenures;
-    let ended = tenures.iter().rfind(|tenure| tenure.token == done.from_token);
-    Ok(ended.map_or_else(|| "nobody remembers how".into(), |tenure| reason(tenure.reason())))
-}
-
-fn called(candidate: &pb::Candidate) -> String {
-    match &candidate.identity[..] {
-        "" => format!("{:x}", candidate.session),
-        identity => identity.to_owned(),
     }
 }
 
@@ -298,6 +294,7 @@ mod tests {
             to: "bob".into(),
             to_token: 7,
             ended: None,
+            how: "",
         };
         let leads = |identity: &str, token| pb::Candidate { token, ..one(identity, true) };
         let bob = pb::Candidate { token: 7, ..one("bob", false) };

@@ -176,7 +176,7 @@ impl Tenure {
 
 /// Why a tenure ended, for people. A guardian that ended the work reports an end as any other, but knows that it has
 /// stopped.
-pub(super) fn ended(tenure: &pb::Tenure) -> &'static str {
+pub(in crate::commands) fn ended(tenure: &pb::Tenure) -> &'static str {
     use pb::EndReason as End;
     match (tenure.reason(), tenure.stopped) {
         (End::Unknown, _) => "unknown",

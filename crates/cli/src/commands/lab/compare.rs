@@ -7,14 +7,20 @@ use serde_json::json;
 use tenure_lab::algorithms::{self, ALGORITHMS, Algorithm};
 use tenure_lab::compare::{ComparisonRow, disagreements, measure, table};
 
+use super::name::{Kind, NameOf, unknown};
+use super::text::{self, wrapped};
+use crate::commands::columns;
 use crate::commands::version::COMMIT;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::output::Format;
+
+const CLAIMS: &str = "Common claims in notes on leader election that the measurement contradicts:";
 
 /// Which algorithms, and how many seeds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which algorithms [default: all]
+    #[arg(value_parser = NameOf(&[Kind::Algorithm]), hide_possible_values = true)]
     algorithms: Vec<String>,
     /// How many seeds to run each experiment with
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -38,16 +44,18 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
         writeln!(out, "{}", as_json(&rows))?;
         return Ok(Exit::Done);
     }
-    write!(out, "{}", table(&rows))?;
+    let width = columns(stdout());
+    write!(out, "{}", table(&rows, width))?;
     let disagreements = disagreements(&rows);
     if !disagreements.is_empty() {
-        writeln!(out, "\nCommon claims that the measurement contradicts:")?;
+        writeln!(out, "\n{CLAIMS}")?;
     }
     for one in disagreements {
-        writeln!(out, "- \"{}\" ({}); {}.", one.claim, one.from, one.found)?;
+        let mut line = format!("- \"{}\" (on {}); {}.", one.claim, one.from, one.found);
         if !one.why.is_empty() {
-            writeln!(out, "  {}.", one.why)?;
+            line += &format!(" The reason: {}.", one.why);
         }
+        writeln!(out, "{}", wrapped(&line, 2, text::width()))?;
     }
     writeln!(out, "\n{} seeds each, commit {COMMIT}", args.seeds)?;
     Ok(Exit::Done)
@@ -57,19 +65,10 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Algorithm>> {
     if names.is_empty() {
         return Ok(ALGORITHMS.to_vec());
     }
-    let known: Vec<&str> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
-    names
-        .iter()
-        .map(|name| {
-            let unknown = || {
-                usage(format!(
-                    "there is no algorithm {name}; the algorithms are {}",
-                    known.join(", ")
-                ))
-            };
-            algorithms::algorithm(name).ok_or_else(unknown)
-        })
-        .collect()
+    let known = |name: &String| {
+        algorithms::algorithm(name).ok_or_else(|| unknown(name, &[Kind::Algorithm]))
+    };
+    names.iter().map(known).collect()
 }
 
 fn as_json(rows: &[ComparisonRow]) -> serde_json::Value {
@@ -90,12 +89,15 @@ fn as_json(rows: &[ComparisonRow]) -> serde_json::Value {
                 "top_share": row.top_share,
                 "winners": row.winners,
                 "partition_leads": row.sides.name(),
-                "double_in_partition_us": us(row.double_in_partition),
-                "double_in_pause_us": us(row.double_in_pause),
-                "double_in_skew_us": us(row.double_in_skew),
-                "stale_in_partition": row.stale_in_partition,
-                "stale_in_pause": row.stale_in_pause,
-                "stale_in_skew": row.stale_in_skew,
+                "double_in_partition_us": us(row.in_partition.lasted),
+                "double_in_pause_us": us(row.in_pause.lasted),
+                "double_in_skew_us": us(row.in_skew.lasted),
+                "doubles_in_partition": row.in_partition.times,
+                "doubles_in_pause": row.in_pause.times,
+                "doubles_in_skew": row.in_skew.times,
+                "stale_in_partition": row.in_partition.stale,
+                "stale_in_pause": row.in_pause.stale,
+                "stale_in_skew": row.in_skew.stale,
                 "routine_per_s": row.routine_per_s,
             })
         })

@@ -1,21 +1,23 @@
 //! Run, break and check every election algorithm, ours included, in virtual time.
 //!
-//! `list` shows what there is, `run` plays one story or scenario, `compare` measures algorithms side by side, `soak` plays
+//! `list` shows what there is, `explain` one of it, `run` plays one story or scenario, `compare` measures algorithms side by side, `soak` plays
 //! scenarios of the shipped replica for a given time, `replay` repeats a run. [`failure`] handles a broken invariant.
 
 mod compare;
+mod explain;
 mod failure;
 mod list;
 mod name;
 mod run;
 mod soak;
+mod text;
 
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
 use tenure_lab::engine::TraceFormat;
 
-use self::name::RunName;
+use self::name::{Kind, NameOf, RunName};
 use crate::args::ClientArgs;
 use crate::exit::Exit;
 
@@ -23,7 +25,9 @@ use crate::exit::Exit;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the algorithms, their stories, the scenarios of the shipped replica, and the faults of scripts
-    List,
+    List(list::Args),
+    /// Explain a story, a scenario or an algorithm without running it
+    Explain(explain::Args),
     /// Play a story or a scenario
     #[command(after_long_help = RUN)]
     Run(RunArgs),
@@ -44,7 +48,8 @@ pub(crate) enum Command {
 /// What to play, and how.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
-    /// A story or a scenario; `tenure lab list` names them
+    /// A story or a scenario; `tenure lab list` names them, and the name of an algorithm lists its stories
+    #[arg(value_parser = NameOf(Kind::ALL), hide_possible_values = true)]
     scenario: String,
     /// The seed of all randomness
     #[arg(long, default_value_t = 1)]
@@ -52,7 +57,7 @@ pub(crate) struct RunArgs {
     /// A fault script in place of the story's or scenario's own faults; `-` reads it from stdin
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
-    /// Write every event to stdout, as text or as JSON lines
+    /// Write every event to stdout, as text or as JSON lines, in place of a timeline
     #[arg(long, value_name = "FORM")]
     trace: Option<TraceForm>,
 }
@@ -76,12 +81,14 @@ impl From<TraceForm> for TraceFormat {
 }
 
 const RUN: &str = "\
-A story of an algorithm says which promises it breaks: exit code 0 if exactly those were broken, 1 if not.
+A story of an algorithm shows what happens as a timeline, and which promises that breaks: exit code 0 if exactly those were broken, 1 if not.
 A scenario of the shipped replica fails (1) if an invariant breaks; the faults that led to it are cut down
 to those that matter. With a fault script of your own a story only reports what was broken.
 
 Examples:
-  tenure lab run bully-partition --trace text       two leaders, event by event
+  tenure lab run bully-partition                    two leaders, in a dozen lines
+  tenure lab run bully-partition --trace text       the same, event by event
+  tenure lab run redlock                            which stories there are of it
   tenure lab run rough --seed 17                    our own replica under all faults
   tenure lab run bully-crash --faults mine.txt      what if?
   printf 'at 2s pause e for 3s\\n' | tenure lab run bully-crash --faults - --trace json
@@ -114,7 +121,8 @@ Example:
 pub(crate) fn run(command: Command, client: ClientArgs) -> anyhow::Result<Exit> {
     let format = client.settings()?.format;
     match command {
-        Command::List => list::run(format),
+        Command::List(args) => list::run(&args, format),
+        Command::Explain(args) => explain::run(&args, format),
         Command::Run(args) => run::run(&args, format),
         Command::Compare(args) => compare::run(&args, format),
         Command::Soak(args) => soak::run(&args, format),

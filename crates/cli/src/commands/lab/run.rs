@@ -5,15 +5,16 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
-use tenure_lab::algorithms::{self, StoryOutcome};
+use tenure_lab::algorithms::{self, Story, StoryOutcome};
 use tenure_lab::cluster::{catalogue, scenario::Scenario};
 use tenure_lab::engine::{RunCounts, Trace};
-use tenure_lab::faults::{FaultScript, write_span};
+use tenure_lab::faults::FaultScript;
 use tenure_lab::invariants;
+use tenure_lab::stage::{Timeline, seconds};
 
-use super::failure;
-use super::name::RunName;
-use super::{RunArgs, TraceForm};
+use super::name::{Kind, RunName, unknown};
+use super::text::{width, wrapped};
+use super::{RunArgs, TraceForm, explain, failure};
 use crate::commands::version::COMMIT;
 use crate::exit::{Exit, usage};
 use crate::output::Format;
@@ -44,13 +45,27 @@ fn play(
     format: Format,
 ) -> anyhow::Result<Exit> {
     let run = RunName::here(name, seed);
+    let is_json = format == Format::Json || form == Some(TraceForm::Json);
     if let Some(story) = algorithms::story(name) {
-        let outcome = story.play(seed, script, trace(form)).map_err(usage)?;
+        if !is_json {
+            let kind = format!("a story of {}", story.algorithm.name);
+            write!(stdout(), "{}\n", explain::heading(name, &kind, story.about))?;
+        }
+        let (recorded, timeline) = Timeline::recorded(story.algorithm.promises);
+        let trace = if form.is_none() && !is_json { recorded } else { trace(form) };
+        let outcome = story.play(seed, script, trace).map_err(usage)?;
+        if form.is_none() && !is_json {
+            tell_timeline(&timeline.borrow(), story)?;
+        }
         let failed = !outcome.surprises.is_empty();
         let again = failed.then(|| failure::again(&run, script));
-        return tell_story(&run, &outcome, again, form, format);
+        return tell_story(&run, &outcome, again, form, is_json);
     }
     if let Some(scenario) = scenario(name) {
+        if !is_json {
+            let kind = "a scenario of the shipped replica";
+            write!(stdout(), "{}\n", explain::heading(name, kind, scenario.about))?;
+        }
         failure::when_it_fails(&run, script, form, format);
         let world = scenario.play_traced(seed, script, trace(form)).map_err(usage)?;
         let (virtual_s, counts) = (world.now().since_start().as_secs_f64(), world.counts.clone());
@@ -60,20 +75,16 @@ fn play(
         drop(world);
         let again = (!never.is_empty()).then(|| failure::again(&run, script));
         let held = Held { virtual_s, counts, never, again };
-        return tell_scenario(&run, &held, form, format);
+        return tell_scenario(&run, &held, is_json);
     }
-    let names: Vec<&str> = algorithms::STORIES
-        .iter()
-        .copied()
-        .flatten()
-        .map(|story| story.name)
-        .chain(catalogue::SCENARIOS.iter().map(|scenario| scenario.name))
-        .collect();
-    let nearest = names
-        .iter()
-        .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
-    let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest}?"));
-    Err(usage(format!("there is no story or scenario {name}{hint} `tenure lab list` shows all")))
+    match algorithms::algorithm(name) {
+        // Nothing was played: the exit code must not say that all is well.
+        Some(algorithm) => Err(usage(format!(
+            "{name} is an algorithm, not a story\n\n{}",
+            explain::stories(algorithm).trim_end()
+        ))),
+        None => Err(unknown(name, &[Kind::Story, Kind::Scenario])),
+    }
 }
 
 fn read(path: &Path) -> anyhow::Result<FaultScript> {
@@ -103,10 +114,10 @@ fn tell_story(
     outcome: &StoryOutcome,
     again: Option<String>,
     form: Option<TraceForm>,
-    format: Format,
+    is_json: bool,
 ) -> anyhow::Result<Exit> {
     let ledger = &outcome.ledger;
-    if format == Format::Json || form == Some(TraceForm::Json) {
+    if is_json {
         let verdicts: Vec<_> = outcome
             .verdicts
             .iter()
@@ -131,6 +142,7 @@ fn tell_story(
             "tenures": ledger.tenures.len(),
             "vacant_us": ledger.vacant.as_micros() as u64,
             "double_us": ledger.double.as_micros() as u64,
+            "doubles": ledger.doubles,
             "writes_taken": ledger.writes_taken,
             "writes_refused": ledger.writes_refused,
             "stale_writes_taken": ledger.stale_writes_taken,
@@ -140,22 +152,23 @@ fn tell_story(
         writeln!(stdout(), "{line}")?;
     } else {
         let mut out = stdout().lock();
-        writeln!(out, "run {run}")?;
         for verdict in &outcome.verdicts {
-            match &verdict.breach {
-                None => writeln!(out, "  kept    {}", verdict.promise)?,
+            let line = match &verdict.breach {
+                None => format!("  kept    {}", verdict.promise),
                 Some((at, how)) => {
-                    let at = write_span(at.since_start());
-                    writeln!(out, "  broken  {}: {how} (at {at})", verdict.promise)?;
+                    let at = seconds(at.since_start());
+                    format!("  broken  {}: {how} (at {at})", verdict.promise)
                 }
-            }
+            };
+            writeln!(out, "{}", wrapped(&line, 10, width()))?;
         }
-        let (vacant, double) = (write_span(ledger.vacant), write_span(ledger.double));
-        writeln!(
-            out,
-            "  {} tenures; no leader for {vacant}, two leaders at once for {double}",
-            ledger.tenures.len()
-        )?;
+        let tenures = count(ledger.tenures.len() as u64, "tenure", "tenures");
+        let two = match ledger.doubles {
+            0 => "never two leaders at once".to_owned(),
+            _ if ledger.double.is_zero() => "two leaders at once for an instant".to_owned(),
+            _ => format!("two leaders at once for {}", seconds(ledger.double)),
+        };
+        writeln!(out, "  {tenures}; no leader for {}, {two}", seconds(ledger.vacant))?;
         writeln!(
             out,
             "  writes: {} taken, {} of them from a replaced leader; {} refused",
@@ -167,12 +180,36 @@ fn tell_story(
             ledger.sent(),
             ledger.routine_sent()
         )?;
+        let more = match form {
+            None => "; --trace text prints every event",
+            Some(_) => "",
+        };
+        writeln!(out, "run {run}{more}")?;
         for surprise in &outcome.surprises {
             writeln!(out, "  NOT AS EXPECTED: {surprise}")?;
         }
         tell_again(&mut out, again.as_deref())?;
     }
     Ok(if outcome.surprises.is_empty() { Exit::Done } else { Exit::Error })
+}
+
+/// What happened, in about a dozen lines.
+fn tell_timeline(timeline: &Timeline, story: &Story) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    for line in timeline.lines(story.lasts) {
+        let Some(line) = line else {
+            writeln!(out, "            …")?;
+            continue;
+        };
+        let text = format!("{:>11}  {}", seconds(line.at.since_start()), line.text);
+        writeln!(out, "{}", wrapped(&text, 13, width()))?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn count(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Prints how to repeat a run with an unexpected outcome.
@@ -189,14 +226,9 @@ struct Held {
     again: Option<String>,
 }
 
-fn tell_scenario(
-    run: &RunName,
-    held: &Held,
-    form: Option<TraceForm>,
-    format: Format,
-) -> anyhow::Result<Exit> {
+fn tell_scenario(run: &RunName, held: &Held, is_json: bool) -> anyhow::Result<Exit> {
     let Held { virtual_s, counts, never, again } = held;
-    if format == Format::Json || form == Some(TraceForm::Json) {
+    if is_json {
         let counts: serde_json::Map<String, serde_json::Value> =
             counts.iter().map(|(what, count)| (what.to_owned(), json!(count))).collect();
         let line = json!({

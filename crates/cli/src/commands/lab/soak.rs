@@ -4,13 +4,12 @@ use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tenure_lab::cluster::catalogue;
 use tenure_lab::cluster::scenario::Scenario;
 use tenure_lab::engine::{RunCounts, Trace};
 use tenure_lab::invariants;
 
 use super::failure;
-use super::name::RunName;
+use super::name::{Kind, NameOf, RunName, unknown};
 use super::run::{scenario, tell_never};
 use crate::args::duration;
 use crate::commands::version::COMMIT;
@@ -29,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
     minutes: f64,
     /// What to play; may be repeated, and they take turns
-    #[arg(long, default_value = "soak")]
+    #[arg(long, default_value = "soak", value_parser = NameOf(&[Kind::Scenario]), hide_possible_values = true)]
     scenario: Vec<String>,
     /// The first seed
     #[arg(long, default_value_t = 1)]
@@ -67,16 +66,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
     let scenarios = args
         .scenario
         .iter()
-        .map(|name| {
-            let known: Vec<&str> = catalogue::SCENARIOS.iter().map(|known| known.name).collect();
-            let unknown = || {
-                usage(format!(
-                    "there is no scenario {name}; the scenarios are {}",
-                    known.join(", ")
-                ))
-            };
-            scenario(name).ok_or_else(unknown)
-        })
+        .map(|name| scenario(name).ok_or_else(|| unknown(name, &[Kind::Scenario])))
         .collect::<anyhow::Result<Vec<&Scenario>>>()?;
     let now = Instant::now();
     let mut tally = Tally {

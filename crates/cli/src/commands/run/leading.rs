@@ -351,7 +351,20 @@ impl Supervisor {
             // It may be that no member can be told; the lease ends by itself then.
             tokio::spawn(held.release());
         } else {
-            let released = tokio::time::timeout(FAREWELL, held.release()).await;
+            // A job that is run once has no successor.
+            let is_asked = end.cause == Some(Cause::Asked) && self.slot.is_none();
+            let queue = self.queue(session);
+            let next = async {
+                match is_asked && !self.how.quiet {
+                    true => Some(queue.next().await),
+                    false => None,
+                }
+            };
+            let released = tokio::time::timeout(FAREWELL, held.release());
+            let (released, next) = tokio::join!(released, next);
+            if let Some(next) = next.filter(|_| released.is_ok()) {
+                self.say(&format!("{} {}; {next}", self.gave_up(), self.name()));
+            }
             // Otherwise the guardian goes on trying.
             if let (Ok(_), Some(guardian)) = (released, &mut end.guardian) {
                 guardian.done().await;

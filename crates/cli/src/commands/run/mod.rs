@@ -82,6 +82,7 @@ async fn hold(mut join: JoinSpec, how: How, settings: &Settings) -> anyhow::Resu
         timeout: how.timeout,
         once: how.once,
         conflict: how.conflict(),
+        gave_up: "released",
         announce: |held: &Held| {
             let mut out = std::io::stdout().lock();
             writeln!(out, "{}", held.token())?;

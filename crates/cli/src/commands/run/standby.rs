@@ -11,8 +11,6 @@ use super::supervisor::{Stood, Supervisor, ended, follow, overdue};
 use crate::exit::Exit;
 use crate::guardian::{Charge, Guardian, Job};
 
-/// After this time of waiting, the holder is named.
-const TELL_AFTER: Duration = Duration::from_millis(100);
 /// A frozen name is asked for again after this.
 const FROZEN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -69,19 +67,23 @@ impl Supervisor {
     /// is passed over.
     async fn wait_as_candidate(&mut self, session: &Session) -> anyhow::Result<Option<Stood>> {
         let mut waiting = std::pin::pin!(session.join(self.join.clone(), None));
-        let mut tell = std::pin::pin!(tokio::time::sleep(TELL_AFTER));
+        let queue = self.queue(session);
+        let is_quiet = self.how.quiet;
+        let mut follow = std::pin::pin!(async {
+            match is_quiet {
+                true => std::future::pending().await,
+                false => queue.follow().await,
+            }
+        });
         let health = Arc::clone(&self.health);
         let mut unhealthy = std::pin::pin!(health.unhealthy(Role::Standby));
         let mut healthy = std::pin::pin!(health.healthy());
         let mut settled = std::pin::pin!(SlotRun::settled(self.slot.clone()));
-        let (mut told, mut well) = (false, true);
+        let mut well = true;
         loop {
             tokio::select! {
                 held = &mut waiting => return self.turn(held).await,
-                () = &mut tell, if !told => {
-                    told = true;
-                    self.tell_place(session).await;
-                }
+                never = &mut follow => match never {},
                 () = overdue(self.give_up) => return Ok(Some(Stood::Exit(self.not_taken()))),
                 record = &mut settled => {
                     return Ok(Some(Stood::Exit(self.slot_taken(&record, false))));
@@ -99,6 +101,7 @@ impl Supervisor {
                 }
                 exit = ended(&mut self.running) => return Ok(Some(Stood::Exit(exit))),
                 wish = self.signals.next() => if let Some(exit) = self.asked(wish).await {
+                    self.say(&format!("not waiting for {} any more: {}", self.name(), queue.next().await));
                     return Ok(Some(Stood::Exit(exit)));
                 },
             }
@@ -143,22 +146,5 @@ impl Supervisor {
     fn not_taken(&self) -> Exit {
         self.say(&format!("{} is held by others", self.name()));
         self.how.conflict()
-    }
-
-    /// Asked once: a waiting candidate is not woken by every change in the election.
-    async fn tell_place(&self, session: &Session) {
-        if self.how.quiet {
-            return;
-        }
-        let asked = self.settings.client();
-        let Ok(line) = asked.elections().candidates(self.name()).await else { return };
-        let before = line.candidates.iter().take_while(|c| c.session != session.id().0);
-        let (ahead, holder) =
-            (before.count(), line.candidates.iter().find(|candidate| candidate.holds));
-        let frozen = if line.frozen { ", frozen" } else { "" };
-        let behind = holder.map_or_else(String::new, |holder| {
-            format!(", held by {} with token {}", holder.identity, holder.token)
-        });
-        self.say(&format!("waiting for {}: {ahead} ahead{behind}{frozen}", self.name()));
     }
 }

@@ -21,6 +21,7 @@ use super::stonith::Stonith;
 use super::terminal::Terminal;
 use crate::args::Settings;
 use crate::commands::opening::SessionOpening;
+use crate::commands::queue::Queue;
 use crate::exit::Exit;
 use crate::guardian::{Charge, Guardian, Job, News, SessionCharge, WatchdogCharge};
 use crate::talk::talk;
@@ -253,6 +254,11 @@ impl Supervisor {
         }
     }
 
+    /// The election, as this candidate sees it.
+    pub(super) fn queue(&self, session: &Session) -> Queue {
+        Queue::new(&self.settings, self.name(), session)
+    }
+
     pub(super) fn name(&self) -> String {
         self.join.first_name().to_string()
     }
@@ -263,6 +269,14 @@ impl Supervisor {
             Mode::Exclusive if self.slot.is_some() => "running",
             Mode::Exclusive => "leading",
             Mode::Shared | Mode::Permit(_) => "holding",
+        }
+    }
+
+    /// What is said when it is given up on purpose.
+    pub(super) fn gave_up(&self) -> &'static str {
+        match self.join.mode {
+            Mode::Exclusive => "resigned",
+            Mode::Shared | Mode::Permit(_) => "released",
         }
     }
 

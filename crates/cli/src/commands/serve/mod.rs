@@ -69,7 +69,7 @@ fn serve(serving: &Serving) -> anyhow::Result<Exit> {
                 return Ok(Exit::Done);
             }
         };
-        welcome::print(&serving.config, server.client_addresses());
+        welcome::print(&serving.config, server.client_urls());
         let stop = async {
             tokio::select! {
                 () = told => {}

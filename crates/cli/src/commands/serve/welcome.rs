@@ -1,19 +1,18 @@
 //! What a person sees when a server has started: where it listens and what to type next.
 
-use std::{io::Write, net::SocketAddr};
+use std::io::Write;
 
 use tenure_server::Config;
 
 /// Prints it on stdout. The server goes on even if that fails.
-pub(super) fn print(config: &Config, clients: &[SocketAddr]) {
+pub(super) fn print(config: &Config, clients: &[String]) {
     let members = config.members().len();
     let what = match members {
         1 => "one durable node".to_owned(),
         _ => format!("member {} of {members}", config.name),
     };
-    let addresses: Vec<String> = clients.iter().map(|at| format!("http://{at}")).collect();
-    let endpoint = clients.first().map(SocketAddr::to_string).unwrap_or_default();
-    let endpoints = match &endpoint[..] {
+    let first = clients.first().map_or("", String::as_str);
+    let endpoints = match first.strip_prefix("http://").unwrap_or(first) {
         "127.0.0.1:2379" => String::new(),
         other => format!(" --endpoints {other}"),
     };
@@ -23,7 +22,7 @@ pub(super) fn print(config: &Config, clients: &[SocketAddr]) {
         "tenure {} is ready: {what}\n  clients  {}  (etcd v3 API, /health, /metrics)\n  data     {}\n  \
          try      {}{endpoints} elect nightly-job\n",
         env!("CARGO_PKG_VERSION"),
-        addresses.join(" "),
+        clients.join(" "),
         config.data_dir.display(),
         std::env::args().next().unwrap_or_else(|| "tenure".to_owned()),
     );

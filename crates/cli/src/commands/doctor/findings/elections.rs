@@ -111,7 +111,7 @@ fn delayed(election: &Election, delay: u64) -> Finding {
     let name = &election.name;
     let before = election.last_end.as_ref();
     let who = before.map_or("whoever led".to_owned(), |end| {
-        format!("{} (token {}, {})", end.identity, end.token, end.reason)
+        format!("{} (token {}, {})", end.identity, end.token, end.ended)
     });
     let left = spoken(delay);
     let next = format!("wait: then its session would have ended, too; see tenure history {name}");

@@ -39,7 +39,13 @@ pub(super) fn collect(path: &Path, settings: &mut Settings) {
 
 fn flag_of(key: &str) -> String {
     let inside = |(section, prefix): &(&str, &str)| {
-        Some(format!("{prefix}{}", key.strip_prefix(section)?.strip_prefix('.')?))
+        let key = key.strip_prefix(section)?.strip_prefix('.')?;
+        // These two are called otherwise there.
+        let side = if prefix.is_empty() { "client-" } else { *prefix };
+        Some(match key {
+            "allowed-cn" | "allowed-hostname" => format!("{side}cert-{key}"),
+            _ => format!("{prefix}{key}"),
+        })
     };
     SECTIONS.iter().find_map(inside).unwrap_or_else(|| key.to_owned())
 }

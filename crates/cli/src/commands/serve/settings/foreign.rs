@@ -28,8 +28,7 @@ const fn refused(flag: &'static str, why: &'static str) -> Foreign {
     Foreign { flag, fate: Fate::Refused { unless: &["", "false"] }, why }
 }
 
-const TLS: &str =
-    "TLS arrives in a later version; until then nothing is encrypted, so leave it out";
+const TLS: &str = "TLS between members arrives in a later version; until then nothing between them is encrypted, so leave it out";
 const TLS_DETAIL: &str = "it only matters with TLS, which arrives in a later version";
 const USERS: &str = "users and roles arrive in a later version";
 const DISCOVERY: &str = "members are not discovered here; name them with --initial-cluster";
@@ -83,15 +82,8 @@ pub(super) const FOREIGN: &[Foreign] = &[
     ignored("enable-v2", V2),
     ignored("v2-deprecation", V2),
     ignored("enable-grpc-gateway", "what is served over HTTP cannot be switched off"),
-    refused("cert-file", TLS),
-    refused("key-file", TLS),
-    refused("client-cert-auth", TLS),
-    refused("client-crl-file", TLS),
-    refused("client-cert-allowed-hostname", TLS),
-    refused("trusted-ca-file", TLS),
-    refused("auto-tls", TLS),
-    refused("client-cert-file", TLS),
-    refused("client-key-file", TLS),
+    ignored("client-cert-file", "a member does not call its own client port"),
+    ignored("client-key-file", "a member does not call its own client port"),
     refused("peer-cert-file", TLS),
     refused("peer-key-file", TLS),
     refused("peer-client-cert-auth", TLS),
@@ -102,10 +94,6 @@ pub(super) const FOREIGN: &[Foreign] = &[
     refused("peer-cert-allowed-hostname", TLS),
     refused("peer-auto-tls", TLS),
     refused("peer-crl-file", TLS),
-    ignored("self-signed-cert-validity", TLS_DETAIL),
-    ignored("cipher-suites", TLS_DETAIL),
-    ignored("tls-min-version", TLS_DETAIL),
-    ignored("tls-max-version", TLS_DETAIL),
     Foreign { flag: "auth-token", fate: Fate::Refused { unless: &["simple", ""] }, why: USERS },
     ignored("bcrypt-cost", USERS),
     ignored("auth-token-ttl", USERS),

@@ -4,7 +4,9 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use tenure::api::size::size;
 use tenure_server::{
-    config::{AutoCompaction, ClusterState, Config, MetricsDetail, Problem},
+    config::{
+        AutoCompaction, ClusterState, Config, MetricsDetail, Problem, TlsProtocol, TlsSettings,
+    },
     traces::{self, Collector},
 };
 use tracing_subscriber::EnvFilter;
@@ -76,7 +78,7 @@ impl Reader<'_> {
         Config {
             name: self.text("name"),
             data_dir: self.text("data-dir").into(),
-            wal_dir: Some(self.text("wal-dir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
+            wal_dir: self.path("wal-dir"),
             listen_client_urls: self.list("listen-client-urls"),
             advertise_client_urls: self.list("advertise-client-urls"),
             listen_peer_urls: self.list("listen-peer-urls"),
@@ -123,6 +125,24 @@ impl Reader<'_> {
             listen_metrics_urls: self.list("listen-metrics-urls"),
             cors: self.list("cors"),
             host_whitelist: self.list("host-whitelist"),
+            client_tls: TlsSettings {
+                cert_file: self.path("cert-file"),
+                key_file: self.path("key-file"),
+                client_cert_auth: self.switch("client-cert-auth"),
+                trusted_ca_file: self.path("trusted-ca-file"),
+                crl_file: self.path("client-crl-file"),
+                allowed_hostnames: self.list("client-cert-allowed-hostname"),
+                allowed_cns: self.list("client-cert-allowed-cn"),
+                auto: self.switch("auto-tls"),
+            },
+            tls_protocol: TlsProtocol {
+                min_version: self.text("tls-min-version"),
+                max_version: self.text("tls-max-version"),
+                cipher_suites: self.list("cipher-suites"),
+            },
+            self_signed_cert_validity: self
+                .number("self-signed-cert-validity")
+                .unwrap_or(default.self_signed_cert_validity),
         }
     }
 
@@ -221,6 +241,10 @@ impl Reader<'_> {
 
     fn text(&self, flag: &str) -> String {
         self.given(flag).text
+    }
+
+    fn path(&self, flag: &str) -> Option<PathBuf> {
+        Some(self.text(flag)).filter(|path| !path.is_empty()).map(PathBuf::from)
     }
 
     fn list(&self, flag: &str) -> Vec<String> {

@@ -65,6 +65,7 @@ impl Setting {
 const MEMBER: &str = "Member";
 const CLUSTER: &str = "Cluster";
 const LIMITS: &str = "Limits and upkeep";
+const TLS: &str = "TLS";
 const WATCHING: &str = "Logs, metrics and traces";
 
 const fn row(
@@ -125,6 +126,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     row(LIMITS, "cors", "ORIGINS", Is(""), "Origins whose web pages may use this member, separated by commas; * for all"),
     row(LIMITS, "host-whitelist", "NAMES", Is(""),
         "Names that HTTP clients may use for this member, besides the advertised ones; * for all, which is so if others than this machine can connect"),
+
+    row(TLS, "cert-file", "FILE", Is(""), "Certificate of this member, for clients at https:// URLs"),
+    row(TLS, "key-file", "FILE", Is(""), "Key of --cert-file"),
+    row(TLS, "client-cert-auth", "BOOL", Is("false"), "Demand certificates of clients; their common names may stand for users"),
+    row(TLS, "trusted-ca-file", "FILE", Is(""), "Who may have signed the certificates of clients; alone, it demands them too"),
+    row(TLS, "client-crl-file", "FILE", Is(""), "Certificates of clients that count no more (CRL)"),
+    row(TLS, "client-cert-allowed-hostname", "NAMES", Is(""), "Let only clients in whose certificates are for one of these hosts"),
+    row(TLS, "client-cert-allowed-cn", "NAMES", Is(""), "Let only clients in whose certificates have one of these common names"),
+    row(TLS, "auto-tls", "BOOL", Is("false"), "Without a pair, make one: it encrypts, but proves nothing"),
+    row(TLS, "self-signed-cert-validity", "YEARS", Is("1"), "How long a pair counts that the member makes itself"),
+    row(TLS, "tls-min-version", "VERSION", Is("TLS1.2"), "Oldest version of TLS: TLS1.2 or TLS1.3"),
+    row(TLS, "tls-max-version", "VERSION", Is(""), "Newest version of TLS, if not the newest there is"),
+    row(TLS, "cipher-suites", "NAMES", Is(""), "Cipher suites of TLS 1.2, by their IANA names, if not all that are safe"),
 
     row(WATCHING, "log-level", "LEVEL", Is("info"), "What is logged: error, warn, info, debug or trace"),
     row(WATCHING, "log-format", "json|console", Follows("console on a terminal, else json", log_format), "How it is logged"),

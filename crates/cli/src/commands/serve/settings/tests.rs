@@ -56,7 +56,7 @@ fn settings_prefer_flag_then_our_variable_then_etcds_then_file() {
 fn settings_name_every_problem_with_its_place() {
     let file = file("name: a\nmax-txn-opps: 3\nelection-timeout: soon\nmax-txn-ops: 0\n");
     let path = file.path().to_str().unwrap();
-    let line = format!("--config-file {path} --pre-vote=maybe --cert-file x --data-dir d");
+    let line = format!("--config-file {path} --pre-vote=maybe --peer-cert-file x --data-dir d");
     let mut settings = collect(&line, &[("ETCD_SNAPSHOT_COUNT", "many"), ("ETCD_METRICS", "all")]);
     let _ = settings.read();
     let mut problems = settings.problems;
@@ -68,7 +68,8 @@ fn settings_name_every_problem_with_its_place() {
         "--pre-vote: \"maybe\" must be true or false".to_owned(),
         "ETCD_SNAPSHOT_COUNT: \"many\" is not a number it can take".to_owned(),
         "ETCD_METRICS: \"all\" must be basic or extensive".to_owned(),
-        "--cert-file: TLS arrives in a later version; until then nothing is encrypted, so leave it out"
+        "--peer-cert-file: TLS between members arrives in a later version; until then nothing between them is \
+         encrypted, so leave it out"
             .to_owned(),
     ];
     expected.sort();
@@ -205,4 +206,53 @@ fn settings_names_are_there_once() {
     for name in all_names() {
         assert_eq!(seen.insert(name, ()), None, "{name}");
     }
+}
+
+#[test]
+fn settings_of_tls_list_everything_that_is_wrong() {
+    let missing = "/nowhere/at/all";
+    let file = file(&format!(
+        "listen-client-urls: https://a:1\ntls-max-version: TLS1.1\nclient-transport-security:\n  cert-file: {missing}\n  \
+         key-file: {missing}\n  trusted-ca-file: {missing}\n  allowed-cn: [a, b]\n  allowed-hostname: c\n"
+    ));
+    let path = file.path().display();
+    let line =
+        format!("--config-file {path} --client-crl-file {missing} --self-signed-cert-validity 0");
+    let mut settings = collect(&line, &[("ETCD_CIPHER_SUITES", "X")]);
+    let _ = settings.read();
+    let mut problems = settings.problems;
+    problems.sort();
+    let none = "/nowhere/at/all: No such file or directory (os error 2)";
+    let mut expected = [
+        format!("{path}:2: tls-max-version: unexpected TLS version \"TLS1.1\" (must be one of: TLS1.2, TLS1.3)"),
+        "ETCD_CIPHER_SUITES: unexpected TLS cipher suite \"X\"".to_owned(),
+        format!("{path}:4: client-transport-security.cert-file: {none}"),
+        format!("{path}:6: client-transport-security.trusted-ca-file: {none}"),
+        format!("--client-crl-file: {none}"),
+        format!(
+            "{path}:8: client-transport-security.allowed-hostname: AllowedCNs and AllowedHostnames are mutually exclusive \
+             (cns=[\"a\", \"b\"], hostnames=[\"c\"])"
+        ),
+        "--self-signed-cert-validity: selfSignedCertValidity is invalid,it should be greater than 0".to_owned(),
+    ];
+    expected.sort();
+    assert_eq!(problems, expected);
+    let told = |line: &str| {
+        let mut settings = collect(line, &[]);
+        let _ = settings.read();
+        settings.problems
+    };
+    let https = "--listen-client-urls http://a:1,https://b:2";
+    assert_eq!(
+        told(https),
+        [
+            "--listen-client-urls: TLS key/cert (--cert-file, --key-file) must be provided for client url https://b:2 with \
+          HTTPS scheme"
+        ]
+    );
+    assert_eq!(
+        told("--cert-file F"),
+        ["--cert-file: KeyFile and CertFile must both be present[key: , cert: F]"]
+    );
+    assert_eq!(told(&format!("{https} --auto-tls")), [""; 0]);
 }

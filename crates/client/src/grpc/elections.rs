@@ -138,7 +138,9 @@ impl<'a> Elections<'a> {
     /// See [`ClientError`].
     pub async fn list(&self, prefix: String) -> Result<pb::ListElectionsResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).list(request).await;
-        self.client.call(Kind::Repeatable, pb::ListElectionsRequest { prefix }, send).await
+        self.client
+            .call(Kind::Repeatable, pb::ListElectionsRequest { prefix, ..Default::default() }, send)
+            .await
     }
 
     /// Makes a candidate the next leader. Asked for again, it changes nothing.

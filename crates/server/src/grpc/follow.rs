@@ -53,7 +53,7 @@ struct Log {
     runs: bool,
     /// The state that was looked at last, its revision, and when it was asked for.
     state: Option<(State, Stamp)>,
-    /// Changes at or after this revision are all here.
+    /// Changes behind this revision are all here. Not those at it: not every change makes a new one.
     since: i64,
     first: u64,
     changes: VecDeque<Change>,
@@ -93,7 +93,7 @@ impl Log {
         while self.changes.len() > CHANGES_MAX {
             if let Some(dropped) = self.changes.pop_front() {
                 self.first += 1;
-                self.since = self.since.max(dropped.revision + 1);
+                self.since = self.since.max(dropped.revision);
             }
         }
         self.state = Some((state, stamp));
@@ -102,7 +102,7 @@ impl Log {
     /// The first change that a reader does not know which knows everything up to a revision. At that revision itself there
     /// may have been more. None if not all of them are here.
     fn after(&self, revision: i64) -> Option<u64> {
-        if revision == 0 || revision < self.since || revision > self.revision() {
+        if revision == 0 || revision <= self.since || revision > self.revision() {
             return None;
         }
         let known = self.changes.iter().take_while(|change| change.revision < revision).count();
@@ -352,5 +352,51 @@ impl Reader {
     ) -> pb::FollowResponse {
         let header = Some(self.feed.node.header(stamp));
         pb::FollowResponse { header, revision: stamp.revision.0, begins, complete, changed, gone }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_api::{Revision, Term};
+
+    use super::*;
+
+    fn log(revisions: &[i64]) -> Log {
+        let mut log = Log::default();
+        log.look(State::default(), Stamp { revision: Revision(10), term: Term(1) });
+        for revision in revisions {
+            let name = Bytes::from(format!("e{revision}"));
+            log.changes.push_back(Change { revision: *revision, name, info: None });
+            log.look(State::default(), Stamp { revision: Revision(*revision), term: Term(1) });
+        }
+        log
+    }
+
+    #[test]
+    fn follow_resumes_with_what_happened_at_the_revision_and_behind_it() {
+        let log = log(&[11, 12, 12, 15]);
+        assert_eq!(log.after(11), Some(0));
+        assert_eq!(log.after(12), Some(1), "there may have been more at that revision");
+        assert_eq!(log.after(13), Some(3));
+        assert_eq!(log.after(15), Some(3));
+        assert_eq!(log.changed(1, b"e1").len(), 2, "the latest of each");
+    }
+
+    #[test]
+    fn follow_begins_anew_where_changes_are_missing() {
+        let log = log(&[11, 12]);
+        assert_eq!(log.after(0), None, "nothing is known");
+        assert_eq!(log.after(9), None, "the log began later");
+        assert_eq!(log.after(10), None, "it began within that revision");
+        assert_eq!(log.after(13), None, "this member is not so far");
+    }
+
+    #[test]
+    fn follow_keeps_a_bounded_number_of_changes() {
+        let revisions: Vec<i64> = (11..11 + CHANGES_MAX as i64 + 5).collect();
+        let log = log(&revisions);
+        assert_eq!((log.changes.len(), log.first), (CHANGES_MAX, 5));
+        assert_eq!(log.after(15), None, "one of that revision is gone");
+        assert_eq!(log.after(16), Some(5));
     }
 }

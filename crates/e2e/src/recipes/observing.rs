@@ -10,7 +10,11 @@ pub async fn an_observer_sees_every_tenure_and_that_nobody_leads(ground: &Ground
     assert_eq!(next(&mut seen).await, Sight::NoLeader);
     let (first, second) = (ground.session().await, ground.session().await);
     let a = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
-    assert_eq!(leads(next(&mut seen).await), (a.token().get(), "a".into()));
+    let Sight::Leads(tenure) = next(&mut seen).await else { panic!("a leader") };
+    let listed = Election::new(&first, "job").unwrap().candidates().await.unwrap();
+    assert_eq!((&tenure.identity, tenure.token), (&listed[0].identity, a.token()));
+    assert!(!tenure.identity.is_empty());
+    assert_eq!(leads(Sight::Leads(tenure)), (a.token().get(), "a".into()));
     a.proclaim("a2").await.unwrap();
     let Sight::Proclaims(tenure) = next(&mut seen).await else { panic!("a proclamation") };
     assert_eq!((tenure.token, &tenure.value[..]), (a.token(), &b"a2"[..]));

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{Seek, SeekFrom, Write},
+    ops::Range,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -37,8 +38,14 @@ async fn assert_there(client: &Client, count: usize) {
     }
 }
 
-/// The segment in use and where what was written to it ends. docs/reference/formats.md has the layout.
+/// The segment in use and where what was written to it ends.
 fn end_of_log(member: &Member) -> (PathBuf, u64) {
+    let (segment, last) = last_batch(member);
+    (segment, last.end)
+}
+
+/// The segment in use and where its last batch lies. docs/reference/formats.md has the layout.
+fn last_batch(member: &Member) -> (PathBuf, Range<u64>) {
     const SEGMENT_HEADER: usize = 64;
     const BATCH_HEADER: usize = 40;
     let files = member.files("wal").into_iter().rev();
@@ -47,12 +54,13 @@ fn end_of_log(member: &Member) -> (PathBuf, u64) {
     let bytes = fs::read(&newest).unwrap();
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let mark = number(SEGMENT_HEADER);
-    let mut end = SEGMENT_HEADER;
+    let (mut start, mut end) = (SEGMENT_HEADER, SEGMENT_HEADER);
     while end + BATCH_HEADER <= bytes.len() && number(end) == mark {
         let body = number(end + 4) as usize;
+        start = end;
         end += BATCH_HEADER + body.next_multiple_of(8);
     }
-    (newest, end as u64)
+    (newest, start as u64..end as u64)
 }
 
 fn flip(file: &Path, offset: u64) {
@@ -99,17 +107,28 @@ async fn it_starts_with_a_log_whose_last_batch_is_only_half_there() {
         put(&client, n, vec![b'x'; 1000]).await.unwrap();
     }
     let member = &mut cluster.members[0];
-    member.kill();
-    let (segment, end) = end_of_log(member);
+    let mut keys = 50;
+    let (segment, wiped) = loop {
+        member.kill();
+        let (segment, last) = last_batch(member);
+        let sector = (last.end - 1) / 512 * 512;
+        // Without its last sector, a batch that begins there would be gone, not torn; and some bytes must be more than padding.
+        if last.start != sector && last.end - sector >= 64 {
+            break (segment, sector..last.end);
+        }
+        member.start();
+        member.ready().await;
+        put(&member.client(), keys, vec![b'x'; 1000]).await.unwrap();
+        keys += 1;
+    };
     let file = File::options().write(true).open(&segment).unwrap();
-    let sector = (end - 1) / 512 * 512;
-    file.write_all_at(&vec![0; (end - sector) as usize], sector).unwrap();
+    file.write_all_at(&vec![0; (wiped.end - wiped.start) as usize], wiped.start).unwrap();
     member.start();
     member.ready().await;
     member.logs("cut a torn end off the log").await;
     // The last batch held the last write, or only how far the log is committed.
-    assert_there(&member.client(), 49).await;
-    put(&member.client(), 50, vec![]).await.unwrap();
+    assert_there(&member.client(), keys - 1).await;
+    put(&member.client(), keys, vec![]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -249,7 +249,7 @@ async fn a_candidate_that_is_not_well_lets_others_pass() {
     let next = tokio::spawn(Election::new(&well, "job").unwrap().candidate("well").campaign());
     in_line(&first, 3).await;
     let listed = Election::new(&first, "job").unwrap().candidates().await.unwrap();
-    let shown = listed.iter().find(|one| one.identity.as_deref() == Some("ill")).unwrap();
+    let shown = listed.iter().find(|one| one.identity == "ill").unwrap();
     assert!(shown.unhealthy && shown.priority == 7 && shown.metadata["zone"] == "a", "{shown:?}");
     assert!(shown.since.is_some_and(|since| since >= listed[0].since.unwrap()));
     leads.resign().await.unwrap();

@@ -264,6 +264,26 @@ async fn killed_guardians_take_the_command_along() {
     kills_part_of_the_chain(|_, [outer, inner, _]| vec![outer, inner]).await;
 }
 
+/// Whether the outer guardian learns first that the inner one hung up or that no process is left is chance: both are a
+/// killed guardian, and neither is a command that ended without an exit code.
+#[tokio::test(flavor = "multi_thread")]
+async fn run_whose_command_kills_its_guardian_was_lost() {
+    let stage = Stage::set(1).await;
+    std::thread::scope(|scope| {
+        for number in 0..24 {
+            let (ctl, name) = (&stage.ctl, format!("job-{number}"));
+            scope.spawn(move || {
+                // Not in the moment in which the guardian is about to say that it has begun.
+                let work = "sleep 0.3; kill -9 $PPID; sleep 60";
+                let run = ["run", &name, "--once", "--", "sh", "-c", work];
+                let said = ctl.run(&run);
+                assert_eq!(said.code, Some(4), "{said:?}");
+                assert!(said.err.contains("a guardian was killed"), "{said:?}");
+            });
+        }
+    });
+}
+
 /// A command that is itself a `tenure run` is gone with all that is below it, guardians included.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_guardians_take_a_nested_run_along() {

@@ -97,7 +97,7 @@ impl Backend for Etcd {
     fn candidates(&self, name: ElectionName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>> {
         Box::pin(async move {
             let client = self.within(self.options.request_timeout);
-            let found = client.kv().range(txn::line(&name)).await?;
+            let found = client.kv().range(txn::all_of(&name)).await?;
             Ok(in_order(&name, found.kvs))
         })
     }

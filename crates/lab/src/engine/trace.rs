@@ -76,10 +76,12 @@ impl TraceEvent {
     }
 }
 
+type EventReader = Box<dyn FnMut(Moment, &TraceEvent)>;
+
 /// Takes lines, or events, as they come.
 enum Reader {
     Lines(TraceFormat, Box<dyn FnMut(&str)>),
-    Events(Box<dyn FnMut(Moment, &TraceEvent)>),
+    Events(EventReader),
 }
 
 /// The trace of a run.

@@ -22,5 +22,6 @@ mod overload_measured;
 mod overload_starved;
 mod reflection;
 mod traces;
+mod ui;
 mod watch;
 mod watch_limits;

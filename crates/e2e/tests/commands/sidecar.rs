@@ -85,7 +85,7 @@ async fn sidecar_hands_over_once_when_it_steps_down() {
         assert_eq!(refused.status, 403, "{name}");
     }
     let host = a.send("POST", "/step-down", &[("host", "evil.example")]).await;
-    assert_eq!(host.status, 403, "a page whose name was made to point here");
+    assert_eq!(host.status, 421, "a page whose name was made to point here");
     assert_eq!(a.ask("/leader").await.json()["is_leader"], true, "nothing of that did anything");
 
     let asked = tokio::join!(a.send("POST", "/step-down", &[]), a.send("POST", "/step-down", &[]));

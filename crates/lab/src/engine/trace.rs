@@ -76,11 +76,12 @@ impl TraceEvent {
     }
 }
 
+type LineReader = Box<dyn FnMut(&str)>;
 type EventReader = Box<dyn FnMut(Moment, &TraceEvent)>;
 
 /// Takes lines, or events, as they come.
 enum Reader {
-    Lines(TraceFormat, Box<dyn FnMut(&str)>),
+    Lines(TraceFormat, LineReader),
     Events(EventReader),
 }
 

@@ -173,10 +173,18 @@ impl Supervisor {
             after_ms: self.began.elapsed().as_millis() as u64,
             members: self.everybody(),
             endpoints: self.plan.endpoints(),
+            browse: self.browse(),
             data_dir: self.plan.home.path().display().to_string(),
             kept: matches!(self.plan.home, Home::Kept(_)),
         });
         self.mouth.say(order::HELP.trim_end());
+    }
+
+    /// Where the first member shows the dashboard, if the flags for all members do not switch it off.
+    fn browse(&self) -> Option<String> {
+        let flags = self.flags.join(" ");
+        let is_off = flags.contains("--ui off") || flags.contains("--ui=off");
+        (!is_off).then(|| format!("{}/ui/", url(self.plan.ports[0].client)))
     }
 
     fn everybody(&self) -> Vec<Seen> {

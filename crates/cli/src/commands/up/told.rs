@@ -17,6 +17,9 @@ pub(super) enum Told {
         after_ms: u64,
         members: Vec<Seen>,
         endpoints: String,
+        /// The dashboard, unless it is switched off.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        browse: Option<String>,
         data_dir: String,
         kept: bool,
     },
@@ -125,10 +128,12 @@ impl Told {
         let lines =
             |members: &[Seen]| members.iter().map(Seen::line).collect::<Vec<_>>().join("\n");
         match self {
-            Told::Ready { after_ms, members, endpoints, data_dir, kept } => {
+            Told::Ready { after_ms, members, endpoints, browse, data_dir, kept } => {
                 let stays = if *kept { "it stays" } else { "gone at the end" };
+                let browse =
+                    browse.as_ref().map(|url| format!("\nbrowse {url}")).unwrap_or_default();
                 format!(
-                    "{}\nready after {after_ms} ms; data in {data_dir} ({stays}); in another terminal:\n\
+                    "{}{browse}\nready after {after_ms} ms; data in {data_dir} ({stays}); in another terminal:\n\
                      export TENURE_ENDPOINTS={endpoints}",
                     lines(members)
                 )

@@ -21,6 +21,6 @@ mod progress;
 mod replacing;
 mod retention;
 mod rolling;
-mod runbook;
 mod startup;
+mod strangers;
 mod view;

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { quorum } from "../src/dashboard/quorum";
 import { bands, longest } from "../src/dashboard/terms";
 import { below, diff, pretty } from "../src/dashboard/keys";
+import { fences } from "../src/dashboard/fences";
 import { happenings } from "../src/dashboard/events";
 import { plan } from "../src/lib/election-actions";
 import { quoted } from "../src/lib/shell";
@@ -63,6 +64,28 @@ test("events are told from new to old, an end before the beginning that follows 
     "a no longer leads: expired: no renewal in time; not confirmed to have stopped",
     "a leads with token 3",
   ]);
+});
+
+test("a gate admits the token that leads, and refuses those whose work may go on", () => {
+  const [fence, ...rest] = fences(
+    [
+      { name: "calm", tenures: [{ identity: "z", token: "9", from_unix_ms: "5", reason: "TENURE_LASTS" }] },
+      {
+        name: "x",
+        tenures: [
+          { identity: "a", token: "3", from_unix_ms: "1", until_unix_ms: "5", reason: "RESIGNED", stopped: true },
+          { identity: "b", token: "4", from_unix_ms: "5", until_unix_ms: "8", reason: "EXPIRED" },
+          { identity: "c", token: "7", from_unix_ms: "8", until_unix_ms: "9", reason: "EVICTED" },
+        ],
+      },
+      { name: "never led" },
+    ],
+    100,
+    () => 0,
+  );
+  expect(fence).toMatchObject({ name: "x", admits: undefined, highest: 7 });
+  expect(fence?.doubtful.map((one) => one.token)).toEqual([7, 4]);
+  expect(rest.map((one) => [one.name, one.admits?.token])).toEqual([["calm", 9]]);
 });
 
 test("an action that cannot be done says why, and every one has its command", () => {

@@ -50,6 +50,17 @@ class MemberLink {
     return num(this.status?.raftTerm);
   }
 
+  /** The moment that the pages show: now, or when the last answer came that said how things are. */
+  get clock(): number {
+    const isOld = this.link === "no-quorum" || this.link === "gone";
+    return isOld && this.heard > 0 ? this.heard : now.ms;
+  }
+
+  /** Of an id in hexadecimal. */
+  nameOfHex(id: string): string {
+    return this.members.find((one) => BigInt(one.ID ?? "0").toString(16) === id)?.name ?? id;
+  }
+
   nameOf(id: string | undefined): string {
     return this.members.find((member) => member.ID === id)?.name ?? "";
   }

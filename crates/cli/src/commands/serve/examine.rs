@@ -62,8 +62,8 @@ impl Examinations {
             Err(cause) => {
                 debug!("the examination failed: {cause:#}");
                 let text = format!("tenure: the members could not be examined: {cause:#}");
-                let body = json!({ "error": text, "code": 14, "message": text }).to_string();
-                (StatusCode::SERVICE_UNAVAILABLE, json, body).into_response()
+                let body = json!({ "error": text, "code": 13, "message": text }).to_string();
+                (StatusCode::INTERNAL_SERVER_ERROR, json, body).into_response()
             }
         }
     }

@@ -33,7 +33,7 @@ impl Raft {
     /// Must be called inside a runtime.
     pub(super) fn new(endpoints: &str) -> anyhow::Result<Raft> {
         let options =
-            Options { dial_timeout: PATIENCE, request_timeout: PATIENCE, credentials: None };
+            Options { dial_timeout: PATIENCE, request_timeout: PATIENCE, ..Options::default() };
         let client = |at: Endpoint| Client::new(vec![at], options.clone());
         let clients = Endpoint::list(endpoints)?.into_iter().map(client).collect();
         Ok(Raft { clients, ids: Arc::default() })

@@ -85,6 +85,12 @@ impl ClientArgs {
         Ok(settings)
     }
 
+    /// How to write results, for verbs that have no other use for these flags: the files that they name need not be there.
+    pub(crate) fn format(&self) -> anyhow::Result<Format> {
+        let ours = std::env::var("TENURE_WRITE_OUT").ok().filter(|text| !text.is_empty());
+        format(self.write_out, ours)
+    }
+
     fn settings_with(self, env: impl Fn(&str) -> Option<String>) -> anyhow::Result<Settings> {
         let ours = |name: &str| env(&format!("TENURE_{name}")).filter(|value| !value.is_empty());
         let either = |name: &str| {
@@ -98,12 +104,7 @@ impl ClientArgs {
         };
         let theirs = |name: &str| env(&format!("ETCDCTL_{name}")).filter(|value| !value.is_empty());
         let tls = self.tls.files(ours, theirs)?;
-        let format = match (self.write_out, ours("WRITE_OUT")) {
-            (Some(format), _) => format,
-            (None, Some(text)) => <Format as clap::ValueEnum>::from_str(&text, true)
-                .map_err(|e| usage(format!("TENURE_WRITE_OUT: {e}")))?,
-            (None, None) => Format::default(),
-        };
+        let format = format(self.write_out, ours("WRITE_OUT"))?;
         // A flag given twice adds up, as with etcdctl.
         let flag = Some(self.endpoints.join(",")).filter(|_| !self.endpoints.is_empty());
         let (place, endpoints) = match (flag, ours("ENDPOINTS")) {
@@ -137,6 +138,15 @@ impl ClientArgs {
             format,
             hex: self.hex,
         })
+    }
+}
+
+fn format(flag: Option<Format>, ours: Option<String>) -> anyhow::Result<Format> {
+    match (flag, ours) {
+        (Some(format), _) => Ok(format),
+        (None, Some(text)) => <Format as clap::ValueEnum>::from_str(&text, true)
+            .map_err(|e| usage(format!("TENURE_WRITE_OUT: {e}"))),
+        (None, None) => Ok(Format::default()),
     }
 }
 

@@ -88,6 +88,11 @@ impl TlsArgs {
 }
 
 impl TlsFiles {
+    /// With these, by absolute paths.
+    pub(crate) fn new(cacert: PathBuf, cert: PathBuf, key: PathBuf) -> TlsFiles {
+        TlsFiles { cacert: Some(cacert), pair: Some((cert, key)), skip_verify: false }
+    }
+
     /// The same options by TLS.
     pub(crate) fn on(&self, options: Options) -> anyhow::Result<Options> {
         let verify = match (&self.cacert, self.skip_verify) {
@@ -114,7 +119,9 @@ impl TlsFiles {
         if self.skip_verify {
             environment.push(("TENURE_INSECURE_SKIP_TLS_VERIFY", "true".into()));
         }
-        environment.push(("TENURE_INSECURE_TRANSPORT", "false".into()));
+        if environment.is_empty() {
+            environment.push(("TENURE_INSECURE_TRANSPORT", "false".into()));
+        }
         environment
     }
 }

@@ -129,7 +129,7 @@ async fn tls_fast_release_ends_the_session_of_a_killed_process() {
         Supervised::start(&cluster.endpoints(), &words(&flags, &verb))
     };
     let mut first = elect("first");
-    first.program.says("first").await;
+    first.program.says("leading office").await;
     let leader = async || {
         let engine =
             Engine::tenure_at(Endpoint::list(&cluster.endpoints()).unwrap(), certs.options());

@@ -240,7 +240,7 @@ mod tests {
         let twice = "default=http://127.0.0.1:2380,b=http://127.0.0.1:2380/";
         let config = Config { initial_cluster: twice.into(), ..config };
         let told: Vec<_> = config.problems().iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["--initial-cluster: http://127.0.0.1:2380 stands there twice"]);
+        assert_eq!(told, ["--initial-cluster: 127.0.0.1:2380 stands there twice"]);
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub(super) enum Told {
         after_ms: u64,
         members: Vec<Seen>,
         endpoints: String,
+        /// What clients set in their environment beside the endpoints, to speak TLS.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tls: Vec<String>,
         data_dir: String,
         kept: bool,
     },
@@ -125,12 +128,13 @@ impl Told {
         let lines =
             |members: &[Seen]| members.iter().map(Seen::line).collect::<Vec<_>>().join("\n");
         match self {
-            Told::Ready { after_ms, members, endpoints, data_dir, kept } => {
+            Told::Ready { after_ms, members, endpoints, tls, data_dir, kept } => {
                 let stays = if *kept { "it stays" } else { "gone at the end" };
                 format!(
                     "{}\nready after {after_ms} ms; data in {data_dir} ({stays}); in another terminal:\n\
-                     export TENURE_ENDPOINTS={endpoints}",
-                    lines(members)
+                     export TENURE_ENDPOINTS={endpoints}{}",
+                    lines(members),
+                    tls.iter().map(|one| format!(" {one}")).collect::<String>()
                 )
             }
             Told::Started { member, pid } => format!("{member} started, pid {pid}"),

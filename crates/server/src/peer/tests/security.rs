@@ -132,7 +132,8 @@ async fn peer_tls_has_no_answer_for_a_stranger() {
     if let Ok(mut nameless) = secured(at, &ca, None).await {
         assert!(nameless.read_u8().await.is_err(), "it needs no certificate");
     }
-    let other = Files::new().pair("member", &["127.0.0.1"]);
+    let others = Files::new();
+    let other = others.pair("member", &["127.0.0.1"]);
     if let Ok(mut foreign) = secured(at, &ca, Some(other)).await {
         assert!(foreign.read_u8().await.is_err(), "a stranger's authority counts");
     }

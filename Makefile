@@ -3,7 +3,7 @@
 CARGO ?= cargo
 TENURE = target/release/tenure
 
-.PHONY: run build check test test-clients verify fix bench torture soak fuzz clean
+.PHONY: run build check test test-clients verify fix web web-dev bench torture soak fuzz clean
 
 ## Build and start one durable node on 127.0.0.1:2379.
 run: build
@@ -42,6 +42,14 @@ test-clients:
 	scripts/setup-tests
 	$(CARGO) build -p tenure-cli
 	scripts/test-clients
+
+## Build web/dist, which is committed: cargo needs no Node.
+web:
+	cd web && npm ci --no-audit --no-fund && npm run build
+
+## The web application as it is edited, in front of the member at TENURE_URL (http://127.0.0.1:2379).
+web-dev:
+	cd web && npm ci --no-audit --no-fund && npm run dev
 
 ## Measure against etcd 3.5.1 in the same run; writes docs/records/benchmarks.md.
 bench: build

@@ -103,9 +103,10 @@ impl Member {
         let mut command = Command::new(&argv[0]);
         let host = self.client.ip.to_string();
         let tls = self.spawn.tls.iter();
-        let tls = tls.flat_map(|certs| certs.server_flags(&self.name, &[host.clone()]));
+        let tls = tls.flat_map(|certs| certs.server_flags(&self.name, std::slice::from_ref(&host)));
         let peer_tls = self.spawn.peer_tls.iter();
-        let peer_tls = peer_tls.flat_map(|certs| certs.peer_flags(&self.name, &[host.clone()]));
+        let peer_tls =
+            peer_tls.flat_map(|certs| certs.peer_flags(&self.name, std::slice::from_ref(&host)));
         let peer_url = |at: Address| self.spawn.peer_url(at);
         command
             .args(&argv[1..])

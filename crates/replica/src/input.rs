@@ -119,6 +119,8 @@ pub enum Read {
     Lease(LeaseId, bool),
     /// All leases.
     Leases,
+    /// How long these leases live without a renewal, and how long they have left.
+    LeaseTimes(Vec<LeaseId>),
     /// The members.
     Members,
     /// The alarms.
@@ -169,6 +171,8 @@ pub enum Reply {
     Lease(Option<LeaseStatus>),
     /// All leases.
     Leases(Vec<LeaseId>),
+    /// Time to live and time left of each lease that was asked for; none if there is no such lease.
+    LeaseTimes(Vec<Option<(std::time::Duration, std::time::Duration)>>),
     /// The members.
     Members(Vec<Member>),
     /// The alarms.

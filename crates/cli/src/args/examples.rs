@@ -146,6 +146,9 @@ Inside a command of tenure run or lock it is this very tenure that is asked abou
 Examples:
   tenure locks                                   all elections and locks
   tenure locks jobs/                             those whose names begin so
+  tenure locks --state vacant --state flapping   those that need a look
+  tenure locks --order changes --limit 10        the most restless
+  tenure locks jobs/ --follow -w json            how they stand, then every change
 ",
     ),
     (

@@ -75,7 +75,7 @@ pub(crate) enum Command {
     /// Exit 0 if this host, or this command's own tenure, leads; 3 if not
     IsLeader(election::is_leader::Args),
     /// Show all elections and locks
-    Locks(election::look::Prefix),
+    Locks(election::locks::Args),
     /// Show all sessions
     Sessions,
     /// Compare who believes to lead with who does
@@ -167,7 +167,7 @@ impl Command {
             }
             Command::History(args) => block_on(election::look::history(args, client.settings()?)),
             Command::IsLeader(args) => block_on(election::is_leader::run(args, client.settings()?)),
-            Command::Locks(args) => block_on(election::look::locks(args, client.settings()?)),
+            Command::Locks(args) => block_on(election::locks::run(args, client.settings()?)),
             Command::Sessions => block_on(election::look::sessions(client.settings()?)),
             Command::Doctor(args) => block_on(doctor::run(args, client.settings()?)),
             Command::Resign(args) => block_on(election::resign::run(args, client.settings()?)),

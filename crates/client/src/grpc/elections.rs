@@ -97,6 +97,22 @@ pub struct Elections<'a> {
     client: &'a Client,
 }
 
+/// What is told of elections as it happens, by one member.
+#[derive(Debug)]
+pub struct ElectionFeed {
+    news: Streaming<pb::FollowResponse>,
+}
+
+impl ElectionFeed {
+    /// The next message; none if the member ended the stream.
+    ///
+    /// # Errors
+    /// See [`ClientError`]. Follow again, after the revision of the last complete message.
+    pub async fn next(&mut self) -> Result<Option<pb::FollowResponse>, ClientError> {
+        self.news.message().await.map_err(|status| ClientError::of_stream(&status))
+    }
+}
+
 impl<'a> Elections<'a> {
     pub(super) fn new(client: &'a Client) -> Elections<'a> {
         Elections { client }
@@ -138,7 +154,31 @@ impl<'a> Elections<'a> {
     /// See [`ClientError`].
     pub async fn list(&self, prefix: String) -> Result<pb::ListElectionsResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).list(request).await;
-        self.client.call(Kind::Repeatable, pb::ListElectionsRequest { prefix }, send).await
+        self.client
+            .call(Kind::Repeatable, pb::ListElectionsRequest { prefix, ..Default::default() }, send)
+            .await
+    }
+
+    /// The elections that a request asks for: by state, in an order, page by page.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn overview(
+        &self,
+        request: pb::ListElectionsRequest,
+    ) -> Result<pb::ListElectionsResponse, ClientError> {
+        let send = async |channel, request| ElectionsClient::new(channel).list(request).await;
+        self.client.call(Kind::Repeatable, request, send).await
+    }
+
+    /// Streams how the elections under a prefix stand and every change, from one member.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn follow(&self, request: pb::FollowRequest) -> Result<ElectionFeed, ClientError> {
+        let send = async |channel, request| ElectionsClient::new(channel).follow(request).await;
+        let news = self.client.call(Kind::Repeatable, request, send).await?;
+        Ok(ElectionFeed { news })
     }
 
     /// Makes a candidate the next leader. Asked for again, it changes nothing.

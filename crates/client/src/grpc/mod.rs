@@ -39,7 +39,7 @@ pub use auth::Credentials;
 pub use client::{Client, Options};
 pub use cluster::Cluster;
 pub use dial::{Dialer, Socket};
-pub use elections::{Elections, SessionStream, Sessions};
+pub use elections::{ElectionFeed, Elections, SessionStream, Sessions};
 pub use endpoint::Endpoint;
 pub use error::ClientError;
 pub use kv::Kv;

@@ -23,5 +23,6 @@ mod overload_starved;
 mod reflection;
 mod tls;
 mod traces;
+mod ui;
 mod watch;
 mod watch_limits;

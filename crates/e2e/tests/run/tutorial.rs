@@ -50,7 +50,7 @@ fn every_block_of_starting_a_cluster_does_what_the_page_says() {
 #[test]
 fn a_server_says_what_to_type_next_and_that_shows_a_leader() {
     let page = "```sh terminal=1\ntenure serve 2>serve.log\n```\n\
-                ```text\ntenure … is ready: one durable node\n  clients  http://127.0.0.1:2379  …\n  data     …\n  \
+                ```text\ntenure … is ready: one durable node\n  clients  http://127.0.0.1:2379  …\n  browse   http://127.0.0.1:2379/ui/\n  data     …\n  \
                 try      tenure elect nightly-job\n```\n\
                 ```sh terminal=2\ntenure elect nightly-job --identity me &\n```\n\
                 ```text\nwaiting to lead nightly-job\nleading nightly-job with token …\n```\n\

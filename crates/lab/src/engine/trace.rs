@@ -76,10 +76,13 @@ impl TraceEvent {
     }
 }
 
+type LineReader = Box<dyn FnMut(&str)>;
+type EventReader = Box<dyn FnMut(Moment, &TraceEvent)>;
+
 /// Takes lines, or events, as they come.
 enum Reader {
-    Lines(TraceFormat, Box<dyn FnMut(&str)>),
-    Events(Box<dyn FnMut(Moment, &TraceEvent)>),
+    Lines(TraceFormat, LineReader),
+    Events(EventReader),
 }
 
 /// The trace of a run.

@@ -112,6 +112,11 @@ impl Election {
         self.history.iter().chain(&self.tenure)
     }
 
+    /// Tenures that ended at or before this revision may be missing.
+    pub fn forgotten(&self) -> Revision {
+        self.forgotten
+    }
+
     /// The tenure of a candidate, if it leads. Of those that hold together, the first has one.
     pub fn tenure_of(&self, candidate: &Candidate) -> Option<&Tenure> {
         let leads = self.leader().is_some_and(|leader| leader.key == candidate.key);

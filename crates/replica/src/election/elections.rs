@@ -48,6 +48,19 @@ impl Elections {
         self.elections.range(name.clone()..)
     }
 
+    /// The names whose elections differ between two states. States share all that is the same in both, so this takes time in
+    /// proportion to what is not.
+    pub fn differences(&self, other: &Elections) -> Vec<Bytes> {
+        use imbl::ordmap::DiffItem;
+        let differing = other.elections.diff(&self.elections).filter_map(|item| match item {
+            DiffItem::Add(name, _) | DiffItem::Remove(name, _) => Some(name.clone()),
+            DiffItem::Update { old: (name, old), new: (_, new) } => {
+                (!Arc::ptr_eq(old, new)).then(|| name.clone())
+            }
+        });
+        differing.collect()
+    }
+
     /// Whether there is any election at all.
     pub fn has_elections(&self) -> bool {
         !self.elections.is_empty()

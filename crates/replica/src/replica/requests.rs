@@ -191,6 +191,9 @@ impl Replica {
             Read::Txn(txn) => Reply::Txn(state.store.read_txn(&txn)?),
             Read::Lease(id, keys) => Reply::Lease(self.lease_status(now, id, keys)),
             Read::Leases => Reply::Leases(state.leases.iter().map(|(id, _)| id).collect()),
+            Read::LeaseTimes(ids) => {
+                Reply::LeaseTimes(ids.iter().map(|id| self.lease_times(now, *id)).collect())
+            }
             Read::Alarms => Reply::Alarms(state.alarms.iter().copied().collect()),
             Read::Members => Reply::Members(state.members()),
             Read::Leader(name) => Reply::Leader(self.leader_of(&name)),
@@ -212,6 +215,20 @@ impl Replica {
 
     fn is_large_store(&self) -> bool {
         self.state.store.history_len() > LARGE_STORE_KEYS
+    }
+
+    /// The time to live of a lease or session, and what is left of it.
+    fn lease_times(
+        &self,
+        now: Moment,
+        id: tenure_api::LeaseId,
+    ) -> Option<(std::time::Duration, std::time::Duration)> {
+        let remaining = self.deadlines.remaining(&id, now)?;
+        let ttl_ms = match self.state.elections.session(id) {
+            Some(session) => session.ttl_ms,
+            None => self.state.leases.get(id)?.ttl_secs.unsigned_abs().saturating_mul(1000),
+        };
+        Some((std::time::Duration::from_millis(ttl_ms), remaining))
     }
 
     fn lease_status(

@@ -78,6 +78,8 @@ pub struct Config {
     pub cors: Vec<String>,
     /// `--host-whitelist`: names that HTTP clients may use for this member, besides the advertised ones.
     pub host_whitelist: Vec<String>,
+    /// `--ui`: the dashboard at `/ui/`.
+    pub ui: UiMode,
     /// TLS with clients: `--cert-file` and the like.
     pub client_tls: TlsSettings,
     /// TLS with other members: `--peer-cert-file` and the like.
@@ -103,6 +105,17 @@ pub enum MetricsDetail {
     Basic,
     /// Also a histogram of latencies for each gRPC method.
     Extensive,
+}
+
+/// What the dashboard may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UiMode {
+    /// All that its user may.
+    On,
+    /// It shows; web pages may change nothing at this member.
+    ReadOnly,
+    /// It is not served.
+    Off,
 }
 
 /// Whether the cluster starts for the first time.
@@ -145,6 +158,7 @@ impl Default for Config {
             listen_metrics_urls: vec![],
             cors: vec![],
             host_whitelist: vec![],
+            ui: UiMode::On,
             client_tls: TlsSettings::default(),
             peer_tls: TlsSettings::default(),
             peer_client_pair: (None, None),

@@ -17,7 +17,10 @@ use tonic::{Response, Status};
 
 use super::{
     RequestLimits,
+    blocking::BlockingPool,
     convert::{candidate, election_outcome, refuse_rule, tenure, text, token},
+    follow::Feed,
+    overview::{self, LISTED_MAX},
     reply::{refuse, unexpected},
     stubs::elections_server,
     watch::leader_gone,
@@ -27,8 +30,6 @@ use crate::{
     node::{NodeHandle, Stamp, Subscription},
 };
 
-/// Lines that one answer lists; more specific prefixes find the others.
-const LISTED_MAX: usize = 2000;
 /// How long a leader may take to drain unless the request says otherwise.
 const DRAIN_MS: u64 = 10_000;
 /// To an observer that is told nothing more.
@@ -39,13 +40,44 @@ pub(super) struct Elections {
     node: NodeHandle,
     /// Without them an observer is never told that this member may know nothing new.
     limits: Option<RequestLimits>,
+    feed: Feed,
+    lists: BlockingPool,
 }
 
 type Header = Option<tenure_api::wire::etcdserverpb::ResponseHeader>;
 
 impl Elections {
     pub(super) fn new(node: NodeHandle, limits: Option<RequestLimits>) -> Elections {
-        Elections { node, limits }
+        let (feed, lists) = (Feed::new(node.clone()), BlockingPool::reads());
+        Elections { node, limits, feed, lists }
+    }
+
+    /// Part of all elections, with what is to be said of each. Chosen and counted beside the core loop.
+    async fn overview(
+        &self,
+        by: &Admitted,
+        request: pb::ListElectionsRequest,
+    ) -> Result<pb::ListElectionsResponse, Status> {
+        let (header, state) = match self.read(by, Read::State).await? {
+            (header, Reply::State(snapshot)) => (header, snapshot.state),
+            (_, other) => return Err(unexpected(&other)),
+        };
+        let with_tenures = request.with_tenures;
+        let page = move || overview::page(&state, &request, overview::unix_ms());
+        let mut response = self.lists.run(page).await.map_err(refuse)?;
+        response.header = header;
+        if with_tenures {
+            let leases = overview::leases(&response.elections);
+            let read = Operation::Read(Read::LeaseTimes(leases), Consistency::Serializable);
+            if let (_, Reply::LeaseTimes(times)) = self.node.open(self.node.ask(by, read).await)? {
+                for (election, times) in response.elections.iter_mut().zip(times) {
+                    let (ttl, remaining) = times.unwrap_or_default();
+                    election.ttl_ms = ttl.as_millis() as u64;
+                    election.remaining_ms = remaining.as_millis() as u64;
+                }
+            }
+        }
+        Ok(response)
     }
 
     async fn view(&self, by: &Admitted, name: String) -> Result<(Header, ElectionView), Status> {
@@ -128,6 +160,11 @@ impl elections_server::Elections for Elections {
         request: tonic::Request<pb::ListElectionsRequest>,
     ) -> Result<Response<pb::ListElectionsResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
+        let only_prefix =
+            pb::ListElectionsRequest { prefix: request.prefix.clone(), ..Default::default() };
+        if request != only_prefix {
+            return Ok(Response::new(self.overview(&by, request).await?));
+        }
         let prefix = Bytes::from(request.prefix);
         let (header, elections) = match self.read(&by, Read::Elections(prefix, LISTED_MAX)).await? {
             (header, Reply::Elections(elections, _)) => (header, elections),
@@ -141,9 +178,23 @@ impl elections_server::Elections for Elections {
                 waiting: election.waiting as u32,
                 frozen: election.frozen,
                 leader: election.leader.as_ref().map(candidate),
+                ..Default::default()
             })
             .collect();
-        Ok(Response::new(pb::ListElectionsResponse { header, elections }))
+        Ok(Response::new(pb::ListElectionsResponse { header, elections, ..Default::default() }))
+    }
+
+    type FollowStream = Pin<Box<dyn Stream<Item = Result<pb::FollowResponse, Status>> + Send>>;
+
+    async fn follow(
+        &self,
+        request: tonic::Request<pb::FollowRequest>,
+    ) -> Result<Response<Self::FollowStream>, Status> {
+        let (by, request) = self.node.admit(request)?;
+        // What this member has not heard of yet must not be missing.
+        let (header, _) = self.read(&by, Read::Freshness).await?;
+        let fresh = header.map_or(0, |header| header.revision);
+        Ok(Response::new(Box::pin(self.feed.follow(request, fresh, self.limits))))
     }
 
     async fn transfer(

@@ -1,6 +1,7 @@
-//! Plain HTTP on the client port: health, version, metrics, and the JSON gateway.
+//! Plain HTTP on the client port: health, version, metrics, the JSON gateway, and the dashboard.
 
 pub(crate) mod gateway;
+mod ui;
 
 use axum::{
     Json, Router,
@@ -14,6 +15,8 @@ use serde_json::json;
 use tenure_api::{AlarmKind, Principal};
 use tenure_replica::{Consistency, Operation, Read, Reply};
 
+pub(crate) use self::ui::keep_pages_reading;
+pub use self::ui::{UiFacts, ui_routes};
 use crate::{
     admission::Admitted, grpc::ETCD_VERSION, metrics::ELECTIONS_NAMED_MAX, node::NodeHandle,
 };

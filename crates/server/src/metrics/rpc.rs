@@ -60,7 +60,7 @@ const METHODS: &[(&str, &str, &[&str])] = &[
     ("tenure.v1.Sessions", BIDI_STREAM, &["Session"]),
     ("tenure.v1.Sessions", UNARY, &["End", "List"]),
     ("tenure.v1.Elections", UNARY, &["Candidates", "History", "List", "Transfer", "Evict", "Freeze", "Resume"]),
-    ("tenure.v1.Elections", SERVER_STREAM, &["Observe"]),
+    ("tenure.v1.Elections", SERVER_STREAM, &["Observe", "Follow"]),
     ("grpc.health.v1.Health", UNARY, &["Check"]),
     ("grpc.health.v1.Health", SERVER_STREAM, &["Watch"]),
 ];

@@ -13,6 +13,7 @@ use std::{
     time::{Instant, SystemTime},
 };
 
+use axum::Router;
 use tenure_api::{ClusterId, MemberId};
 use tenure_replica::{Moment, Replica, Retention, Role, Status};
 use tenure_tls::{ServerTls, TlsError};
@@ -29,9 +30,10 @@ use crate::{
     admission::{Admission, Calls, Connections, ReadThrottle},
     backup::{self, BackupError},
     browsers::{Browsers, Guarded},
-    config::{self, AutoCompaction, Config, Problem, host, is_tls},
+    config::{self, AutoCompaction, Config, Problem, UiMode, host, is_tls},
     disk::{DataDir, DiskError, Identity, RecoveredLog, Torn, snapshot},
-    grpc, http,
+    grpc,
+    http::{self, UiFacts},
     metrics::{Counted, Metrics},
     node::{Alarms, Core, NodeHandle, Parts, Stopped},
     peer::{PeerSecurity, Transport, TransportConfig},
@@ -161,6 +163,11 @@ pub struct Server {
 impl Server {
     /// Starts a server; when this returns, it listens.
     pub async fn start(config: Config) -> Result<Server, StartError> {
+        Server::start_with(config, Router::new()).await
+    }
+
+    /// The same, with more to be served over HTTP to clients, under the same rules for browsers.
+    pub async fn start_with(config: Config, more: Router) -> Result<Server, StartError> {
         let problems = config.problems();
         if !problems.is_empty() {
             return Err(StartError::Settings(problems));
@@ -226,10 +233,16 @@ impl Server {
             leaderless_max: 3 * config.election_timeout,
         };
         let services = grpc::routes(&node, limits).into_axum_router().fallback(http::nothing_here);
-        let router = services
-            .clone()
-            .merge(http::routes(node.clone()))
-            .merge(http::gateway::routes(&Admission(services), limits.request_bytes_max));
+        let mut gateway =
+            http::gateway::routes(&Admission(services.clone()), limits.request_bytes_max);
+        if config.ui == UiMode::ReadOnly {
+            gateway = gateway.layer(axum::middleware::from_fn(http::keep_pages_reading));
+        }
+        let mut router = services.merge(http::routes(node.clone())).merge(gateway).merge(more);
+        if config.ui != UiMode::Off {
+            let facts = UiFacts::of_member(config.ui);
+            router = router.merge(http::ui_routes(facts, Some(node.clone())));
+        }
         let client_addresses =
             clients.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect();
         let client_urls = clients.iter().filter_map(Listener::url).collect();

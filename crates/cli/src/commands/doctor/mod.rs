@@ -53,6 +53,13 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     Ok(exit(&chart, &found))
 }
 
+/// The same as JSON, about everything that the cluster knows.
+pub(crate) async fn report(settings: &Settings) -> anyhow::Result<String> {
+    let args = Args { names: vec![], sidecar: vec![], status_file: vec![] };
+    let chart = examine(&args, settings).await?;
+    report::json(&chart, &findings::judge(&chart))
+}
+
 /// A believer is asked before and after the cluster: only what it says both times is held against it,
 /// because it may have changed its mind when the cluster did.
 async fn examine(args: &Args, settings: &Settings) -> anyhow::Result<Chart> {

@@ -19,13 +19,17 @@ struct Whole<'a> {
     chart: &'a Chart,
 }
 
+/// Both as JSON.
+pub(super) fn json(chart: &Chart, found: &[Finding]) -> anyhow::Result<String> {
+    let well = found.iter().all(|finding| finding.level == Level::Note);
+    Ok(serde_json::to_string(&Whole { well, findings: found, chart })?)
+}
+
 /// Writes both. The findings come last, where the eye is when the prompt comes back.
 pub(super) fn write(settings: &Settings, chart: &Chart, found: &[Finding]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if settings.format == Format::Json {
-        let well = found.iter().all(|finding| finding.level == Level::Note);
-        let whole = Whole { well, findings: found, chart };
-        writeln!(out, "{}", serde_json::to_string(&whole)?)?;
+        writeln!(out, "{}", json(chart, found)?)?;
     } else {
         for line in lines(chart, found) {
             writeln!(out, "{}", visible(&line))?;

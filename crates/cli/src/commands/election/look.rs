@@ -14,14 +14,6 @@ pub(crate) struct Name {
     name: String,
 }
 
-/// Which of all.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Prefix {
-    /// Only names that begin so
-    #[arg(default_value = "")]
-    prefix: String,
-}
-
 /// What programs read when none leads. The name says that it is an answer.
 #[derive(Serialize)]
 struct NoLeader {
@@ -61,34 +53,6 @@ pub(crate) async fn candidates(args: Name, settings: Settings) -> anyhow::Result
 pub(crate) async fn history(args: Name, settings: Settings) -> anyhow::Result<Exit> {
     let history = settings.client().elections().history(args.name).await?;
     write(&settings, history.tenures.into_iter().map(Tenure::from), Tenure::election)?;
-    Ok(Exit::Done)
-}
-
-#[derive(Serialize)]
-struct Line {
-    name: String,
-    holders: u32,
-    waiting: u32,
-    frozen: bool,
-    leader: Option<Candidate>,
-}
-
-/// Shows all elections and locks with a holder or a waiting candidate.
-pub(crate) async fn locks(args: Prefix, settings: Settings) -> anyhow::Result<Exit> {
-    let elections = settings.client().elections().list(args.prefix).await?.elections;
-    let elections = elections.into_iter().map(|election| Line {
-        name: election.name,
-        holders: election.holders,
-        waiting: election.waiting,
-        frozen: election.frozen,
-        leader: election.leader.map(Candidate::from),
-    });
-    write(&settings, elections, |election| {
-        let leader = election.leader.as_ref().map_or("nobody leads".into(), Candidate::election);
-        let frozen = if election.frozen { "\tfrozen" } else { "" };
-        let name = visible(&election.name);
-        format!("{name}\t{} hold, {} wait\t{leader}{frozen}", election.holders, election.waiting)
-    })?;
     Ok(Exit::Done)
 }
 

@@ -4,6 +4,7 @@
 
 pub(super) mod elect;
 pub(super) mod is_leader;
+pub(super) mod locks;
 pub(super) mod look;
 pub(super) mod observe;
 pub(super) mod resign;

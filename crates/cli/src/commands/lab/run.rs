@@ -49,7 +49,7 @@ fn play(
     if let Some(story) = algorithms::story(name) {
         if !is_json {
             let kind = format!("a story of {}", story.algorithm.name);
-            write!(stdout(), "{}\n", explain::heading(name, &kind, story.about))?;
+            writeln!(stdout(), "{}", explain::heading(name, &kind, story.about))?;
         }
         let (recorded, timeline) = Timeline::recorded(story.algorithm.promises);
         let trace = if form.is_none() && !is_json { recorded } else { trace(form) };
@@ -64,7 +64,7 @@ fn play(
     if let Some(scenario) = scenario(name) {
         if !is_json {
             let kind = "a scenario of the shipped replica";
-            write!(stdout(), "{}\n", explain::heading(name, kind, scenario.about))?;
+            writeln!(stdout(), "{}", explain::heading(name, kind, scenario.about))?;
         }
         failure::when_it_fails(&run, script, form, format);
         let world = scenario.play_traced(seed, script, trace(form)).map_err(usage)?;

@@ -1,5 +1,6 @@
 //! Run a server.
 
+mod examine;
 mod leash;
 mod log;
 mod notify;
@@ -11,6 +12,7 @@ use std::pin::pin;
 use tenure_server::{Server, traces::Traces};
 use tracing::{error, info, warn};
 
+use self::examine::Examinations;
 pub(crate) use self::leash::VARIABLE as LEASH;
 pub(crate) use self::settings::Flags;
 use self::settings::{LogFormat, Serving, Settings};
@@ -62,13 +64,15 @@ fn serve(serving: &Serving) -> anyhow::Result<Exit> {
         // From here on a signal is an orderly end. A member may wait for its cluster without end before it
         // serves, and as the first process of a container it dies of no signal that it does not take.
         let mut told = pin!(told_to_stop());
+        let examinations = Examinations::default();
         let server = tokio::select! {
-            started = Server::start(serving.config.clone()) => started?,
+            started = Server::start_with(serving.config.clone(), examinations.routes()) => started?,
             () = &mut told => {
                 info!("told to stop before it served anybody");
                 return Ok(Exit::Done);
             }
         };
+        examinations.begin(server.client_urls());
         welcome::print(&serving.config, server.client_urls());
         let stop = async {
             tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tenure_server::Config;
+use tenure_server::{Config, config::UiMode};
 
 /// Prints it on stdout. The server goes on even if that fails.
 pub(super) fn print(config: &Config, clients: &[String]) {
@@ -16,10 +16,15 @@ pub(super) fn print(config: &Config, clients: &[String]) {
         "127.0.0.1:2379" => String::new(),
         other => format!(" --endpoints {other}"),
     };
+    let browse = match config.ui {
+        UiMode::Off => String::new(),
+        UiMode::On => format!("  browse   {first}/ui/\n"),
+        UiMode::ReadOnly => format!("  browse   {first}/ui/  (read-only)\n"),
+    };
     let mut out = std::io::stdout().lock();
     let _ = write!(
         out,
-        "tenure {} is ready: {what}\n  clients  {}  (etcd v3 API, /health, /metrics)\n  data     {}\n  \
+        "tenure {} is ready: {what}\n  clients  {}  (etcd v3 API, /health, /metrics)\n{browse}  data     {}\n  \
          try      {}{endpoints} elect nightly-job\n",
         env!("CARGO_PKG_VERSION"),
         clients.join(" "),

@@ -178,10 +178,20 @@ impl Supervisor {
             members: self.everybody(),
             endpoints: self.plan.endpoints(),
             tls: self.plan.client_tls().iter().flat_map(assignments).collect(),
+            browse: self.browse(),
             data_dir: self.plan.home.path().display().to_string(),
             kept: matches!(self.plan.home, Home::Kept(_)),
         });
         self.mouth.say(order::HELP.trim_end());
+    }
+
+    /// Where the first member shows the dashboard, if the flags for all members do not switch it off.
+    fn browse(&self) -> Option<String> {
+        let flags = self.flags.join(" ");
+        let is_off = flags.contains("--ui off") || flags.contains("--ui=off");
+        // With TLS, a browser would have to have a certificate.
+        let shows = !is_off && self.plan.tls.is_none();
+        shows.then(|| format!("{}/ui/", self.plan.url(self.plan.ports[0].client)))
     }
 
     fn everybody(&self) -> Vec<Seen> {

@@ -20,6 +20,9 @@ pub(super) enum Told {
         /// What clients set in their environment beside the endpoints, to speak TLS.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tls: Vec<String>,
+        /// The dashboard, unless it is switched off.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        browse: Option<String>,
         data_dir: String,
         kept: bool,
     },
@@ -128,10 +131,12 @@ impl Told {
         let lines =
             |members: &[Seen]| members.iter().map(Seen::line).collect::<Vec<_>>().join("\n");
         match self {
-            Told::Ready { after_ms, members, endpoints, tls, data_dir, kept } => {
+            Told::Ready { after_ms, members, endpoints, tls, browse, data_dir, kept } => {
                 let stays = if *kept { "it stays" } else { "gone at the end" };
+                let browse =
+                    browse.as_ref().map(|url| format!("\nbrowse {url}")).unwrap_or_default();
                 format!(
-                    "{}\nready after {after_ms} ms; data in {data_dir} ({stays}); in another terminal:\n\
+                    "{}{browse}\nready after {after_ms} ms; data in {data_dir} ({stays}); in another terminal:\n\
                      export TENURE_ENDPOINTS={endpoints}{}",
                     lines(members),
                     tls.iter().map(|one| format!(" {one}")).collect::<String>()

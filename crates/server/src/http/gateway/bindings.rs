@@ -1,7 +1,7 @@
-//! Which path is which method. The paths are etcd's.
+//! Which path is which method. The paths are etcd's; those of `tenure.v1` lie below `/v3/tenure/`.
 
 /// Path, method. `hashkv` is where etcd 3.6 has it; 3.5 has no path for it.
-pub(super) const BINDINGS: [(&str, &str); 51] = [
+pub(super) const BINDINGS: [(&str, &str); 62] = [
     ("/v3/kv/range", "etcdserverpb.KV.Range"),
     ("/v3/kv/put", "etcdserverpb.KV.Put"),
     ("/v3/kv/deleterange", "etcdserverpb.KV.DeleteRange"),
@@ -53,4 +53,15 @@ pub(super) const BINDINGS: [(&str, &str); 51] = [
     ("/v3/election/resign", "v3electionpb.Election.Resign"),
     ("/v3/lock/lock", "v3lockpb.Lock.Lock"),
     ("/v3/lock/unlock", "v3lockpb.Lock.Unlock"),
+    ("/v3/tenure/elections/list", "tenure.v1.Elections.List"),
+    ("/v3/tenure/elections/candidates", "tenure.v1.Elections.Candidates"),
+    ("/v3/tenure/elections/history", "tenure.v1.Elections.History"),
+    ("/v3/tenure/elections/observe", "tenure.v1.Elections.Observe"),
+    ("/v3/tenure/elections/follow", "tenure.v1.Elections.Follow"),
+    ("/v3/tenure/elections/transfer", "tenure.v1.Elections.Transfer"),
+    ("/v3/tenure/elections/evict", "tenure.v1.Elections.Evict"),
+    ("/v3/tenure/elections/freeze", "tenure.v1.Elections.Freeze"),
+    ("/v3/tenure/elections/resume", "tenure.v1.Elections.Resume"),
+    ("/v3/tenure/sessions/list", "tenure.v1.Sessions.List"),
+    ("/v3/tenure/sessions/end", "tenure.v1.Sessions.End"),
 ];

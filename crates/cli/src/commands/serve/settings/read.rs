@@ -6,6 +6,7 @@ use tenure::api::size::size;
 use tenure_server::{
     config::{
         AutoCompaction, ClusterState, Config, MetricsDetail, Problem, TlsProtocol, TlsSettings,
+        UiMode,
     },
     traces::{self, Collector},
 };
@@ -125,6 +126,10 @@ impl Reader<'_> {
             listen_metrics_urls: self.list("listen-metrics-urls"),
             cors: self.list("cors"),
             host_whitelist: self.list("host-whitelist"),
+            ui: self.one_of(
+                "ui",
+                &[("on", UiMode::On), ("read-only", UiMode::ReadOnly), ("off", UiMode::Off)],
+            ),
             client_tls: TlsSettings {
                 cert_file: self.path("cert-file"),
                 key_file: self.path("key-file"),

@@ -126,6 +126,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     row(LIMITS, "cors", "ORIGINS", Is(""), "Origins whose web pages may use this member, separated by commas; * for all"),
     row(LIMITS, "host-whitelist", "NAMES", Is(""),
         "Names that HTTP clients may use for this member, besides the advertised ones; * for all, which is so if others than this machine can connect"),
+    row(LIMITS, "ui", "on|read-only|off", Is("on"),
+        "The dashboard for browsers, at /ui/ of the client URLs; read-only: web pages may change nothing"),
 
     row(TLS, "cert-file", "FILE", Is(""), "Certificate of this member, for clients at https:// URLs"),
     row(TLS, "key-file", "FILE", Is(""), "Key of --cert-file"),

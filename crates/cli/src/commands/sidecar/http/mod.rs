@@ -51,6 +51,7 @@ pub(super) struct Door {
 const STREAMS_MAX: usize = 64;
 
 impl Door {
+    #[expect(clippy::too_many_arguments, reason = "each is a part of its own, named by its type")]
     pub(super) fn new(
         status: Arc<StatusCache>,
         counts: Arc<Counts>,

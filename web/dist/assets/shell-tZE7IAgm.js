@@ -1,0 +1,1 @@
+var e=`127.0.0.1:2379`;function t(e){return/^[A-Za-z0-9_./:@%+=,-]+$/.test(e)?e:`'${e.replaceAll(`'`,`'\\''`)}'`}function n(...n){let r=typeof location>`u`?e:location.host,i=typeof location<`u`&&location.protocol===`https:`?`https://`:``;return[`tenure`,...i===``&&(r===e||r===`localhost:2379`)?n:[...n,`--endpoints`,i+r]].map(t).join(` `)}export{n as t};

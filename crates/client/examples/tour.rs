@@ -89,7 +89,7 @@ async fn observe(engine: &Engine) -> Result<(), Box<dyn Error>> {
         match sight {
             Sight::Leads(leader) | Sight::Proclaims(leader) => {
                 let address = String::from_utf8_lossy(&leader.value);
-                println!("{address} leads under token {}", leader.token);
+                println!("{} leads at {address} under token {}", leader.identity, leader.token);
                 return Ok(());
             }
             Sight::NoLeader => println!("no leader since revision {revision}"),

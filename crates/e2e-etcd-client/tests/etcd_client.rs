@@ -14,7 +14,7 @@ async fn connect(cluster: &Cluster) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_keys() {
+async fn etcd_client_serves_keys() {
     for count in [1, 3] {
         let cluster = Cluster::start(count).await;
         let mut client = connect(&cluster).await;
@@ -36,7 +36,7 @@ async fn it_serves_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_transactions_and_compactions() {
+async fn etcd_client_serves_transactions_and_compactions() {
     let cluster = Cluster::start(3).await;
     let mut client = connect(&cluster).await;
     client.put("k", "1", None).await.unwrap();
@@ -60,7 +60,7 @@ async fn it_serves_transactions_and_compactions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_watches() {
+async fn etcd_client_serves_watches() {
     let cluster = Cluster::start(3).await;
     let mut client = connect(&cluster).await;
     let first = client.put("w/1", "a", None).await.unwrap().header().unwrap().revision();
@@ -83,7 +83,7 @@ async fn it_serves_watches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_leases() {
+async fn etcd_client_serves_leases() {
     let cluster = Cluster::start(3).await;
     let mut client = connect(&cluster).await;
     let options = LeaseGrantOptions::new().with_id(123);
@@ -101,7 +101,7 @@ async fn it_serves_leases() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_status_and_members() {
+async fn etcd_client_serves_status_and_members() {
     let cluster = Cluster::start(3).await;
     let mut client = connect(&cluster).await;
     let status = client.status().await.unwrap();

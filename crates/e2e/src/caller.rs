@@ -136,11 +136,11 @@ impl Caller {
     }
 
     /// All candidates, oldest first: the keys under `<name>/` by create revision.
-    pub async fn line(&self, name: &str) -> Vec<KeyValue> {
-        self.try_line(name).await.expect("a range")
+    pub async fn candidates(&self, name: &str) -> Vec<KeyValue> {
+        self.try_candidates(name).await.expect("a range")
     }
 
-    async fn try_line(&self, name: &str) -> Result<Vec<KeyValue>, ClientError> {
+    async fn try_candidates(&self, name: &str) -> Result<Vec<KeyValue>, ClientError> {
         let range = pb::RangeRequest {
             key: format!("{name}/").into(),
             range_end: format!("{name}0").into(),
@@ -152,10 +152,10 @@ impl Caller {
     }
 
     /// Waits until there are so many candidates, also if there is no raft leader for a while.
-    pub async fn in_line(&self, name: &str, count: usize) -> Vec<KeyValue> {
-        eventually(&format!("{count} in line for {name}"), async || {
-            let line = self.try_line(name).await.map_err(|error| error.to_string())?;
-            if line.len() == count { Ok(line) } else { Err(format!("{line:?}")) }
+    pub async fn has_candidates(&self, name: &str, count: usize) -> Vec<KeyValue> {
+        eventually(&format!("{count} candidates for {name}"), async || {
+            let queue = self.try_candidates(name).await.map_err(|error| error.to_string())?;
+            if queue.len() == count { Ok(queue) } else { Err(format!("{queue:?}")) }
         })
         .await
     }

@@ -97,7 +97,7 @@ impl Gateway {
         let (mut send, connection) =
             http1::handshake(TokioIo::new(stream)).await.expect("a connection");
         tokio::spawn(connection);
-        let mut request = Request::builder().method(method).uri(path).header("host", "test");
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -125,7 +125,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_commands_never_work_at_once_whatever_happens() {
+async fn run_never_lets_two_commands_work_at_once() {
     let (seed, rounds) = (number("TENURE_SEED", 1), number("TENURE_ROUNDS", 8));
     let cluster = Cluster::start(1).await;
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());

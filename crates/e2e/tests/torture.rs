@@ -59,7 +59,7 @@ async fn relays_can_be_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_every_promise_whatever_happens() {
+async fn torture_keeps_every_promise_whatever_happens() {
     let (seed, members) = (number::<u64>("TENURE_SEED"), number::<usize>("TENURE_MEMBERS"));
     let mut outcomes = Vec::new();
     if let Some(minutes) = number::<f64>("TENURE_MINUTES") {

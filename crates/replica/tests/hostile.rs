@@ -381,8 +381,11 @@ struct Said {
     priority: i64,
     entries: Vec<(Number, Number)>,
     context: Vec<u8>,
-    mark: Option<(Number, Number, Vec<u64>, Vec<u64>, Vec<u64>)>,
+    mark: Option<MarkSaid>,
 }
+
+/// Index, term, and three lists of members.
+type MarkSaid = (Number, Number, Vec<u64>, Vec<u64>, Vec<u64>);
 
 #[derive(Clone, Copy, Debug)]
 enum Number {

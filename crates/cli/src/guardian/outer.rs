@@ -107,10 +107,12 @@ impl Outer {
     fn guard(&mut self) -> anyhow::Result<()> {
         loop {
             let now = Boottime.now();
+            // Before inner is heard: if it is gone here, all that it has said, and that it is gone, is read below.
+            self.tree.reap();
+            let is_gone = self.tree.is_gone();
             self.pass_down(now);
             self.pass_up(now);
-            self.tree.reap();
-            if self.gone || self.tree.is_gone() {
+            if self.gone || (is_gone && self.tree.is_gone()) {
                 return Ok(());
             }
             let due = self.plan.due(now);

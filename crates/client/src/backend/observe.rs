@@ -12,14 +12,15 @@ use crate::{EngineError, FencingToken};
 /// A leader and its tenure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenure {
+    /// What the leader calls itself, for people: its identity, or its value if the engine keeps no identities (etcd) or
+    /// the leader has none (a client of etcd's API), or its token if the value is no text. Never empty.
+    pub identity: String,
     /// The leader's token.
     pub token: FencingToken,
     /// What it proclaims.
     pub value: Vec<u8>,
     /// The leader's key.
     pub key: Vec<u8>,
-    /// Its identity, for people, if the engine knows it.
-    pub identity: Option<String>,
 }
 
 /// One observation of an election.
@@ -35,6 +36,16 @@ pub enum Sight {
     Gap,
 }
 
+impl Sight {
+    /// The leader that was seen, if there is one.
+    pub fn leader(&self) -> Option<&Tenure> {
+        match self {
+            Sight::Leads(leader) | Sight::Proclaims(leader) => Some(leader),
+            Sight::NoLeader | Sight::Gap => None,
+        }
+    }
+}
+
 /// The events of one election, as they happen.
 pub trait Observation: fmt::Debug + Send {
     /// The next sight, with the revision it was seen at. The first comes at once.
@@ -44,6 +55,8 @@ pub trait Observation: fmt::Debug + Send {
 /// A candidate of an election or a lock: it waits or it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
+    /// What it calls itself, for people, as in [`Tenure::identity`].
+    pub identity: String,
     /// Its token: what it holds with, or will hold with.
     pub token: FencingToken,
     /// Its key.
@@ -54,8 +67,6 @@ pub struct Candidate {
     pub holds: bool,
     /// Which candidates may hold beside it.
     pub mode: Mode,
-    /// Its identity, for people, if the engine knows it.
-    pub identity: Option<String>,
     /// The session behind it, if there is one.
     pub session: Option<tenure_api::LeaseId>,
     /// Higher priority is elected first; 0 where the engine has none.
@@ -68,4 +79,27 @@ pub struct Candidate {
     pub leads_since: Option<SystemTime>,
     /// Its metadata, by key, if the engine keeps it.
     pub metadata: BTreeMap<String, String>,
+}
+
+/// What a candidate is called: what it says, or its value, or its token.
+pub(super) fn called(identity: &str, value: &[u8], token: FencingToken) -> String {
+    let value = || std::str::from_utf8(value).ok().filter(|value| !value.is_empty());
+    match Some(identity).filter(|identity| !identity.is_empty()).or_else(value) {
+        Some(name) => name.to_owned(),
+        None => format!("token {token}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidate_name_is_the_identity_or_the_value_or_the_token() {
+        let token = FencingToken::from_revision(13).unwrap();
+        assert_eq!(called("host-a/7", b"10.0.0.1:80", token), "host-a/7");
+        assert_eq!(called("", b"10.0.0.1:80", token), "10.0.0.1:80");
+        assert_eq!(called("", b"", token), "token 13");
+        assert_eq!(called("", b"\xff\x00", token), "token 13");
+    }
 }

@@ -30,8 +30,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// let mut seen = Observer::open(&engine, "backup")?;
 /// while let Ok((revision, sight)) = seen.next().await {
 ///     match sight {
-///         Sight::Leads(leader) | Sight::Proclaims(leader) => println!("{:?}", leader.value),
-///         Sight::NoLeader => println!("nobody leads since revision {revision}"),
+///         Sight::Leads(leader) => println!("{} leads with token {}", leader.identity, leader.token),
+///         Sight::Proclaims(leader) => println!("{} says {:?}", leader.identity, leader.value),
+///         Sight::NoLeader => println!("no leader since revision {revision}"),
 ///         Sight::Gap => {}
 ///     }
 /// #   break;

@@ -273,17 +273,15 @@ impl LeaderElector {
         loop {
             if let Ok(mut seen) = self.observer() {
                 while let Ok((_, sight)) = seen.next().await {
-                    let leader = match sight {
-                        Sight::Leads(leader) | Sight::Proclaims(leader) => Some(leader),
-                        Sight::NoLeader => None,
-                        Sight::Gap => continue,
-                    };
-                    if let Some(hook) = &self.inner.new_leader {
-                        hook(leader.as_ref());
+                    if sight == Sight::Gap {
+                        continue;
                     }
-                    let mut known = self.inner.leader.lock();
-                    if let Ok(known) = &mut known {
-                        **known = leader;
+                    let leader = sight.leader();
+                    if let Some(hook) = &self.inner.new_leader {
+                        hook(leader);
+                    }
+                    if let Ok(mut known) = self.inner.leader.lock() {
+                        *known = leader.cloned();
                     }
                 }
             }

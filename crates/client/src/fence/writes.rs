@@ -133,10 +133,48 @@ fn revision(header: Option<pb::ResponseHeader>) -> Result<Revision, GuardedError
     header.map(|header| Revision(header.revision)).ok_or(GuardedError::Strange("it has no header"))
 }
 
-/// Writes in the engine's own store, each of which takes effect only while this is held: the store compares the token.
-/// For locks that one holder has alone; what is held together with others is refused on some engines.
-impl Held {
-    /// Writes a key, and answers the revision of the write.
+/// The writes of a guard that has a `writer`.
+macro_rules! guarded_writes {
+    ($(#[$about:meta])* $guard:ty $(, $(#[$example:meta])*)?) => {
+        $(#[$about])*
+        impl $guard {
+            /// Writes a key, and answers the revision of the write.
+            $($(#[$example])*)?
+            ///
+            /// # Errors
+            /// See [`GuardedError`].
+            pub async fn put(
+                &self,
+                key: impl Into<Vec<u8>>,
+                value: impl Into<Vec<u8>>,
+            ) -> Result<Revision, GuardedError> {
+                self.writer()?.put(put_of(key, value)).await
+            }
+
+            /// Deletes a key, and answers whether it existed.
+            ///
+            /// # Errors
+            /// See [`GuardedError`].
+            pub async fn delete(&self, key: impl Into<Vec<u8>>) -> Result<bool, GuardedError> {
+                self.writer()?.delete(delete_of(key)).await
+            }
+
+            /// Does several writes at once, and answers their revision; nothing, if one of the transaction's own conditions did not
+            /// hold.
+            ///
+            /// # Errors
+            /// See [`GuardedError`].
+            pub async fn txn(&self, txn: GuardedTxn) -> Result<Option<Revision>, GuardedError> {
+                self.writer()?.txn(txn).await
+            }
+        }
+    };
+}
+
+guarded_writes! {
+    /// Writes in the engine's own store, each of which takes effect only while this is held: the store compares the token.
+    /// For locks that one holder has alone; what is held together with others is refused on some engines.
+    Held,
     ///
     /// ```
     /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/server.rs"));
@@ -157,67 +195,20 @@ impl Held {
     /// # }) }
     /// ```
     ///
-    /// # Errors
-    /// See [`GuardedError`].
-    pub async fn put(
-        &self,
-        key: impl Into<Vec<u8>>,
-        value: impl Into<Vec<u8>>,
-    ) -> Result<Revision, GuardedError> {
-        self.writer()?.put(put_of(key, value)).await
-    }
+}
 
-    /// Deletes a key, and answers whether it existed.
-    ///
-    /// # Errors
-    /// See [`GuardedError`].
-    pub async fn delete(&self, key: impl Into<Vec<u8>>) -> Result<bool, GuardedError> {
-        self.writer()?.delete(delete_of(key)).await
-    }
+guarded_writes! {
+    /// Writes in the engine's own store, each of which takes effect only while this tenure lasts: the store compares the token.
+    Scope
+}
 
-    /// Does several writes at once, and answers their revision; nothing, if one of the transaction's own conditions did not hold.
-    ///
-    /// # Errors
-    /// See [`GuardedError`].
-    pub async fn txn(&self, txn: GuardedTxn) -> Result<Option<Revision>, GuardedError> {
-        self.writer()?.txn(txn).await
-    }
-
+impl Held {
     fn writer(&self) -> Result<Writer, GuardedError> {
         Ok(Writer { client: self.keys()?, holder: self.holder_key() })
     }
 }
 
-/// Writes in the engine's own store, each of which takes effect only while this tenure lasts: the store compares the token.
 impl Scope {
-    /// Writes a key, and answers the revision of the write.
-    ///
-    /// # Errors
-    /// See [`GuardedError`].
-    pub async fn put(
-        &self,
-        key: impl Into<Vec<u8>>,
-        value: impl Into<Vec<u8>>,
-    ) -> Result<Revision, GuardedError> {
-        self.writer()?.put(put_of(key, value)).await
-    }
-
-    /// Deletes a key, and answers whether it existed.
-    ///
-    /// # Errors
-    /// See [`GuardedError`].
-    pub async fn delete(&self, key: impl Into<Vec<u8>>) -> Result<bool, GuardedError> {
-        self.writer()?.delete(delete_of(key)).await
-    }
-
-    /// Does several writes at once, and answers their revision; nothing, if one of the transaction's own conditions did not hold.
-    ///
-    /// # Errors
-    /// See [`GuardedError`].
-    pub async fn txn(&self, txn: GuardedTxn) -> Result<Option<Revision>, GuardedError> {
-        self.writer()?.txn(txn).await
-    }
-
     fn writer(&self) -> Result<Writer, GuardedError> {
         let over = GuardedError::Deposed { token: self.token(), in_force: None };
         self.leadership().as_ref().ok_or(over)?.writer()

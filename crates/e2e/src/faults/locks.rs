@@ -4,8 +4,8 @@ use super::{
     Fault,
     Shown::{Both, Ours},
     places::{
-        CASES_ELECTIONS, CASES_SESSIONS, LAB_CANARIES, LAB_RECIPES, ONE_LINE, RECIPES_CLUSTER,
-        RECIPES_PROCESSES, RETRY, RUN, RUN_BAD_DAYS, SESSIONS,
+        CASES_ELECTIONS, CASES_SESSIONS, LAB_CANARIES, LAB_RECIPES, RECIPES_CLUSTER,
+        RECIPES_PROCESSES, RETRY, RUN, RUN_BAD_DAYS, SESSIONS, STOCK_CLIENTS,
     },
 };
 
@@ -14,7 +14,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a waiter whose session ended is told that it holds the lock",
         source: "etcd#11456, #9921, Jepsen etcd 3.4.3",
         shown: Both {
-            test: "a_waiter_whose_session_ended_does_not_get_the_lock",
+            test: "waiter_whose_session_ended_does_not_get_the_lock",
             etcd: "refused: mutex: session is expired",
             tenure: "refused: mutex: session is expired",
         },
@@ -23,7 +23,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a waiter whose session ended waits on until all before it have gone",
         source: "etcd#19597",
         shown: Both {
-            test: "a_waiter_is_told_at_once_that_its_session_ended",
+            test: "waiter_is_told_at_once_that_its_session_ended",
             etcd: "still waiting",
             tenure: "refused: mutex: session is expired",
         },
@@ -32,7 +32,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a lock comes without a fencing token",
         source: "etcd#11457, #11788, `LockResponse`, amazon-dynamodb-lock-client#1",
         shown: Both {
-            test: "a_lock_comes_with_its_token",
+            test: "lock_comes_with_its_token",
             etcd: "no token; the header has another revision than the key's",
             tenure: "the token is the key's create revision",
         },
@@ -41,7 +41,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "an unlock that comes late frees the next hold",
         source: "etcd#22082",
         shown: Both {
-            test: "a_late_unlock_does_not_free_a_newer_hold",
+            test: "unlock_that_is_late_does_not_free_a_newer_hold",
             etcd: "the newer hold is gone",
             tenure: "the newer hold stands if the unlock carries the fencing token (the library guards by it); \
                      a stock client's, without one, frees it as in etcd",
@@ -51,7 +51,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "an unlock whose answer was lost cannot be repeated",
         source: "CURATOR-678, CURATOR-486",
         shown: Both {
-            test: "unlocking_twice_is_unlocking_once",
+            test: "unlock_twice_is_unlock_once",
             etcd: "both were answered, the lock is free",
             tenure: "both were answered, the lock is free",
         },
@@ -59,17 +59,13 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "a repeated call waits for itself",
         source: "Xline `lock_server.rs`",
-        shown: Both {
-            test: "locking_again_is_the_same_hold",
-            etcd: "held once",
-            tenure: "held once",
-        },
+        shown: Both { test: "lock_again_is_the_same_hold", etcd: "held once", tenure: "held once" },
     },
     Fault {
         what: "a repeated call that is given up takes the first call's place with it",
         source: "etcd `concurrency/mutex.go`",
         shown: Both {
-            test: "a_repeated_lock_that_hangs_up_leaves_the_first_its_place",
+            test: "repeated_lock_that_hangs_up_leaves_the_first_its_place",
             etcd: "refused: mutex: session is expired",
             tenure: "locked",
         },
@@ -87,7 +83,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a contended lock costs 100 ms",
         source: "etcd `mvcc/watchable_store.go`",
         shown: Both {
-            test: "a_contended_lock_costs_no_more_than_a_few_free_ones",
+            test: "lock_that_is_contended_costs_no_more_than_a_few_free_ones",
             etcd: "more than five free ones",
             tenure: "no more than five free ones",
         },
@@ -96,7 +92,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "everybody wakes up when a lock comes free",
         source: "consul#7523, #9469",
         shown: Ours {
-            tests: &[(RUN_BAD_DAYS, &["one_of_five_hundred_is_woken_by_a_change"])],
+            tests: &[(RUN_BAD_DAYS, &["waiters_are_not_all_woken_by_a_change"])],
             says: "one is told, found in a map: `crates/replica/src/election/listeners.rs`",
         },
     },
@@ -105,9 +101,9 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "ShedLock#151, #606, #1587, factcast#2854",
         shown: Ours {
             tests: &[
-                (CASES_SESSIONS, &["it_lives_on_while_it_is_renewed"]),
-                (RECIPES_PROCESSES, &["a_stopped_holder_knows_at_once_that_it_has_lost"]),
-                (RUN, &["a_lead_is_held_as_long_as_was_asked_and_no_longer"]),
+                (CASES_SESSIONS, &["session_lives_on_while_it_is_renewed"]),
+                (RECIPES_PROCESSES, &["stopped_holder_knows_at_once_that_it_has_lost"]),
+                (RUN, &["run_holds_the_lead_as_long_as_was_asked_and_no_longer"]),
             ],
             says: "a lock hangs on a lease that its holder renews; `tenure run` has a longest time \
                    for whoever wants one",
@@ -124,19 +120,16 @@ pub(super) const FAULTS: &[Fault] = &[
                 ),
                 (
                     "e2e/tests/elections/fenced_service.rs",
-                    &["a_replaced_holder_stays_refused_after_the_service_was_killed"],
+                    &["replaced_holder_stays_refused_after_the_service_was_killed"],
                 ),
-                (
-                    "e2e/tests/elections/fence_postgres.rs",
-                    &["older_tokens_are_refused_by_the_database"],
-                ),
+                ("e2e/tests/elections/fence_postgres.rs", &["postgres_refuses_older_tokens"]),
                 (
                     "e2e/tests/elections/guarded_writes.rs",
-                    &["our_own_server_refuses_the_writes_of_a_replaced_holder"],
+                    &["guarded_writes_of_a_replaced_holder_are_refused_by_tenure"],
                 ),
                 (
-                    "e2e/tests/run/fence_proxy.rs",
-                    &["the_write_of_a_leader_that_was_paused_is_refused"],
+                    "e2e/tests/proxy/answers.rs",
+                    &["proxy_refuses_the_write_of_a_leader_that_was_paused"],
                 ),
             ],
             says: "gates for services, databases and the store itself, and a proxy for what cannot \
@@ -156,7 +149,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "nobody but the holder can free a lock",
         source: "CURATOR-150, CURATOR-650",
         shown: Both {
-            test: "an_operator_can_free_a_lock",
+            test: "operator_can_free_a_lock",
             etcd: "the next got it, with a larger token",
             tenure: "the next got it, with a larger token",
         },
@@ -165,7 +158,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "names and counters of locks that nobody holds are kept for ever",
         source: "redisson#6510, hazelcast#17436",
         shown: Both {
-            test: "a_free_lock_leaves_nothing_behind",
+            test: "lock_that_is_free_leaves_nothing_behind",
             etcd: "nothing is stored",
             tenure: "nothing is stored",
         },
@@ -174,7 +167,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "one lease for each lock",
         source: "Scalingo/link#89",
         shown: Both {
-            test: "one_session_holds_many_locks",
+            test: "session_holds_many_locks",
             etcd: "both are held by one lease",
             tenure: "both are held by one lease",
         },
@@ -183,7 +176,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a lock taken without a lease vanishes after 60 s, and nobody is told",
         source: "etcd-cpp-apiv3#30",
         shown: Both {
-            test: "a_lock_without_a_lease_says_how_long_it_holds",
+            test: "lock_without_a_lease_says_how_long_it_holds",
             etcd: "no word of a lease, and less than 60 s left",
             tenure: "the lease and its 60 s, counted from the grant",
         },
@@ -192,7 +185,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a waiter without a lease loses its place after 60 s",
         source: "etcd `v3lock/lock.go`",
         shown: Both {
-            test: "a_waiter_without_a_lease_keeps_its_place",
+            test: "waiter_without_a_lease_keeps_its_place",
             etcd: "its lease runs out while it waits",
             tenure: "its lease is renewed while it waits",
         },
@@ -201,7 +194,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "unlocking leaves the lease behind that locking made",
         source: "etcd-cpp-apiv3#116",
         shown: Both {
-            test: "unlocking_ends_the_lease_that_locking_made",
+            test: "unlock_ends_the_lease_that_lock_made",
             etcd: "the lease is left behind",
             tenure: "no lease is left",
         },
@@ -215,8 +208,8 @@ pub(super) const FAULTS: &[Fault] = &[
                     "e2e/src/recipes/locks.rs",
                     &[
                         "readers_share_and_writers_do_not",
-                        "a_writer_whose_session_is_revoked_in_line_is_told",
-                        "a_semaphore_has_so_many_permits",
+                        "writer_whose_session_is_revoked_while_it_waits_is_told",
+                        "semaphore_has_so_many_permits",
                     ],
                 ),
                 (SESSIONS, &["readers_share_permits_are_counted_and_several_are_taken_at_once"]),
@@ -236,9 +229,9 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd#10811, #6127, CURATOR-206, redisson#3636",
         shown: Ours {
             tests: &[
-                (CASES_SESSIONS, &["a_holder_that_cannot_renew_stops_before_its_time_is_over"]),
-                (CASES_ELECTIONS, &["a_leader_whose_session_is_revoked_is_told"]),
-                (RECIPES_PROCESSES, &["a_stopped_holder_knows_at_once_that_it_has_lost"]),
+                (CASES_SESSIONS, &["holder_that_cannot_renew_stops_before_its_time_is_over"]),
+                (CASES_ELECTIONS, &["leader_whose_session_is_revoked_is_told"]),
+                (RECIPES_PROCESSES, &["stopped_holder_knows_at_once_that_it_has_lost"]),
                 (LAB_RECIPES, &["recipes_hold_under_program_faults"]),
                 (LAB_CANARIES, &["canary_holder_that_ignores_its_loss_is_found"]),
             ],
@@ -250,7 +243,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a lock is mistaken for protection of what it guards",
         source: "etcd#11457, #11490, redisson#4684",
         shown: Both {
-            test: "a_holder_that_lost_the_lock_cannot_write_with_its_token",
+            test: "holder_that_lost_the_lock_cannot_write_with_its_token",
             etcd: "refused: its key has gone",
             tenure: "refused: its key has gone",
         },
@@ -261,7 +254,7 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Ours {
             tests: &[
                 (RECIPES_CLUSTER, &["holders_and_waiters_outlive_every_member"]),
-                (ONE_LINE, &["hundreds_wait_while_all_members_are_killed"]),
+                (STOCK_CLIENTS, &["waiters_by_hundreds_survive_all_members_killed"]),
             ],
             says: "holders and waiters keep their places, even when all members die",
         },
@@ -270,7 +263,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a command goes on after its lock was lost, beside the next one's",
         source: "`etcdctl lock`",
         shown: Both {
-            test: "a_command_under_a_lock_has_ended_when_the_next_begins",
+            test: "command_under_a_lock_has_ended_when_the_next_begins",
             etcd: "the first command still ran",
             tenure: "the first command had ended",
         },
@@ -280,17 +273,17 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "`etcdctl lock`, consul#2022, #873, #9788",
         shown: Ours {
             tests: &[
-                (RUN, &["a_command_reads_our_stdin_and_hears_our_signals"]),
+                (RUN, &["run_passes_stdin_and_signals_to_the_command"]),
                 (
                     RUN_BAD_DAYS,
                     &[
-                        "a_revoked_lease_ends_a_command_that_ignores_signals_and_turns_away",
-                        "a_command_that_is_cut_off_is_gone_before_its_lease_can_end",
-                        "a_stopped_supervisor_does_not_keep_its_command",
-                        "a_killed_supervisor_takes_its_command_along",
+                        "revoked_lease_ends_a_command_that_ignores_signals_and_turns_away",
+                        "command_that_is_cut_off_is_gone_before_its_lease_can_end",
+                        "stopped_supervisor_does_not_keep_its_command",
+                        "killed_supervisor_takes_its_command_along",
                     ],
                 ),
-                ("e2e/tests/run_torture.rs", &["two_commands_never_work_at_once_whatever_happens"]),
+                ("e2e/tests/run_torture.rs", &["run_never_lets_two_commands_work_at_once"]),
             ],
             says: "`tenure run` passes signals on, and its command is gone before anybody else \
                    begins, whoever was killed, stopped or cut off",
@@ -301,12 +294,12 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "Jepsen jetcd 0.8.2",
         shown: Ours {
             tests: &[
-                (SESSIONS, &["a_repeated_request_is_answered_again_and_not_done_again"]),
-                (RECIPES_CLUSTER, &["many_requests_outlive_every_member"]),
+                (SESSIONS, &["repeated_request_is_answered_again_and_not_done_again"]),
+                (RECIPES_CLUSTER, &["session_outlives_every_member_under_many_requests"]),
                 (RETRY, &["retry_sends_a_change_elsewhere_only_if_nothing_was_sent"]),
                 (LAB_CANARIES, &["canary_request_that_acts_twice_is_found"]),
             ],
-            says: "a lease stands in a line once (above), requests of `tenure.v1` have numbers, \
+            says: "a lease is a candidate of an election once (above), requests of `tenure.v1` have numbers, \
                    and a change by etcd's API that was sent is not sent again",
         },
     },
@@ -316,12 +309,12 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Ours {
             tests: &[
                 (RETRY, &["retry_tells_after_one_round_that_no_member_is_there"]),
-                (RUN, &["no_server_is_an_exit_code_of_its_own"]),
+                (RUN, &["run_without_a_server_has_an_exit_code_of_its_own"]),
                 ("lab/tests/cluster/service.rs", &["minority_answers_pending_requests_soon"]),
-                (ONE_LINE, &["a_call_that_wants_a_raft_leader_does_not_wait_without_one"]),
-                (RECIPES_CLUSTER, &["nobody_waits_for_members_that_do_not_come_back"]),
+                (STOCK_CLIENTS, &["call_that_wants_a_raft_leader_does_not_wait_without_one"]),
+                (RECIPES_CLUSTER, &["session_does_not_wait_for_members_that_do_not_come_back"]),
             ],
-            says: "it is told that nobody is there, or that there is no majority; waiting in line \
+            says: "it is told that nobody is there, or that there is no majority; waiting \
                    and giving up a hold end with the session when nobody comes back",
         },
     },

@@ -12,8 +12,8 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd#15477, #16779, cluster-etcd-operator#1618",
         shown: Ours {
             tests: &[
-                (COMMANDS, &["it_compacts_and_defragments"]),
-                (LIMITS, &["a_full_store_keeps_elections_going_and_recovers_by_itself"]),
+                (COMMANDS, &["etcdctl_verbs_compacts_and_defragments"]),
+                (LIMITS, &["store_that_is_full_keeps_elections_going_and_recovers_by_itself"]),
             ],
             says: "what compaction frees is free: a full store has room again without it, and \
                    Defragment answers at once that there was nothing to do",
@@ -27,8 +27,8 @@ pub(super) const FAULTS: &[Fault] = &[
                 (
                     MEMBERSHIP,
                     &[
-                        "a_dead_member_is_replaced_by_two_commands",
-                        "it_grows_from_one_to_five_under_load_and_shrinks_again",
+                        "dead_member_is_replaced_by_two_commands",
+                        "cluster_grows_from_one_to_five_under_load_and_shrinks_again",
                     ],
                 ),
                 (
@@ -47,9 +47,9 @@ pub(super) const FAULTS: &[Fault] = &[
             tests: &[(
                 MEMBERSHIP,
                 &[
-                    "a_member_that_nobody_can_reach_does_no_harm",
+                    "member_out_of_reach_does_no_harm",
                     "membership_change_that_costs_the_majority_is_refused",
-                    "a_second_member_that_never_starts_does_no_harm",
+                    "member_that_never_starts_does_no_harm",
                 ],
             )],
             says: "a change that would leave no majority of those that are there is refused, and \

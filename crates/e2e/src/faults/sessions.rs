@@ -14,7 +14,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "every lease starts anew when the raft leader changes",
         source: "etcd#9888, #9395, #13294, kubernetes#65497",
         shown: Both {
-            test: "a_new_raft_leader_does_not_start_leases_anew",
+            test: "leases_are_not_started_anew_by_a_new_raft_leader",
             etcd: "the lease has its whole time again",
             tenure: "the lease goes on where it was",
         },
@@ -23,7 +23,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "a raft leader that slept ends sessions that are alive",
         source: "etcd#15247, #12528",
         shown: Both {
-            test: "a_raft_leader_that_slept_ends_no_live_session",
+            test: "raft_leader_that_slept_ends_no_live_session",
             etcd: "a session that was renewed all the time ended or the session lives",
             tenure: "the session lives",
         },
@@ -31,13 +31,13 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault {
         what: "who asks for 1 s gets 2",
         source: "etcd#14857, #11746",
-        shown: Both { test: "a_lease_of_a_second_is_one", etcd: "2 s", tenure: "1 s" },
+        shown: Both { test: "lease_of_a_second_is_one", etcd: "2 s", tenure: "1 s" },
     },
     Fault {
         what: "when the store is full nobody can be elected",
         source: "etcd#11947, #9992",
         shown: Both {
-            test: "a_full_store_still_elects",
+            test: "store_that_is_full_still_elects",
             etcd: "the old leader's lease ended; refused: etcdserver: mvcc: database space exceeded",
             tenure: "the old leader's lease ended; elected",
         },
@@ -46,7 +46,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "after a restore, tokens that were given out are given out again",
         source: "etcd#16028, #14303",
         shown: Both {
-            test: "a_restored_cluster_repeats_no_token",
+            test: "restored_cluster_repeats_no_token",
             etcd: "a token that an earlier holder had",
             tenure: "a token larger than all before",
         },
@@ -55,7 +55,7 @@ pub(super) const FAULTS: &[Fault] = &[
         what: "leases end late when many end at once",
         source: "etcd#12105, #9360, #9496",
         shown: Both {
-            test: "thousands_of_leases_end_in_time",
+            test: "leases_by_thousands_end_in_time",
             etcd: "the last ended more than 2 s late",
             tenure: "all had ended within a second of their time",
         },
@@ -65,7 +65,7 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd#12105, #9360, #9496",
         shown: Ours {
             tests: &[
-                (LEASE, &["it_ends_thousands_of_leases_together_and_none_early"]),
+                (LEASE, &["lease_ends_thousands_of_leases_together_and_none_early"]),
                 (LAB_LEASES, &["leases_that_end_together_end_soon"]),
             ],
             says: "thousands end together: [benchmarks](benchmarks.md), lease expiry",
@@ -113,11 +113,11 @@ pub(super) const FAULTS: &[Fault] = &[
                 ),
                 (
                     "e2e/tests/api/overload_measured.rs",
-                    &["no_session_is_lost_when_ten_times_what_the_cluster_carries_is_offered"],
+                    &["overload_of_ten_times_the_usual_loses_no_session"],
                 ),
                 (
                     "e2e/tests/api/overload_starved.rs",
-                    &["no_session_is_lost_at_members_that_can_hardly_read_what_they_are_sent"],
+                    &["overload_of_starved_members_loses_no_session"],
                 ),
             ],
             says: "what keeps sessions alive has a lane of its own, and whoever brings too much is not read for a while",
@@ -131,16 +131,13 @@ pub(super) const FAULTS: &[Fault] = &[
                 (
                     LEASE,
                     &[
-                        "it_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed",
-                        "it_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back",
+                        "lease_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed",
+                        "lease_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back",
                     ],
                 ),
-                (SESSIONS, &["a_session_survives_the_member_it_was_attached_to"]),
-                (CRASH, &["it_fails_no_request_when_the_leader_is_moved"]),
-                (
-                    "e2e/tests/cluster/rolling.rs",
-                    &["no_request_fails_while_every_member_is_restarted"],
-                ),
+                (SESSIONS, &["session_survives_the_member_it_was_attached_to"]),
+                (CRASH, &["cluster_fails_no_request_when_the_leader_is_moved"]),
+                ("e2e/tests/cluster/rolling.rs", &["rolling_restart_fails_no_request"]),
             ],
             says: "sessions live on; calls wait while the leader is moved or told to stop, and may \
                    fail when it is killed",
@@ -169,8 +166,8 @@ pub(super) const FAULTS: &[Fault] = &[
         source: "etcd#10821, #6922, dynamodb-lock-client#6",
         shown: Ours {
             tests: &[
-                (SESSIONS, &["a_session_that_is_revoked_hears_why"]),
-                (RECIPES_CLUSTER, &["a_loss_has_its_reason"]),
+                (SESSIONS, &["session_that_is_revoked_hears_why"]),
+                (RECIPES_CLUSTER, &["tenure_end_has_its_reason"]),
                 (EXCHANGE, &["exchange_ends_the_stream_and_not_the_session_without_a_quorum"]),
             ],
             says: "an end comes with its reason; over etcd's API no more is known than that the \
@@ -189,7 +186,7 @@ pub(super) const FAULTS: &[Fault] = &[
                         "session_is_suspect_and_then_lost_when_no_member_answers",
                     ],
                 ),
-                (CASES_SESSIONS, &["a_blocked_runtime_does_not_end_it"]),
+                (CASES_SESSIONS, &["blocked_runtime_does_not_end_it"]),
             ],
             says: "a thread of its own renews, leaves a member that is silent for a sixth of the \
                    TTL, and tells doubt before loss",
@@ -201,8 +198,8 @@ pub(super) const FAULTS: &[Fault] = &[
         shown: Ours {
             tests: &[
                 (RECIPES_PROCESSES, &["blocked_work_ends_its_process_at_the_deadline"]),
-                (CASES_SESSIONS, &["a_dropped_session_is_given_back"]),
-                (RUN, &["whoever_is_not_well_does_not_lead"]),
+                (CASES_SESSIONS, &["session_that_is_dropped_is_given_back"]),
+                (RUN, &["run_does_not_lead_while_a_check_fails"]),
             ],
             says: "not there: for work that hangs the library renews for ever (the first test sees \
                    it live past its lease); a session ends when it is dropped, with its process, \
@@ -217,11 +214,11 @@ pub(super) const FAULTS: &[Fault] = &[
                 (
                     LEASE,
                     &[
-                        "it_keeps_a_lease_of_one_second_for_one_second",
-                        "it_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed",
+                        "lease_keeps_a_lease_of_one_second_for_one_second",
+                        "lease_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed",
                     ],
                 ),
-                (SESSIONS, &["whoever_wants_no_overlap_waits_for_the_stop_of_an_evicted_leader"]),
+                (SESSIONS, &["candidate_without_overlap_waits_for_the_stop_of_an_evicted_leader"]),
                 (ELECTION_SCRIPTS, &["election_scripts_pass"]),
             ],
             says: "TTL and raft failover: [guarantees](../reference/guarantees.md); only whoever wants no \

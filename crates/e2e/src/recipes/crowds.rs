@@ -9,7 +9,7 @@ use tenure::Lock;
 use super::Ground;
 
 /// There is one holder at a time, and tokens grow from holder to holder.
-pub async fn one_holder_at_a_time_with_growing_tokens(ground: &Ground) {
+pub async fn lock_has_one_holder_at_a_time_with_growing_tokens(ground: &Ground) {
     const WORKERS: usize = 6;
     const ROUNDS: usize = 8;
     let alone = Arc::new(AtomicBool::new(true));
@@ -34,5 +34,5 @@ pub async fn one_holder_at_a_time_with_growing_tokens(ground: &Ground) {
     for worker in workers {
         tokio::time::timeout(Duration::from_secs(90), worker).await.expect("all get it").unwrap();
     }
-    ground.in_line("crowd", 0).await;
+    ground.has_candidates("crowd", 0).await;
 }

@@ -14,7 +14,7 @@ pub async fn candidates_lead_in_order_with_growing_tokens(ground: &Ground) {
         let election = Election::new(&ground.session().await, "job").unwrap();
         let candidate = election.candidate(format!("c{at}"));
         waiting.push(tokio::spawn(async move { (candidate.campaign().await, election) }));
-        ground.in_line("job", at + 1).await;
+        ground.has_candidates("job", at + 1).await;
     }
     let mut last = None;
     for (at, campaign) in waiting.into_iter().enumerate() {
@@ -27,15 +27,15 @@ pub async fn candidates_lead_in_order_with_growing_tokens(ground: &Ground) {
         last = Some(leadership.token());
         leadership.resign().await.unwrap();
     }
-    ground.in_line("job", 0).await;
+    ground.has_candidates("job", 0).await;
 }
 
 /// etcd#11456, etcd#11007: a waiter whose session ends while it waits is told at once, and never leads.
-pub async fn a_waiter_whose_session_is_revoked_is_told_at_once(ground: &Ground) {
+pub async fn waiter_whose_session_is_revoked_is_told_at_once(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     ground.revoke(&second).await;
     let error = at_once("told", campaign).await.unwrap().unwrap_err();
     assert!(matches!(error, AcquireError::SessionOver { .. }), "{error}");
@@ -44,28 +44,28 @@ pub async fn a_waiter_whose_session_is_revoked_is_told_at_once(ground: &Ground) 
 }
 
 /// etcd#11777: a key that is deleted by hand in the queue does not win.
-pub async fn a_waiter_whose_key_is_deleted_is_told_at_once(ground: &Ground) {
+pub async fn waiter_whose_key_is_deleted_is_told_at_once(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
-    let keys = ground.in_line("job", 2).await;
+    let keys = ground.has_candidates("job", 2).await;
     delete(ground, &keys[1].key).await;
     let error = at_once("told", campaign).await.unwrap().unwrap_err();
     assert!(matches!(error, AcquireError::CandidacyLost { loss: Loss::KeyDeleted, .. }), "{error}");
     // Only the candidacy is gone: the session becomes a candidate again.
     assert_eq!(second.state(), SessionState::Held);
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     leads.resign().await.unwrap();
     let _kept = bounded("leads", campaign).await.unwrap().unwrap();
 }
 
 /// etcd#6127: a leader is told when it is none any more, and why.
-pub async fn a_leader_whose_session_is_revoked_is_told(ground: &Ground) {
+pub async fn leader_whose_session_is_revoked_is_told(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     ground.revoke(&first).await;
     let loss = at_once("told", leads.lost()).await;
     assert!(matches!(loss, Loss::NotFound | Loss::Revoked), "{loss}");
@@ -79,11 +79,11 @@ pub async fn a_leader_whose_session_is_revoked_is_told(ground: &Ground) {
 }
 
 /// A key that is deleted by hand ends the tenure, and only that.
-pub async fn a_leader_whose_key_is_deleted_is_told_and_its_session_lives(ground: &Ground) {
+pub async fn leader_whose_key_is_deleted_is_told_and_its_session_lives(ground: &Ground) {
     let session = ground.session().await;
     let election = Election::new(&session, "job").unwrap();
     let leads = election.candidate("a").campaign().await.unwrap();
-    let keys = ground.in_line("job", 1).await;
+    let keys = ground.has_candidates("job", 1).await;
     delete(ground, &keys[0].key).await;
     assert_eq!(at_once("told", leads.lost()).await, Loss::KeyDeleted);
     assert_eq!(session.state(), SessionState::Held);
@@ -94,23 +94,23 @@ pub async fn a_leader_whose_key_is_deleted_is_told_and_its_session_lives(ground:
 }
 
 /// etcd#21128, stolon#659: a campaign that is not wanted any more leaves no key behind.
-pub async fn a_dropped_campaign_leaves_no_key(ground: &Ground) {
+pub async fn campaign_that_is_dropped_leaves_no_key(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
     let election = Election::new(&second, "job").unwrap();
     let campaign = tokio::spawn(election.candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     campaign.abort();
-    ground.in_line("job", 1).await;
+    ground.has_candidates("job", 1).await;
     // And the same session can stand for it again, at once.
     let campaign = tokio::spawn(election.candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     leads.resign().await.unwrap();
     let _kept = bounded("leads", campaign).await.unwrap().unwrap();
 }
 
 /// After a campaign is dropped, the same session can campaign again at once.
-pub async fn who_walks_away_can_come_back_at_once(ground: &Ground) {
+pub async fn candidate_that_walks_away_can_come_back_at_once(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
     let election = Election::new(&second, "job").unwrap();
@@ -121,21 +121,21 @@ pub async fn who_walks_away_can_come_back_at_once(ground: &Ground) {
     }
     leads.resign().await.unwrap();
     let _kept = bounded("leads", election.candidate("b").campaign()).await.unwrap();
-    ground.in_line("job", 1).await;
+    ground.has_candidates("job", 1).await;
 }
 
 /// A leadership that is dropped is free for the next candidate, without waiting for a time to live.
-pub async fn a_dropped_leadership_is_resigned(ground: &Ground) {
+pub async fn leadership_that_is_dropped_is_resigned(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     drop(leads);
     let _kept = bounded("the next leads", campaign).await.unwrap().unwrap();
 }
 
 /// etcd#22123: a resignation that gets no answer is made again until it does.
-pub async fn a_resignation_is_repeated_until_it_is_confirmed(ground: &Ground) {
+pub async fn resignation_is_repeated_until_it_is_confirmed(ground: &Ground) {
     let session = ground.session().await;
     let leads = Election::new(&session, "job").unwrap().candidate("a").campaign().await.unwrap();
     ground.pause();
@@ -144,12 +144,12 @@ pub async fn a_resignation_is_repeated_until_it_is_confirmed(ground: &Ground) {
     ground.resume();
     assert!(early.is_err(), "nobody can have confirmed it");
     bounded("resigned", resign).await.unwrap();
-    ground.in_line("job", 0).await;
+    ground.has_candidates("job", 0).await;
     assert_eq!(session.state(), SessionState::Held);
 }
 
 /// A session is a candidate once: a second candidacy would be the same key.
-pub async fn a_session_stands_in_one_line_once(ground: &Ground) {
+pub async fn session_is_a_candidate_of_an_election_once(ground: &Ground) {
     let session = ground.session().await;
     let election = Election::new(&session, "job").unwrap();
     let leads = election.candidate("a").campaign().await.unwrap();
@@ -160,7 +160,7 @@ pub async fn a_session_stands_in_one_line_once(ground: &Ground) {
 }
 
 /// What is proclaimed is seen; what a former leader proclaims is refused.
-pub async fn a_proclamation_is_seen_and_keeps_the_token(ground: &Ground) {
+pub async fn proclamation_is_seen_and_keeps_the_token(ground: &Ground) {
     let session = ground.session().await;
     let leads = Election::new(&session, "job").unwrap().candidate("a").campaign().await.unwrap();
     leads.proclaim("a2").await.unwrap();
@@ -175,7 +175,7 @@ pub async fn compaction_does_not_disturb_a_waiter(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
     let campaign = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     let client = ground.client();
     for round in 0..3 {
         let put = pb::PutRequest { key: "else".into(), ..Default::default() };
@@ -188,7 +188,7 @@ pub async fn compaction_does_not_disturb_a_waiter(ground: &Ground) {
 }
 
 /// Tried and timed campaigns end when they must, and leave nothing.
-pub async fn a_campaign_that_may_not_wait_leaves_no_key(ground: &Ground) {
+pub async fn campaign_that_may_not_wait_leaves_no_key(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").try_campaign().await.unwrap();
     let election = Election::new(&second, "job").unwrap();
@@ -198,7 +198,7 @@ pub async fn a_campaign_that_may_not_wait_leaves_no_key(ground: &Ground) {
     let limit = Duration::from_millis(300);
     let error = bounded("timed out", election.candidate("b").campaign_within(limit)).await;
     assert!(matches!(error.unwrap_err(), AcquireError::TimedOut { .. }));
-    ground.in_line("job", 1).await;
+    ground.has_candidates("job", 1).await;
     drop(leads);
     let _kept = bounded("free", election.candidate("b").campaign()).await.unwrap();
 }
@@ -210,7 +210,7 @@ pub async fn candidates_are_listed_in_order(ground: &Ground) {
     assert_eq!(election.candidates().await.unwrap(), []);
     let leads = election.candidate("a").campaign().await.unwrap();
     let waits = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     let listed = election.candidates().await.unwrap();
     let seen: Vec<_> = listed.iter().map(|one| (&one.value[..], one.holds)).collect();
     assert_eq!(seen, [(&b"a"[..], true), (b"b", false)]);

@@ -56,7 +56,7 @@ fn running(
 }
 
 /// client-go#728, kubernetes#139991: leadership is given up only after the work has ended.
-pub async fn it_releases_only_after_the_work_has_ended(ground: &Ground) {
+pub async fn elector_releases_only_after_the_work_has_ended(ground: &Ground) {
     let (first, second) = (elector(ground, config("a")), elector(ground, config("b")));
     let (led, mut leads) = mpsc::unbounded_channel();
     let (finish, finished) = oneshot::channel::<()>();
@@ -90,7 +90,7 @@ pub async fn it_releases_only_after_the_work_has_ended(ground: &Ground) {
             elector.run(work).await
         }
     });
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     first.stop();
     let early = tokio::time::timeout(Duration::from_millis(500), leads.recv()).await;
     assert!(early.is_err(), "b leads while a is still cleaning up");
@@ -102,7 +102,7 @@ pub async fn it_releases_only_after_the_work_has_ended(ground: &Ground) {
 }
 
 /// kuberhealthy#1533: it campaigns again, for ever, and `on_stopped_leading` is called only after it led.
-pub async fn it_leads_again_after_it_has_lost(ground: &Ground) {
+pub async fn elector_leads_again_after_it_has_lost(ground: &Ground) {
     let stopped = Arc::new(AtomicUsize::new(0));
     let elector = elector(ground, config("a")).on_stopped_leading({
         let stopped = Arc::clone(&stopped);
@@ -129,7 +129,7 @@ pub async fn it_leads_again_after_it_has_lost(ground: &Ground) {
         last = token;
         assert!(elector.is_leader());
         assert_eq!(stopped.load(Ordering::SeqCst), round);
-        let lease = ground.in_line("job", 1).await[0].lease;
+        let lease = ground.has_candidates("job", 1).await[0].lease;
         ground.client().lease().revoke(lease).await.unwrap();
         let why = bounded("cancelled", cancels.recv()).await.unwrap();
         assert!(matches!(why, Cancelled::Lost(_)), "{why:?}");
@@ -138,20 +138,20 @@ pub async fn it_leads_again_after_it_has_lost(ground: &Ground) {
     elector.stop();
     assert_eq!(bounded("stopped", run).await.unwrap(), Ended::Stopped);
     assert_eq!(stopped.load(Ordering::SeqCst), 4);
-    ground.in_line("job", 0).await;
+    ground.has_candidates("job", 0).await;
 }
 
 /// Work that is done for good ends the elector, with its result.
-pub async fn it_ends_when_the_work_is_done_for_good(ground: &Ground) {
+pub async fn elector_ends_when_the_work_is_done_for_good(ground: &Ground) {
     let elector = elector(ground, config("a"));
     let run = elector.run(|scope: Scope| async move { ControlFlow::Break(scope.token().get()) });
     let Ended::Done(token) = bounded("done", run).await else { panic!("nobody stopped it") };
     assert!(token > 0);
-    ground.in_line("job", 0).await;
+    ground.has_candidates("job", 0).await;
 }
 
 /// In doubt the work is stopped while leadership is still ours, and begun again when it is.
-pub async fn it_stops_the_work_in_doubt(ground: &Ground) {
+pub async fn elector_stops_the_work_in_doubt(ground: &Ground) {
     let (elector, mut leads, mut cancels) = running(ground, "a");
     bounded("leads", leads.recv()).await.unwrap();
     assert_eq!(elector.healthz().check(Duration::ZERO), Ok(()));
@@ -167,7 +167,7 @@ pub async fn it_stops_the_work_in_doubt(ground: &Ground) {
 }
 
 /// An elector that continues in doubt does not stop for a server that is away, and knows the token to use after.
-pub async fn it_goes_on_in_doubt_if_it_is_told_to(ground: &Ground) {
+pub async fn elector_goes_on_in_doubt_if_it_is_told_to(ground: &Ground) {
     let mut config = config("a");
     config.on_doubt = OnDoubt::Continue;
     let elector = elector(ground, config);
@@ -209,7 +209,7 @@ pub async fn it_goes_on_in_doubt_if_it_is_told_to(ground: &Ground) {
 
 /// An elector that goes on without confirmation is suspect while the lease is still its own, and not healthy when the
 /// lease must have ended: a process manager may restart it then. When it is confirmed again, it is healthy again.
-pub async fn who_works_on_without_its_lease_is_not_healthy(ground: &Ground) {
+pub async fn elector_that_works_on_without_its_lease_is_not_healthy(ground: &Ground) {
     let mut config = config("a");
     config.on_doubt = OnDoubt::Continue;
     let lease = config.lease_duration;
@@ -247,7 +247,7 @@ pub async fn who_works_on_without_its_lease_is_not_healthy(ground: &Ground) {
 }
 
 /// cilium#42920: work that does not heed the signal is dropped when it must be over.
-pub async fn it_drops_work_that_does_not_end(ground: &Ground) {
+pub async fn elector_drops_work_that_does_not_end(ground: &Ground) {
     struct Tell(Arc<AtomicBool>);
     impl Drop for Tell {
         fn drop(&mut self) {
@@ -275,7 +275,7 @@ pub async fn it_drops_work_that_does_not_end(ground: &Ground) {
     });
     bounded("leads", leads.recv()).await.unwrap();
     assert!(!dropped.load(Ordering::SeqCst));
-    let lease = ground.in_line("job", 1).await[0].lease;
+    let lease = ground.has_candidates("job", 1).await[0].lease;
     ground.client().lease().revoke(lease).await.unwrap();
     bounded("begun again", leads.recv()).await.unwrap();
     assert!(dropped.load(Ordering::SeqCst), "the first work is gone before the second begins");
@@ -283,7 +283,7 @@ pub async fn it_drops_work_that_does_not_end(ground: &Ground) {
 }
 
 /// A standby sees the leader and what it proclaims, and never calls itself stopped.
-pub async fn a_standby_sees_the_leader(ground: &Ground) {
+pub async fn standby_sees_the_leader(ground: &Ground) {
     let first = elector(ground, config("a"));
     let (led, mut leads) = mpsc::unbounded_channel();
     tokio::spawn({
@@ -322,20 +322,20 @@ pub async fn a_standby_sees_the_leader(ground: &Ground) {
     .await;
     assert_eq!(second.leader().unwrap().value, b"a2");
     assert!(!second.is_leader());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     second.stop();
     assert_eq!(bounded("stopped", standby).await.unwrap(), Ended::Stopped);
-    ground.in_line("job", 1).await;
+    ground.has_candidates("job", 1).await;
     first.stop();
 }
 
 /// An elector that is not fit to lead gives it up when its work has ended, is passed over, and leads again when it is
 /// fit.
-pub async fn an_elector_that_is_not_well_lets_others_lead(ground: &Ground) {
+pub async fn elector_that_is_not_well_lets_others_lead(ground: &Ground) {
     let (first, mut first_leads, mut first_cancels) = running(ground, "a");
     let one = bounded("a leads", first_leads.recv()).await;
     let (second, mut second_leads, mut second_cancels) = running(ground, "b");
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     first.report_health(false);
     assert_eq!(bounded("a ends", first_cancels.recv()).await, Some(Cancelled::Unhealthy));
     let two = bounded("b leads", second_leads.recv()).await;
@@ -356,7 +356,7 @@ pub async fn an_elector_that_is_not_well_lets_others_lead(ground: &Ground) {
 }
 
 /// The commonest leader that is not well is one whose work hangs: it is not waited for without end.
-pub async fn an_elector_whose_work_hangs_steps_down_when_it_is_not_well(ground: &Ground) {
+pub async fn elector_whose_work_hangs_steps_down_when_it_is_not_well(ground: &Ground) {
     let mut config = config("a");
     config.step_down_grace = Duration::from_millis(300);
     let first = elector(ground, config);
@@ -373,7 +373,7 @@ pub async fn an_elector_whose_work_hangs_steps_down_when_it_is_not_well(ground: 
     });
     let one = bounded("a leads", leads.recv()).await;
     let (second, mut second_leads, _cancels) = running(ground, "b");
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     first.report_health(false);
     let two = bounded("b leads", second_leads.recv()).await;
     assert!(two > one, "tokens grow");

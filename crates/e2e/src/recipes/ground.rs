@@ -90,8 +90,8 @@ impl Ground {
     }
 
     /// Waits until there are so many candidates, and answers their keys.
-    pub async fn in_line(&self, name: &str, count: usize) -> Vec<mvccpb::KeyValue> {
-        eventually(&format!("{count} in line for {name}"), async || {
+    pub async fn has_candidates(&self, name: &str, count: usize) -> Vec<mvccpb::KeyValue> {
+        eventually(&format!("{count} candidates for {name}"), async || {
             let keys = self.keys(name).await;
             if keys.len() == count { Ok(keys) } else { Err(format!("{keys:?}")) }
         })

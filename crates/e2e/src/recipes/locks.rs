@@ -8,7 +8,7 @@ use tenure::{AcquireError, Lock, MultiLock, RwLock, Semaphore, Session};
 use super::{Ground, at_once, bounded};
 
 /// etcd#22082: giving up a hold cannot give up a later one of the same session.
-pub async fn a_late_release_does_not_free_a_newer_hold(ground: &Ground) {
+pub async fn lock_release_that_is_late_does_not_free_a_newer_hold(ground: &Ground) {
     let (session, other) = (ground.session().await, ground.session().await);
     let lock = Lock::new(&session, "a").unwrap();
     let mut last = None;
@@ -29,7 +29,7 @@ pub async fn a_late_release_does_not_free_a_newer_hold(ground: &Ground) {
 }
 
 /// etcd's own `lock` and ours wait for each other.
-pub async fn it_stands_in_line_with_etcdctl(ground: &Ground) {
+pub async fn lock_waits_behind_etcdctl(ground: &Ground) {
     let session = ground.session().await;
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
     let mut theirs = ground
@@ -39,14 +39,14 @@ pub async fn it_stands_in_line_with_etcdctl(ground: &Ground) {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    ground.in_line("a", 2).await;
+    ground.has_candidates("a", 2).await;
     let third = ground.session().await;
     let lock = Lock::new(&third, "a").unwrap();
     let waits = tokio::spawn(async move { lock.lock().await });
-    let keys = ground.in_line("a", 3).await;
+    let keys = ground.has_candidates("a", 3).await;
     assert_eq!(keys[0].create_revision, held.token().get());
     held.release().await.unwrap();
-    ground.in_line("a", 2).await;
+    ground.has_candidates("a", 2).await;
     assert!(!waits.is_finished(), "etcdctl came before");
     let lease = keys[1].lease;
     ground.client().lease().revoke(lease).await.unwrap();
@@ -57,7 +57,7 @@ pub async fn it_stands_in_line_with_etcdctl(ground: &Ground) {
 }
 
 /// An attempt that may not wait takes the lock or leaves nothing behind.
-pub async fn a_try_takes_it_or_leaves_no_key(ground: &Ground) {
+pub async fn lock_try_takes_it_or_leaves_no_key(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let held = Lock::new(&first, "a").unwrap().try_lock().await.unwrap();
     let lock = Lock::new(&second, "a").unwrap();
@@ -80,12 +80,12 @@ pub async fn readers_share_and_writers_do_not(ground: &Ground) {
     ];
     let writer = lock(2);
     let writes = tokio::spawn(async move { writer.write().await });
-    ground.in_line("a", 3).await;
+    ground.has_candidates("a", 3).await;
     let late = lock(3);
     let error = late.try_read().await.unwrap_err();
     assert!(matches!(error, AcquireError::Taken { .. }), "a writer waits: {error}");
     let late = tokio::spawn(async move { late.read().await });
-    ground.in_line("a", 4).await;
+    ground.has_candidates("a", 4).await;
     let [first, second] = reads;
     first.release().await.unwrap();
     assert!(!writes.is_finished());
@@ -99,15 +99,15 @@ pub async fn readers_share_and_writers_do_not(ground: &Ground) {
 }
 
 /// etcd#16221: a writer whose session ends while it waits never holds.
-pub async fn a_writer_whose_session_is_revoked_in_line_is_told(ground: &Ground) {
+pub async fn writer_whose_session_is_revoked_while_it_waits_is_told(ground: &Ground) {
     let sessions = sessions(ground, 3).await;
     let lock = |at: usize| RwLock::new(&sessions[at], "a").unwrap();
     let reads = bounded("reads", lock(0).read()).await.unwrap();
     let (second, third) = (lock(1), lock(2));
     let second = tokio::spawn(async move { second.write().await });
-    ground.in_line("a", 2).await;
+    ground.has_candidates("a", 2).await;
     let third = tokio::spawn(async move { third.write().await });
-    ground.in_line("a", 3).await;
+    ground.has_candidates("a", 3).await;
     ground.revoke(&sessions[1]).await;
     let error = at_once("told", second).await.unwrap().unwrap_err();
     assert!(matches!(error, AcquireError::SessionOver { .. }), "{error}");
@@ -117,7 +117,7 @@ pub async fn a_writer_whose_session_is_revoked_in_line_is_told(ground: &Ground) 
 }
 
 /// As many as there are permits, and the next when one is free.
-pub async fn a_semaphore_has_so_many_permits(ground: &Ground) {
+pub async fn semaphore_has_so_many_permits(ground: &Ground) {
     let sessions = sessions(ground, 4).await;
     let two = NonZeroU32::new(2).unwrap();
     let semaphore = |at: usize| Semaphore::new(&sessions[at], "pool", two).unwrap();
@@ -126,20 +126,20 @@ pub async fn a_semaphore_has_so_many_permits(ground: &Ground) {
     let third = semaphore(2);
     let error = bounded("taken", third.try_acquire()).await.unwrap_err();
     assert!(matches!(error, AcquireError::Taken { .. }), "{error}");
-    ground.in_line("pool", 2).await;
+    ground.has_candidates("pool", 2).await;
     let third = tokio::spawn(async move { third.acquire().await });
-    ground.in_line("pool", 3).await;
+    ground.has_candidates("pool", 3).await;
     let other = Semaphore::new(&sessions[3], "pool", NonZeroU32::new(3).unwrap()).unwrap();
     let error = bounded("refused", other.acquire()).await.unwrap_err();
     assert!(matches!(error, AcquireError::ModeMismatch { .. }), "{error}");
     assert!(!third.is_finished());
     first.release().await.unwrap();
     let _kept = bounded("third", third).await.unwrap().unwrap();
-    ground.in_line("pool", 2).await;
+    ground.has_candidates("pool", 2).await;
 }
 
 /// However their names overlap and whatever their order: no candidate waits for ever.
-pub async fn several_locks_at_once_do_not_deadlock(ground: &Ground) {
+pub async fn multi_locks_do_not_deadlock(ground: &Ground) {
     let sessions = sessions(ground, 3).await;
     let wishes = [["a", "b"], ["b", "a"], ["b", "c"]];
     let mut workers = Vec::new();
@@ -158,12 +158,12 @@ pub async fn several_locks_at_once_do_not_deadlock(ground: &Ground) {
         tokio::time::timeout(Duration::from_secs(60), worker).await.expect("no deadlock").unwrap();
     }
     for name in ["a", "b", "c"] {
-        ground.in_line(name, 0).await;
+        ground.has_candidates(name, 0).await;
     }
 }
 
 /// Nothing is held before all are.
-pub async fn several_locks_are_held_all_or_none(ground: &Ground) {
+pub async fn multi_lock_is_held_whole_or_not_at_all(ground: &Ground) {
     let (first, second) = (ground.session().await, ground.session().await);
     let one = Lock::new(&first, "b").unwrap().lock().await.unwrap();
     let both = MultiLock::new(&second, ["a", "b"]).unwrap();
@@ -172,12 +172,12 @@ pub async fn several_locks_are_held_all_or_none(ground: &Ground) {
     assert_eq!(ground.keys("a").await.len(), 0, "nothing is left of it");
     let error = both.lock_within(Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(error, AcquireError::TimedOut { .. }), "{error}");
-    ground.in_line("a", 0).await;
+    ground.has_candidates("a", 0).await;
     one.release().await.unwrap();
     let held = bounded("both", both.lock()).await.unwrap();
     assert_eq!(held.tokens().count(), 2);
     held.release().await.unwrap();
-    ground.in_line("a", 0).await;
+    ground.has_candidates("a", 0).await;
 }
 
 async fn sessions(ground: &Ground, count: usize) -> Vec<Session> {

@@ -5,17 +5,21 @@ use tenure::{Election, Observer, Sight};
 use super::{Ground, bounded};
 
 /// trillian#1387, etcd#18163: every tenure is seen once, and so is that there is no leader.
-pub async fn an_observer_sees_every_tenure_and_that_nobody_leads(ground: &Ground) {
+pub async fn observer_sees_every_tenure_and_that_there_is_no_leader(ground: &Ground) {
     let mut seen = Observer::open(&ground.engine, "job").unwrap();
     assert_eq!(next(&mut seen).await, Sight::NoLeader);
     let (first, second) = (ground.session().await, ground.session().await);
     let a = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
-    assert_eq!(leads(next(&mut seen).await), (a.token().get(), "a".into()));
+    let Sight::Leads(tenure) = next(&mut seen).await else { panic!("a leader") };
+    let listed = Election::new(&first, "job").unwrap().candidates().await.unwrap();
+    assert_eq!((&tenure.identity, tenure.token), (&listed[0].identity, a.token()));
+    assert!(!tenure.identity.is_empty());
+    assert_eq!(leads(Sight::Leads(tenure)), (a.token().get(), "a".into()));
     a.proclaim("a2").await.unwrap();
     let Sight::Proclaims(tenure) = next(&mut seen).await else { panic!("a proclamation") };
     assert_eq!((tenure.token, &tenure.value[..]), (a.token(), &b"a2"[..]));
     let b = tokio::spawn(Election::new(&second, "job").unwrap().candidate("b").campaign());
-    ground.in_line("job", 2).await;
+    ground.has_candidates("job", 2).await;
     a.resign().await.unwrap();
     let b = bounded("b leads", b).await.unwrap().unwrap();
     assert_eq!(leads(next(&mut seen).await), (b.token().get(), "b".into()), "a waiter is no news");
@@ -24,7 +28,7 @@ pub async fn an_observer_sees_every_tenure_and_that_nobody_leads(ground: &Ground
 }
 
 /// An observer that comes later sees the present leader first.
-pub async fn an_observer_that_comes_later_sees_who_leads(ground: &Ground) {
+pub async fn observer_that_comes_later_sees_the_leader(ground: &Ground) {
     let session = ground.session().await;
     let election = Election::new(&session, "job").unwrap();
     let a = election.candidate("a").campaign().await.unwrap();
@@ -35,7 +39,7 @@ pub async fn an_observer_that_comes_later_sees_who_leads(ground: &Ground) {
 }
 
 /// etcd#7815: a server that was away, and history that is gone, do not end the looking.
-pub async fn an_observer_outlives_a_pause_of_the_server(ground: &Ground) {
+pub async fn observer_outlives_a_pause_of_the_server(ground: &Ground) {
     let session = ground.session().await;
     let election = Election::new(&session, "job").unwrap();
     let mut seen = election.observe();

@@ -8,7 +8,7 @@ use super::{Ground, TTL, bounded};
 use crate::eventually;
 
 /// A session that nothing happens to lives on, for several times its time to live.
-pub async fn it_lives_on_while_it_is_renewed(ground: &Ground) {
+pub async fn session_lives_on_while_it_is_renewed(ground: &Ground) {
     let session = ground.session_of(Duration::from_secs(1)).await;
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
     let watched = tokio::time::timeout(3 * session.ttl(), held.lost()).await;
@@ -18,7 +18,7 @@ pub async fn it_lives_on_while_it_is_renewed(ground: &Ground) {
 
 /// redisson#3636, etcd#10811: a holder that cannot renew stops believing by its own clock, before its
 /// time to live is over, and does not start again.
-pub async fn a_holder_that_cannot_renew_stops_before_its_time_is_over(ground: &Ground) {
+pub async fn holder_that_cannot_renew_stops_before_its_time_is_over(ground: &Ground) {
     let session = ground.session_of(Duration::from_secs(2)).await;
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
     let stopped = Instant::now();
@@ -37,7 +37,7 @@ pub async fn a_holder_that_cannot_renew_stops_before_its_time_is_over(ground: &G
 }
 
 /// A pause of the server that is shorter than that does no harm.
-pub async fn a_short_pause_of_the_server_does_no_harm(ground: &Ground) {
+pub async fn session_survives_a_short_pause_of_the_server(ground: &Ground) {
     let session = ground.session_of(Duration::from_secs(4)).await;
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
     ground.pause();
@@ -52,7 +52,7 @@ pub async fn a_short_pause_of_the_server_does_no_harm(ground: &Ground) {
 }
 
 /// redisson#5698: a program with a blocked runtime still renews, and can still ask.
-pub async fn a_blocked_runtime_does_not_end_it(ground: &Ground) {
+pub async fn blocked_runtime_does_not_end_it(ground: &Ground) {
     let session = ground.session_of(Duration::from_secs(1)).await;
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
     let held = std::thread::spawn(move || {
@@ -69,7 +69,7 @@ pub async fn a_blocked_runtime_does_not_end_it(ground: &Ground) {
 }
 
 /// Closing frees everything at once, and this process knows it before others do.
-pub async fn closing_frees_everything_at_once(ground: &Ground) {
+pub async fn session_that_is_closed_frees_everything_at_once(ground: &Ground) {
     let (session, other) = (ground.session().await, ground.session().await);
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
     let leads = Election::new(&session, "job").unwrap().candidate("x").campaign().await.unwrap();
@@ -82,7 +82,7 @@ pub async fn closing_frees_everything_at_once(ground: &Ground) {
 }
 
 /// etcd-cpp-apiv3#116: a session whose last handle is dropped is given back, not left to run out.
-pub async fn a_dropped_session_is_given_back(ground: &Ground) {
+pub async fn session_that_is_dropped_is_given_back(ground: &Ground) {
     let session = ground.session().await;
     let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
     drop(session);
@@ -99,7 +99,7 @@ pub async fn a_dropped_session_is_given_back(ground: &Ground) {
 }
 
 /// Scalingo/link#89: one session serves many names.
-pub async fn one_session_serves_many_names(ground: &Ground) {
+pub async fn session_serves_many_names(ground: &Ground) {
     let session = ground.session().await;
     let mut held = Vec::new();
     for at in 0..50 {
@@ -114,7 +114,7 @@ pub async fn one_session_serves_many_names(ground: &Ground) {
 }
 
 /// A name that cannot be one is refused before a request is sent.
-pub async fn bad_names_and_settings_are_refused(ground: &Ground) {
+pub async fn session_refuses_bad_names_and_settings(ground: &Ground) {
     let session = ground.session().await;
     for name in ["", "a/", "a//b", &"x".repeat(1025)] {
         Lock::new(&session, name).unwrap_err();
@@ -125,7 +125,7 @@ pub async fn bad_names_and_settings_are_refused(ground: &Ground) {
 }
 
 /// A program needs no runtime of its own: the session's thread does everything.
-pub async fn it_needs_no_runtime_of_the_program(ground: &Ground) {
+pub async fn session_needs_no_runtime_of_the_program(ground: &Ground) {
     let engine = ground.engine.clone();
     let program = std::thread::spawn(move || {
         wait_for(async {

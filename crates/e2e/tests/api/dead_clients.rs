@@ -83,7 +83,7 @@ async fn are_let_go_but_not_released(network: &Network, cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_that_is_gone_is_noticed_by_the_kernel_and_its_session_lives_for_its_time() {
+async fn machine_that_is_gone_is_noticed_by_the_kernel_and_its_session_lives_for_its_time() {
     let network = Network::new(2);
     // Without pings.
     let flags = ["--grpc-keepalive-interval=0", "--grpc-keepalive-timeout=2s"];
@@ -95,7 +95,7 @@ async fn a_machine_that_is_gone_is_noticed_by_the_kernel_and_its_session_lives_f
 
 /// Its kernel goes on acknowledging everything.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_stands_still_is_noticed_by_pings_and_its_session_lives_for_its_time() {
+async fn process_that_stands_still_is_noticed_by_pings_and_its_session_lives_for_its_time() {
     let network = Network::new(2);
     let flags = ["--grpc-keepalive-interval=1s", "--grpc-keepalive-timeout=3s"];
     let cluster = network.cluster_of(1, &flags).await;
@@ -111,7 +111,7 @@ async fn a_process_that_stands_still_is_noticed_by_pings_and_its_session_lives_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_connects_and_says_nothing_is_hung_up_on() {
+async fn connection_that_says_nothing_is_closed() {
     let plan = Plan::flags(&["--grpc-keepalive-timeout=1s"]);
     let cluster = Cluster::with(1, plan).await;
     let mut silent = Vec::new();

@@ -177,7 +177,7 @@ async fn connect(endpoints: &str) -> KvClient<Channel> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_answers_as_etcd_does() {
+async fn kv_answers_as_etcd_does() {
     let seed = std::env::var("TENURE_SEED").map_or(1, |seed| seed.parse().unwrap());
     let mut dice = Dice { state: seed, revision: 1 };
     let etcd = Ctl::with_real_etcd().await;

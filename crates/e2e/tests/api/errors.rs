@@ -318,7 +318,7 @@ async fn play(client: &Client) -> Wrong {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_refuses_with_etcds_codes_and_texts() {
+async fn errors_refuses_with_etcds_codes_and_texts() {
     let one = Cluster::start(1).await;
     assert_eq!(play(&one.client()).await, Wrong::new());
     let mut table = Table::new(&one.client());
@@ -331,14 +331,14 @@ async fn it_refuses_with_etcds_codes_and_texts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_has_a_table_that_a_real_etcd_passes() {
+async fn errors_has_a_table_that_a_real_etcd_passes() {
     let etcd = Ctl::with_real_etcd().await;
     let endpoints = Endpoint::list(etcd.endpoints()).unwrap();
     assert_eq!(play(&Client::new(endpoints, Options::default())).await, Wrong::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_moves_the_raft_leader_only_where_that_makes_sense() {
+async fn errors_moves_the_raft_leader_only_where_that_makes_sense() {
     let cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
     let follower = cluster.other_than(leader);
@@ -358,7 +358,7 @@ async fn it_moves_the_raft_leader_only_where_that_makes_sense() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_lists_members_linearizably_or_locally() {
+async fn errors_lists_members_linearizably_or_locally() {
     let mut cluster = Cluster::start(3).await;
     for linearizable in [true, false] {
         for member in &cluster.members {

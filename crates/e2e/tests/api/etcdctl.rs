@@ -115,7 +115,7 @@ async fn same_as_etcd(script: &'static [Step]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_puts_gets_and_deletes_as_etcd_does() {
+async fn etcdctl_puts_gets_and_deletes_as_etcd_does() {
     same_as_etcd(&[
         ("put a 1", ""),
         ("put a 2 --prev-kv", ""),
@@ -170,7 +170,7 @@ async fn it_puts_gets_and_deletes_as_etcd_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_runs_transactions_and_compactions_as_etcd_does() {
+async fn etcdctl_runs_transactions_and_compactions_as_etcd_does() {
     same_as_etcd(&[
         ("put a 1", ""),
         ("put b 1", ""),
@@ -198,7 +198,7 @@ async fn it_runs_transactions_and_compactions_as_etcd_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_grants_and_ends_leases_as_etcd_does() {
+async fn etcdctl_grants_and_ends_leases_as_etcd_does() {
     same_as_etcd(&[
         ("lease list", ""),
         ("lease grant 100", ""),
@@ -240,7 +240,7 @@ fn first_lines(ctl: &Ctl, args: &[&str], count: usize) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_watches_as_etcd_does() {
+async fn etcdctl_watches_as_etcd_does() {
     let etcd = Ctl::with_real_etcd().await;
     let three = Cluster::start(3).await;
     let one = Cluster::start(1).await;
@@ -263,7 +263,7 @@ async fn it_watches_as_etcd_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_a_lease_alive() {
+async fn etcdctl_keeps_a_lease_alive() {
     for count in [1, 3] {
         let cluster = Cluster::start(count).await;
         let ctl = Ctl::of(&cluster);
@@ -276,7 +276,7 @@ async fn it_keeps_a_lease_alive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_shows_members_health_status_and_equal_hashes() {
+async fn etcdctl_shows_members_health_status_and_equal_hashes() {
     for count in [1, 3] {
         let cluster = Cluster::start(count).await;
         let ctl = Ctl::of(&cluster);
@@ -321,7 +321,7 @@ async fn it_shows_members_health_status_and_equal_hashes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_moves_the_raft_leader() {
+async fn etcdctl_moves_the_raft_leader() {
     let cluster = Cluster::start(3).await;
     let ctl = Ctl::of(&cluster);
     let from = cluster.leader().await;

@@ -314,7 +314,7 @@ fn table(newer: &BTreeSet<String>, older: &BTreeSet<String>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_verb_of_etcdctl_does_what_the_table_says() {
+async fn etcdctl_verbs_do_what_the_table_says() {
     let newer = Ctl::to("");
     let older = newer.with_program(tools::system("etcdctl", "etcd-client"));
     assert!(newer.run(&["version"]).ok().starts_with("etcdctl version: 3.5.1\n"));

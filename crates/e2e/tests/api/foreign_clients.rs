@@ -34,21 +34,21 @@ fn node() -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_the_python_client() {
+async fn server_serves_the_python_client() {
     run(python, "python/etcd3_client.py").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_the_python_client_of_the_gateway() {
+async fn server_serves_the_python_client_of_the_gateway() {
     run(python, "python/etcd3gw_client.py").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_the_node_client() {
+async fn server_serves_the_node_client() {
     run(node, "node/etcd3_client.js").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_describes_itself_to_the_python_client_of_reflection() {
+async fn server_describes_itself_to_the_python_client_of_reflection() {
     run(python, "python/reflection_client.py").await;
 }

@@ -166,7 +166,7 @@ const REQUESTS: &[(&str, &str, Alike)] = &[
 ];
 
 #[test]
-fn it_has_every_path_in_its_table() {
+fn gateway_has_every_path_in_its_table() {
     let paths: BTreeSet<_> = REQUESTS.iter().map(|(path, ..)| path).collect();
     assert_eq!(paths.len(), 51);
 }
@@ -218,7 +218,7 @@ async fn knows_changes(gateway: &Gateway) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_answers_every_path_as_etcd_does() {
+async fn gateway_answers_every_path_as_etcd_does() {
     let etcd = Ctl::with_real_etcd().await;
     let etcd = Gateway::at(etcd.endpoints());
     let cluster = Cluster::start(1).await;
@@ -245,7 +245,7 @@ async fn it_answers_every_path_as_etcd_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_adds_moves_and_removes_a_learner() {
+async fn gateway_adds_moves_and_removes_a_learner() {
     let cluster = Cluster::start(3).await;
     let gateway = Gateway::at(cluster.members[0].client);
     knows_changes(&gateway).await;
@@ -280,7 +280,7 @@ async fn it_adds_moves_and_removes_a_learner() {
 
 /// A follower passes on what only the raft leader can do; the gateway has nothing to do with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_answers_at_a_follower() {
+async fn gateway_answers_at_a_follower() {
     let cluster = Cluster::start(3).await;
     let follower = cluster.other_than(cluster.leader().await);
     let gateway = Gateway::at(cluster.members[follower].client);
@@ -291,7 +291,7 @@ async fn it_answers_at_a_follower() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_has_no_other_paths_and_methods() {
+async fn gateway_has_no_other_paths_and_methods() {
     let cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     for method in ["GET", "PUT", "DELETE", "HEAD"] {
@@ -320,7 +320,7 @@ async fn it_has_no_other_paths_and_methods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_reads_headers_as_metadata() {
+async fn gateway_reads_headers_as_metadata() {
     let mut cluster = Cluster::start(3).await;
     let gateway = Gateway::at(cluster.members[0].client);
     let range = async |headers: &[(&str, &str)]| {

@@ -22,7 +22,7 @@ fn valued(bytes: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_refuses_with_a_clear_message() {
+async fn gateway_refuses_with_a_clear_message() {
     let cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     let too_large = "etcdserver: request is too large";
@@ -114,7 +114,7 @@ fn resident(pid: u32) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_on_beside_slow_and_endless_bodies() {
+async fn gateway_serves_on_beside_slow_and_endless_bodies() {
     const HANGING: usize = 100;
     let cluster = Cluster::start(3).await;
     let member = &cluster.members[0];

@@ -29,7 +29,7 @@ async fn watch_story(gateway: &Gateway) -> Vec<serde_json::Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_a_watch_what_etcd_tells() {
+async fn gateway_tells_a_watch_what_etcd_tells() {
     let etcd = Ctl::with_real_etcd().await;
     let cluster = Cluster::start(1).await;
     let wanted = watch_story(&Gateway::at(etcd.endpoints())).await;
@@ -40,7 +40,7 @@ async fn it_tells_a_watch_what_etcd_tells() {
 
 /// etcd reads the whole body before it answers over HTTP/1; we listen while we talk.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_takes_requests_while_a_watch_runs() {
+async fn gateway_takes_requests_while_a_watch_runs() {
     let cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     let (say, mut lines) = gateway.open("/v3/watch", CREATE).await;
@@ -69,7 +69,7 @@ async fn it_takes_requests_while_a_watch_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_renews_leases_one_after_the_other() {
+async fn gateway_renews_leases_one_after_the_other() {
     let cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     gateway.post("/v3/lease/grant", r#"{"ID":7,"TTL":60}"#).await;
@@ -102,7 +102,7 @@ async fn election_story(gateway: &Gateway) -> Vec<serde_json::Value> {
     gateway.post("/v3/election/proclaim", proclaim.to_string()).await;
     leaders.push(lines.next().await.unwrap());
     let (second, resigned) = tokio::join!(campaign(8, "Yw=="), async {
-        eventually("the second stands in line", async || {
+        eventually("the second waits", async || {
             let line = r#"{"key":"b2ZmaWNlLw==","range_end":"b2ZmaWNlMA=="}"#;
             let found = gateway.post("/v3/kv/range", line).await.json();
             if found["count"] == "2" { Ok(()) } else { Err(found.to_string()) }
@@ -130,7 +130,7 @@ fn strip(value: &mut serde_json::Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_an_observer_what_etcd_tells() {
+async fn gateway_tells_an_observer_what_etcd_tells() {
     let etcd = Ctl::with_real_etcd().await;
     let cluster = Cluster::start(1).await;
     let wanted = election_story(&Gateway::at(etcd.endpoints())).await;
@@ -140,7 +140,7 @@ async fn it_tells_an_observer_what_etcd_tells() {
 
 /// A client that waits for a lock over HTTP/1 and closes the connection gives up its candidacy.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_lets_go_of_a_lock_whose_client_went_away() {
+async fn gateway_lets_go_of_a_lock_whose_client_went_away() {
     let cluster = Cluster::start(3).await;
     let caller = Caller::new(cluster.members[0].client());
     let held = caller.locked("door", caller.lease(600).await).await;
@@ -148,14 +148,14 @@ async fn it_lets_go_of_a_lock_whose_client_went_away() {
     let gateway = Gateway::at(cluster.members[1].client);
     let body = json!({ "name": "ZG9vcg==", "lease": lease }).to_string();
     let waiting = tokio::spawn(async move { gateway.post("/v3/lock/lock", body).await });
-    caller.in_line("door", 2).await;
+    caller.has_candidates("door", 2).await;
     waiting.abort();
-    let line = caller.in_line("door", 1).await;
+    let line = caller.has_candidates("door", 1).await;
     assert_eq!(line[0].key, held.key);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_a_stream_when_the_client_stops_waiting() {
+async fn gateway_ends_a_stream_when_the_client_stops_waiting() {
     let cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     let patience = [("Grpc-Timeout", "300m")];
@@ -170,7 +170,7 @@ async fn it_ends_a_stream_when_the_client_stops_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_forgets_a_watch_whose_client_went_away() {
+async fn gateway_forgets_a_watch_whose_client_went_away() {
     const WATCHES: usize = 50;
     let cluster = Cluster::start(1).await;
     let member = &cluster.members[0];
@@ -193,7 +193,7 @@ async fn it_forgets_a_watch_whose_client_went_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_streams_when_the_member_stops() {
+async fn gateway_ends_streams_when_the_member_stops() {
     let mut cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     let mut lines = gateway.lines("/v3/watch", &[], CREATE).await;

@@ -12,7 +12,7 @@ async fn status(member: &Member, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_member_without_a_majority_is_alive_but_not_ready() {
+async fn member_without_a_majority_is_alive_but_not_ready() {
     let mut cluster = Cluster::start(3).await;
     for path in ["/livez", "/readyz", "/health"] {
         eventually(path, async || {
@@ -53,7 +53,7 @@ async fn health_of_a_fresh_member_means_that_members_can_be_changed() {
 }
 
 #[tokio::test]
-async fn the_health_service_answers_for_the_whole_server() {
+async fn health_service_answers_for_the_whole_server() {
     let cluster = Cluster::start(1).await;
     let mut health = HealthClient::new(cluster.members[0].client().channel());
     let answer = health.check(HealthCheckRequest { service: String::new() }).await.unwrap();
@@ -65,7 +65,7 @@ async fn the_health_service_answers_for_the_whole_server() {
 /// The loop is woken some twenty times a second, and by messages. One that is woken by nothing would run
 /// thousands of times.
 #[tokio::test]
-async fn an_idle_member_rests() {
+async fn member_that_is_idle_rests() {
     for count in [1, 3] {
         let cluster = Cluster::start(count).await;
         let rounds = async |member: &Member| {

@@ -115,7 +115,7 @@ async fn renewals_leave_nothing_behind_in_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_a_lease_of_one_second_for_one_second() {
+async fn lease_keeps_a_lease_of_one_second_for_one_second() {
     for count in [1, 3] {
         let cluster = Cluster::start(count).await;
         let client = cluster.client();
@@ -133,7 +133,7 @@ async fn it_keeps_a_lease_of_one_second_for_one_second() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_answers_for_a_lease_that_is_gone_without_an_error() {
+async fn lease_answers_for_a_lease_that_is_gone_without_an_error() {
     let cluster = Cluster::start(3).await;
     for member in &cluster.members {
         let client = member.client();
@@ -147,7 +147,7 @@ async fn it_answers_for_a_lease_that_is_gone_without_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_deletes_the_keys_of_a_lease_in_one_revision_in_order() {
+async fn lease_deletes_the_keys_of_a_lease_in_one_revision_in_order() {
     let cluster = Cluster::start(3).await;
     let client = cluster.client();
     let mut watcher = watch(&client, "k").await;
@@ -168,7 +168,7 @@ async fn it_deletes_the_keys_of_a_lease_in_one_revision_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed() {
+async fn lease_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed() {
     const TTL: Duration = Duration::from_secs(4);
     let mut cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
@@ -197,7 +197,7 @@ async fn it_neither_stretches_nor_cuts_leases_when_the_raft_leader_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_cuts_no_live_lease_after_the_process_was_stopped_for_ten_seconds() {
+async fn lease_cuts_no_live_lease_after_the_process_was_stopped_for_ten_seconds() {
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
     let lease = grant(&client, 2).await;
@@ -216,7 +216,7 @@ async fn it_cuts_no_live_lease_after_the_process_was_stopped_for_ten_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back() {
+async fn lease_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back() {
     let cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
     let others: Vec<_> = (0..3).filter(|at| *at != leader).collect();
@@ -236,7 +236,7 @@ async fn it_cuts_no_live_lease_when_a_stopped_raft_leader_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_does_not_care_what_the_wall_clock_says() {
+async fn lease_does_not_care_what_the_wall_clock_says() {
     let home = tempfile::tempdir().unwrap();
     let clock = home.path().join("clock");
     let mut plan = Plan::default();
@@ -263,7 +263,7 @@ async fn it_does_not_care_what_the_wall_clock_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_gives_leases_a_full_ttl_after_a_restart_and_then_ends_them() {
+async fn lease_gives_leases_a_full_ttl_after_a_restart_and_then_ends_them() {
     let mut cluster = Cluster::start(1).await;
     let client = cluster.client();
     let lease = grant(&client, 2).await;
@@ -284,7 +284,7 @@ async fn it_gives_leases_a_full_ttl_after_a_restart_and_then_ends_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_thousands_of_leases_together_and_none_early() {
+async fn lease_ends_thousands_of_leases_together_and_none_early() {
     const LEASES: usize = 2000;
     const TTL: Duration = Duration::from_secs(3);
     let cluster = Cluster::start(3).await;

@@ -43,7 +43,7 @@ async fn health(cluster: &Cluster, query: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_full_store_keeps_elections_going_and_recovers_by_itself() {
+async fn store_that_is_full_keeps_elections_going_and_recovers_by_itself() {
     let cluster = Cluster::with(3, Plan::flags(&["--quota-backend-bytes", QUOTA_BYTES])).await;
     let ctl = Ctl::of(&cluster);
     let taken = fill(&cluster).await;
@@ -64,7 +64,7 @@ async fn a_full_store_keeps_elections_going_and_recovers_by_itself() {
     assert!(held.contains("held"), "{held}");
     // So is a stock client's candidacy, which another waits for in the middle of it all.
     let line = async |wanted: &str| {
-        eventually(&format!("in line: {wanted}"), async || {
+        eventually(&format!("candidates: {wanted}"), async || {
             let order = ["--sort-by", "CREATE", "--print-value-only"];
             let found = ctl.run(&[&["get", "--prefix", "office/"], &order[..]].concat()).ok();
             let found = found.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -158,7 +158,7 @@ async fn members_that_hold_the_same_have_the_same_hash() {
 }
 
 #[tokio::test]
-async fn an_alarm_can_be_raised_and_lowered_by_hand() {
+async fn alarm_can_be_raised_and_lowered_by_hand() {
     let cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     let alarm = async |action: &str, member: u64| {
@@ -253,7 +253,7 @@ async fn rots_and_is_named(command: &Command) -> (Cluster, usize) {
 }
 
 #[tokio::test]
-async fn a_member_that_holds_something_else_is_named_and_the_others_go_on() {
+async fn member_that_holds_something_else_is_named_and_the_others_go_on() {
     let more = tenure_api::Put {
         key: "rot".into(),
         value: Some("rot".into()),
@@ -269,7 +269,7 @@ async fn a_member_that_holds_something_else_is_named_and_the_others_go_on() {
 
 /// The keys are the same everywhere: comparing them alone would find nothing.
 #[tokio::test]
-async fn a_member_that_holds_another_lease_is_named_too() {
+async fn member_that_holds_another_lease_is_named_too() {
     let lease = Command::LeaseGrant { id: LeaseId(4711), ttl_secs: 3600 };
     let (cluster, _) = rots_and_is_named(&lease).await;
     let leader = cluster.leader().await;

@@ -50,7 +50,7 @@ fn look(pid: u32, stop: Arc<AtomicBool>) -> (usize, BTreeSet<i32>) {
 
 /// A client that asks for many checksums at once takes two threads from the rest, and nice ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_few_checksums_are_reckoned_at_once_some_wait_and_more_are_refused() {
+async fn checksums_are_reckoned_a_few_at_once_some_wait_and_more_are_refused() {
     let cluster = Cluster::start(1).await;
     for n in 0..64u8 {
         let value = vec![n; 1 << 20].into();
@@ -121,7 +121,7 @@ fn everything() -> pb::RangeRequest {
 
 /// More of them than run at once, each with all keys.
 #[tokio::test(flavor = "multi_thread")]
-async fn large_ranges_wait_for_each_other_and_all_are_answered() {
+async fn ranges_that_are_large_wait_for_each_other_and_all_are_answered() {
     const RANGES: usize = 80;
     let cluster = with_many_keys().await;
     let client = KvClient::new(connect(cluster.members[0].client).await)

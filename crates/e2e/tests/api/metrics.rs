@@ -269,7 +269,7 @@ async fn moved(cluster: &Cluster, at: usize, before: &Scrape, metrics: &[&str]) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_moves_what_one_node_measures() {
+async fn metrics_moves_what_one_node_measures() {
     let snapshot_count = SNAPSHOT_COUNT.to_string();
     let flags = [
         ["--metrics", "extensive"],
@@ -297,7 +297,7 @@ async fn it_moves_what_one_node_measures() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_moves_what_only_a_cluster_can() {
+async fn metrics_moves_what_only_a_cluster_can() {
     let mut cluster = Cluster::with(3, Plan::flags(&["--snapshot-count", "20"])).await;
     let mut shown: Vec<&str> = Vec::new();
     let mut show = |metrics: &[&'static str]| {
@@ -437,7 +437,7 @@ async fn it_moves_what_only_a_cluster_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_has_etcds_names_types_and_labels() {
+async fn metrics_has_etcds_names_types_and_labels() {
     let etcd = Ctl::with_real_etcd().await;
     let theirs = Scrape::of(etcd.endpoints()).await.unwrap();
     let cluster = Cluster::with(1, Plan::flags(&["--metrics", "basic"])).await;
@@ -459,7 +459,7 @@ async fn it_has_etcds_names_types_and_labels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_metrics_and_health_apart_from_clients_if_told_to() {
+async fn metrics_serves_metrics_and_health_apart_from_clients_if_told_to() {
     let apart = tenure_e2e::reserve(1)[0];
     let cluster = Cluster::with(1, Plan::flags(&["--listen-metrics-urls", &apart.url()])).await;
     let apart = apart.to_string();
@@ -473,7 +473,7 @@ async fn it_serves_metrics_and_health_apart_from_clients_if_told_to() {
 }
 
 #[test]
-fn it_describes_every_metric() {
+fn metrics_describes_every_metric() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
     let alone = ALONE.iter().flat_map(|(_, metrics)| *metrics);

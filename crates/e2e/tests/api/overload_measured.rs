@@ -79,7 +79,7 @@ pub(crate) async fn carried(at: Address, make: impl Make, measured: Duration) ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_session_is_lost_when_ten_times_what_the_cluster_carries_is_offered() {
+async fn overload_of_ten_times_the_usual_loses_no_session() {
     let cluster = Cluster::start(3).await;
     prepare(&cluster).await;
     let flooded = cluster.members[cluster.other_than(cluster.leader().await)].client;

@@ -63,7 +63,7 @@ impl Drop for Starved {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_session_is_lost_at_members_that_can_hardly_read_what_they_are_sent() {
+async fn overload_of_starved_members_loses_no_session() {
     let cluster = Cluster::start(3).await;
     let flooded = cluster.members[cluster.other_than(cluster.leader().await)].client;
     let starved = Starved::begin(&cluster);

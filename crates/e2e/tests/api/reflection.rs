@@ -34,7 +34,7 @@ macro_rules! ask {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_describes_its_services() {
+async fn reflection_describes_its_services() {
     let cluster = Cluster::start(1).await;
     let channel = cluster.members[0].client().channel();
     for listed in [ask!(v1, channel.clone()), ask!(v1alpha, channel.clone())] {

@@ -91,7 +91,7 @@ fn attributes(said: &[KeyValue]) -> BTreeMap<&str, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_request_becomes_a_span_at_the_collector() {
+async fn spans_of_every_request_reach_the_collector() {
     let collector = Collector::default();
     let address = collector.serve().await;
     let named = ["--distributed-tracing-service-name", "the-service"];
@@ -162,7 +162,7 @@ async fn spans_are_sent_while_the_member_runs_if_they_are_wanted() {
 
 /// It costs spans and nothing else: requests are answered, and the member ends when it is told to.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_is_gone_or_stuck_holds_nobody_up() {
+async fn collector_that_is_gone_or_stuck_holds_no_request_up() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let stuck = Collector { is_stuck: true, ..Collector::default() };
     for address in [gone, stuck.serve().await] {

@@ -61,7 +61,7 @@ async fn created(watcher: &mut Watcher) -> pb::WatchResponse {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_the_past_the_present_and_what_is_to_come() {
+async fn watch_tells_the_past_the_present_and_what_is_to_come() {
     let cluster = Cluster::start(3).await;
     for member in &cluster.members {
         let client = member.client();
@@ -87,7 +87,7 @@ async fn it_tells_the_past_the_present_and_what_is_to_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_numbers_watches_and_lets_clients_choose() {
+async fn watch_numbers_watches_and_lets_clients_choose() {
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
     let mut watcher = Watcher::open(&client, false).await.unwrap();
@@ -145,7 +145,7 @@ async fn numbers(client: &Client) -> Vec<(i64, bool, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_never_gives_a_number_twice_on_a_stream_and_neither_does_etcd() {
+async fn watch_never_gives_a_number_twice_on_a_stream_and_neither_does_etcd() {
     let cluster = Cluster::start(1).await;
     let expected = [
         (0, true, false),
@@ -162,7 +162,7 @@ async fn it_never_gives_a_number_twice_on_a_stream_and_neither_does_etcd() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_takes_a_negative_revision_for_a_compacted_one() {
+async fn watch_takes_a_negative_revision_for_a_compacted_one() {
     let cluster = Cluster::start(1).await;
     let mut watcher = Watcher::open(&cluster.client(), false).await.unwrap();
     watcher.create(pb::WatchCreateRequest { start_revision: -1, ..of("k") }).await;
@@ -175,7 +175,7 @@ async fn it_takes_a_negative_revision_for_a_compacted_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_filters_and_shows_what_was_before() {
+async fn watch_filters_and_shows_what_was_before() {
     let cluster = Cluster::start(3).await;
     let client = cluster.client();
     let mut watcher = Watcher::open(&client, false).await.unwrap();
@@ -226,7 +226,7 @@ async fn large_revision(client: &Client) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_splits_a_large_revision_only_if_asked_to() {
+async fn watch_splits_a_large_revision_only_if_asked_to() {
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
     let revision = large_revision(&client).await;
@@ -252,7 +252,7 @@ async fn it_splits_a_large_revision_only_if_asked_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_a_large_history_in_answers_of_bearable_size() {
+async fn watch_tells_a_large_history_in_answers_of_bearable_size() {
     const WRITES: usize = 64;
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
@@ -274,7 +274,7 @@ async fn it_tells_a_large_history_in_answers_of_bearable_size() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_how_far_it_is_when_asked() {
+async fn watch_tells_how_far_it_is_when_asked() {
     let cluster = Cluster::start(3).await;
     for member in &cluster.members {
         let client = member.client();
@@ -309,7 +309,7 @@ async fn it_tells_how_far_it_is_when_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_quiet_watchers_how_far_it_is_from_time_to_time() {
+async fn watch_tells_quiet_watchers_how_far_it_is_from_time_to_time() {
     let flags = ["--watch-progress-notify-interval", "200ms"];
     let cluster = Cluster::with(1, Plan::flags(&flags)).await;
     let client = cluster.client();
@@ -333,7 +333,7 @@ async fn it_tells_quiet_watchers_how_far_it_is_from_time_to_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_a_watch_of_a_compacted_revision_and_says_where_history_begins() {
+async fn watch_ends_a_watch_of_a_compacted_revision_and_says_where_history_begins() {
     let cluster = Cluster::start(3).await;
     let client = cluster.client();
     let mut last = 0;
@@ -358,7 +358,7 @@ async fn it_ends_a_watch_of_a_compacted_revision_and_says_where_history_begins()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_lets_nobody_wait_for_a_slow_watcher_and_loses_nothing_of_its() {
+async fn watch_that_is_slow_holds_no_other_up_and_loses_nothing() {
     const WRITES: usize = 200;
     let cluster = Cluster::start(1).await;
     let slow_client = cluster.members[0].client();
@@ -380,7 +380,7 @@ async fn it_lets_nobody_wait_for_a_slow_watcher_and_loses_nothing_of_its() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_a_slow_watch_that_compaction_overtook_rather_than_leave_a_gap() {
+async fn watch_ends_a_slow_watch_that_compaction_overtook_rather_than_leave_a_gap() {
     const WRITES: usize = 150;
     let cluster = Cluster::start(1).await;
     let slow_client = cluster.members[0].client();
@@ -409,7 +409,7 @@ async fn it_ends_a_slow_watch_that_compaction_overtook_rather_than_leave_a_gap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_hundreds_of_watches_on_one_stream_without_a_gap() {
+async fn watch_serves_hundreds_of_watches_on_one_stream_without_a_gap() {
     const WATCHES: usize = 300;
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
@@ -433,7 +433,7 @@ async fn it_serves_hundreds_of_watches_on_one_stream_without_a_gap() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_watches_that_want_a_leader_when_there_is_none() {
+async fn watch_ends_watches_that_want_a_leader_when_there_is_none() {
     let mut cluster = Cluster::start(3).await;
     let client = cluster.members[0].client();
     let mut wants = Watcher::open(&client, true).await.unwrap();
@@ -456,7 +456,7 @@ async fn it_ends_watches_that_want_a_leader_when_there_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_renewals_that_want_a_leader_when_there_is_none() {
+async fn watch_ends_renewals_that_want_a_leader_when_there_is_none() {
     let mut cluster = Cluster::start(3).await;
     let client = cluster.members[0].client();
     let id = client.lease().grant(pb::LeaseGrantRequest { ttl: 60, id: 0 }).await.unwrap().id;
@@ -486,7 +486,7 @@ async fn it_ends_renewals_that_want_a_leader_when_there_is_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_ends_renewals_that_want_a_leader_when_their_client_has_said_all() {
+async fn watch_ends_renewals_that_want_a_leader_when_their_client_has_said_all() {
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
     let id = client.lease().grant(pb::LeaseGrantRequest { ttl: 60, id: 0 }).await.unwrap().id;

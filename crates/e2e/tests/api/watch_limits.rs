@@ -29,7 +29,7 @@ fn of(key: &str) -> RequestUnion {
 /// A request is read by one task and the end of its stream noticed by another: the request may well be
 /// handed in last.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_no_watch_of_a_stream_that_is_gone() {
+async fn watch_keeps_no_watch_of_a_stream_that_is_gone() {
     const STREAMS: usize = 200;
     const WATCHES: usize = 500;
     let cluster = Cluster::start(1).await;
@@ -80,7 +80,7 @@ async fn asks_on_and_on(cluster: &Cluster, what: RequestUnion) -> Watch {
 type Watch = tonic::Streaming<pb::WatchResponse>;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_does_not_read_whoever_never_reads() {
+async fn watch_stops_reading_a_client_that_never_reads() {
     let cluster = Cluster::start(1).await;
     let address = cluster.members[0].client.to_string();
     let taken =

@@ -127,7 +127,7 @@ fn decoded(base64: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_over_http_is_the_same_file() {
+async fn backup_over_http_is_the_same_file() {
     let home = TempDir::new().unwrap();
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
@@ -152,7 +152,7 @@ async fn a_backup_over_http_is_the_same_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_taken_under_load_becomes_one_member_or_three() {
+async fn backup_taken_under_load_becomes_one_member_or_three() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("backup.db");
     let old = Cluster::start(3).await;
@@ -209,7 +209,7 @@ async fn a_backup_taken_under_load_becomes_one_member_or_three() {
 
 /// Each is refused with a reason, and leaves nothing behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_file_is_refused() {
+async fn restore_refuses_a_bad_file() {
     let home = TempDir::new().unwrap();
     let cluster = Cluster::start(1).await;
     for n in 0..50 {
@@ -260,7 +260,7 @@ async fn a_bad_file_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_restored_over_a_members_data() {
+async fn restore_does_not_overwrite_a_members_data() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("backup.db");
     let mut cluster = Cluster::start(1).await;
@@ -281,7 +281,7 @@ async fn nothing_is_restored_over_a_members_data() {
 
 /// The log is in its place already when the data finds a volume in the way.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_did_not_get_to_its_place_can_be_tried_again() {
+async fn restore_that_did_not_get_to_its_place_can_be_tried_again() {
     let home = TempDir::new().unwrap();
     let (file, log) = (home.path().join("backup.db"), home.path().join("log"));
     let cluster = Cluster::start(1).await;
@@ -313,7 +313,7 @@ async fn a_restore_that_did_not_get_to_its_place_can_be_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_dies_while_it_is_saved_leaves_no_file() {
+async fn member_that_dies_while_it_is_saved_leaves_no_file() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("backup.db");
     fs::write(&file, "the one before").unwrap();
@@ -343,7 +343,7 @@ async fn a_member_that_dies_while_it_is_saved_leaves_no_file() {
 
 /// Each has a connection of its own: a stream that is not read holds up all others on the same one.
 #[tokio::test(flavor = "multi_thread")]
-async fn four_backups_are_taken_at_a_time_and_no_more() {
+async fn backups_are_taken_four_at_a_time_and_no_more() {
     let cluster = Cluster::start(1).await;
     for n in 0..16 {
         let value = vec![n; 1 << 20].into();
@@ -368,7 +368,7 @@ async fn four_backups_are_taken_at_a_time_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_survivor_of_three_goes_on_alone() {
+async fn survivor_of_three_goes_on_alone() {
     let mut cluster = Cluster::start(3).await;
     let before = cluster_id(&cluster.client()).await;
     session(&cluster.client()).await;
@@ -415,7 +415,7 @@ async fn one_survivor_of_three_goes_on_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forcing_a_cluster_of_nothing_or_of_data_in_use_is_refused() {
+async fn force_new_cluster_of_nothing_or_of_data_in_use_is_refused() {
     let force = Plan::flags(&["--force-new-cluster"]);
     let mut empty = Cluster::prepare(1, force.clone());
     empty.members[0].start();

@@ -27,7 +27,7 @@ async fn count(client: &Client) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_catches_up_from_the_log_after_a_pause() {
+async fn member_catches_up_from_the_log_after_a_pause() {
     let cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
     let slow = cluster.other_than(leader);
@@ -44,7 +44,7 @@ async fn it_catches_up_from_the_log_after_a_pause() {
 const MORE_THAN_IS_KEPT: usize = 72;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_catches_up_from_a_snapshot_when_the_log_was_trimmed() {
+async fn member_catches_up_from_a_snapshot_when_the_log_was_trimmed() {
     let mut cluster = Cluster::with(3, Plan::flags(&["--snapshot-count", "20"])).await;
     let leader = cluster.leader().await;
     let slow = cluster.other_than(leader);
@@ -81,7 +81,7 @@ async fn it_catches_up_from_a_snapshot_when_the_log_was_trimmed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_catches_up_from_a_snapshot_after_a_long_pause() {
+async fn member_catches_up_from_a_snapshot_after_a_long_pause() {
     let cluster = Cluster::with(3, Plan::flags(&["--snapshot-count", "20"])).await;
     let leader = cluster.leader().await;
     let slow = cluster.other_than(leader);
@@ -103,7 +103,7 @@ fn numbers(log: &str, words: &str, name: &str) -> Vec<u64> {
 
 /// The log shows that a new member makes progress, and how much.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_joins_says_how_far_it_is() {
+async fn member_that_joins_says_how_far_it_is() {
     let mut cluster = Cluster::with(1, Plan::flags(&["--snapshot-count", "20"])).await;
     let client = cluster.members[0].client();
     // So many more that the log does not go back to the large ones: they come as a snapshot.

@@ -15,7 +15,7 @@ const RAFT_LEADERS: usize = 5;
 /// raft leader does all of that at once, in any order: a session must not take an attempt of its own, that comes last,
 /// for another process's.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_not_replaced_by_its_own_attempts_to_come_back() {
+async fn session_is_not_replaced_by_its_own_attempts_to_come_back() {
     let cluster = Cluster::start(3).await;
     let engine = Engine::tenure(&cluster.endpoints()).unwrap();
     let mut sessions = Vec::new();
@@ -47,7 +47,7 @@ async fn a_session_is_not_replaced_by_its_own_attempts_to_come_back() {
 /// A member that does not answer is not waited for: the next renewal goes to another one, long before the session's
 /// time is over. By whichever means, the holder never notices.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_whose_member_stands_still_holds_on_through_another() {
+async fn holder_whose_member_stands_still_holds_on_through_another() {
     /// With time for a busy machine between a renewal and the first doubt.
     const TTL: Duration = Duration::from_secs(4);
     let cluster = Cluster::start(3).await;

@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn it_lists_problems_of_all_sources_at_once() {
+fn config_lists_problems_of_all_sources_at_once() {
     let home = tempfile::tempdir().unwrap();
     let file =
         "name: a\ndata-dirr: /x\nmax-txn-ops: 0\nclient-transport-security:\n  cert-file: c.pem\n";
@@ -53,7 +53,7 @@ fn it_lists_problems_of_all_sources_at_once() {
 }
 
 #[test]
-fn it_prints_a_configuration_that_gives_itself() {
+fn config_prints_a_configuration_that_gives_itself() {
     let home = tempfile::tempdir().unwrap();
     let first = serve(
         home.path(),
@@ -74,7 +74,7 @@ fn it_prints_a_configuration_that_gives_itself() {
 }
 
 #[test]
-fn it_knows_every_flag_of_a_real_etcd() {
+fn config_knows_every_flag_of_a_real_etcd() {
     let etcd = Command::new(tools::installed("etcd")).arg("--help").output().unwrap();
     let help = text(&etcd.stdout) + &text(&etcd.stderr);
     let flags: BTreeSet<&str> = help
@@ -93,7 +93,7 @@ fn it_knows_every_flag_of_a_real_etcd() {
 }
 
 #[test]
-fn it_shows_no_client_flag_and_no_foreign_one_in_its_help() {
+fn config_shows_no_client_flag_and_no_foreign_one_in_its_help() {
     let home = tempfile::tempdir().unwrap();
     let help = text(&serve(home.path(), &[], &["--help"]).stdout);
     for flag in ["--endpoints", "--write-out", "--command-timeout", "--enable-v2", "--cert-file"] {
@@ -103,7 +103,7 @@ fn it_shows_no_client_flag_and_no_foreign_one_in_its_help() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_runs_with_a_file_made_for_etcd() {
+async fn config_runs_with_a_file_made_for_etcd() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("etcd.conf.yml");
     std::fs::write(&path, ETCD_SAMPLE).unwrap();
@@ -170,7 +170,7 @@ auto-compaction-retention: \"1\"
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_logs_nothing_but_json_with_etcds_fields_if_told_to() {
+async fn config_logs_nothing_but_json_with_etcds_fields_if_told_to() {
     let home = tempfile::tempdir().unwrap();
     let lines = home.path().join("log");
     let flags = ["--log-format", "json", "--log-level", "debug", "--enable-v2", "--log-outputs"];

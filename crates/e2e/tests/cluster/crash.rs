@@ -29,7 +29,7 @@ async fn compact(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_acknowledged_writes_through_kill_9_of_a_single_member() {
+async fn cluster_keeps_acknowledged_writes_through_kill_9_of_a_single_member() {
     let mut cluster = Cluster::start(1).await;
     let load = Load::start("load", writers(&cluster));
     for _ in 0..6 {
@@ -44,7 +44,7 @@ async fn it_keeps_acknowledged_writes_through_kill_9_of_a_single_member() {
 
 /// Three of seven may be gone at once, the raft leader among them.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_on_when_three_of_seven_are_killed() {
+async fn cluster_serves_on_when_three_of_seven_are_killed() {
     let mut cluster = Cluster::start(7).await;
     let load = Load::start("load", writers(&cluster));
     load.progress(BETWEEN).await;
@@ -65,7 +65,7 @@ async fn it_serves_on_when_three_of_seven_are_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_acknowledged_writes_through_kill_9_of_any_of_three() {
+async fn cluster_keeps_acknowledged_writes_through_kill_9_of_any_of_three() {
     // Small snapshots, so that restarts also come up from one.
     let mut cluster = Cluster::with(3, Plan::flags(&["--snapshot-count", "150"])).await;
     let load = Load::start("load", writers(&cluster));
@@ -87,7 +87,7 @@ async fn it_keeps_acknowledged_writes_through_kill_9_of_any_of_three() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_acknowledged_writes_when_all_members_are_killed_at_once() {
+async fn cluster_keeps_acknowledged_writes_when_all_members_are_killed_at_once() {
     let mut cluster = Cluster::with(3, Plan::flags(&["--snapshot-count", "200"])).await;
     let load = Load::start("load", writers(&cluster));
     for _ in 0..3 {
@@ -103,7 +103,7 @@ async fn it_keeps_acknowledged_writes_when_all_members_are_killed_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_fails_no_request_of_other_members_when_the_leader_is_told_to_stop() {
+async fn cluster_fails_no_request_of_other_members_when_the_leader_is_told_to_stop() {
     let mut cluster = Cluster::start(3).await;
     for round in 0..3 {
         let leader = cluster.leader().await;
@@ -126,7 +126,7 @@ async fn it_fails_no_request_of_other_members_when_the_leader_is_told_to_stop() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_fails_no_request_when_the_leader_is_moved() {
+async fn cluster_fails_no_request_when_the_leader_is_moved() {
     let cluster = Cluster::start(3).await;
     let clients = (0..9).map(|n| cluster.members[n % 3].client()).collect();
     let load = Load::start("load", clients);
@@ -142,7 +142,7 @@ async fn it_fails_no_request_when_the_leader_is_moved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_answers_writes_within_a_second_of_the_leader_being_killed() {
+async fn cluster_answers_writes_within_a_second_of_the_leader_being_killed() {
     let mut cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
     let other = cluster.members[cluster.other_than(leader)].client();
@@ -159,7 +159,7 @@ async fn it_answers_writes_within_a_second_of_the_leader_being_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_reads_nothing_stale_from_a_leader_that_was_stopped() {
+async fn cluster_reads_nothing_stale_from_a_leader_that_was_stopped() {
     let cluster = Cluster::start(3).await;
     let register = Register::start(&cluster, "register");
     for _ in 0..3 {
@@ -177,7 +177,7 @@ async fn it_reads_nothing_stale_from_a_leader_that_was_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_counts_each_compare_and_swap_once() {
+async fn cluster_counts_each_compare_and_swap_once() {
     let mut cluster = Cluster::start(3).await;
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let counters: Vec<_> = (0..6)
@@ -241,7 +241,7 @@ async fn count_up(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_watchers_everything_once_and_in_order_while_leaders_die() {
+async fn cluster_tells_watchers_everything_once_and_in_order_while_leaders_die() {
     let mut cluster = Cluster::with(3, Plan::flags(&["--snapshot-count", "150"])).await;
     let leader = cluster.leader().await;
     let survivor = cluster.other_than(leader);
@@ -281,7 +281,7 @@ async fn it_tells_watchers_everything_once_and_in_order_while_leaders_die() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_five_members_with_two_of_them_dead() {
+async fn cluster_serves_five_members_with_two_of_them_dead() {
     let mut cluster = Cluster::start(5).await;
     let load = Load::start("load", writers(&cluster));
     for _ in 0..2 {
@@ -303,7 +303,7 @@ async fn it_serves_five_members_with_two_of_them_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_stops_soon_although_clients_are_connected() {
+async fn cluster_stops_soon_although_clients_are_connected() {
     let mut cluster = Cluster::start(1).await;
     let client = cluster.client();
     let mut watcher = Watcher::open(&client, false).await.unwrap();

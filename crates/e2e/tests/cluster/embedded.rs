@@ -108,7 +108,7 @@ async fn who_leads(replicas: &[Program], after: i64) -> (usize, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_leads_on_when_its_leader_is_killed_and_takes_it_back_in() {
+async fn example_leads_on_when_its_leader_is_killed_and_takes_it_back_in() {
     let (network, home) = (Network::new(1), TempDir::new().unwrap());
     let mut replicas: Vec<_> = (1..=3).map(|number| example(number, &network, &home)).collect();
     let (first, token) = who_leads(&replicas, 0).await;

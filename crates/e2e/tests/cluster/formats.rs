@@ -182,7 +182,7 @@ fn unpack(sample: &Path, data: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_knows_all_of_the_data_of_earlier_builds() {
+async fn member_knows_all_of_the_data_of_earlier_builds() {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster/samples");
     for version in FIRST_SAMPLE..=COMMAND_VERSION {
         let sample = samples.join(format!("version-{version}"));
@@ -196,7 +196,7 @@ async fn a_member_knows_all_of_the_data_of_earlier_builds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_knows_all_of_its_own_data() {
+async fn member_knows_all_of_its_own_data() {
     let mut cluster = alone();
     cluster.members[0].start();
     cluster.ready().await;

@@ -84,7 +84,7 @@ async fn imported(count: usize, file: &Path, flags: &[&str]) -> Cluster {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_revisions_and_leases_are_as_they_were() {
+async fn import_keeps_keys_revisions_and_leases() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     let etcd = Ctl::with_real_etcd().await;
@@ -137,7 +137,7 @@ async fn keys_revisions_and_leases_are_as_they_were() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_revision_does_not_fall_behind_a_compaction() {
+async fn import_revision_does_not_fall_behind_a_compaction() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     let etcd = Ctl::with_real_etcd().await;
@@ -153,7 +153,7 @@ async fn the_revision_does_not_fall_behind_a_compaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_imported_is_refused_with_a_reason() {
+async fn import_refuses_with_a_reason() {
     let home = TempDir::new().unwrap();
     let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
     let etcd = Ctl::with_real_etcd().await;
@@ -238,7 +238,7 @@ async fn what_cannot_be_imported_is_refused_with_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn protected_keys_are_not_opened_to_everybody_unasked() {
+async fn import_of_protected_keys_must_be_asked_for() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     let etcd = Ctl::with_real_etcd().await;
@@ -256,7 +256,7 @@ async fn protected_keys_are_not_opened_to_everybody_unasked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_can_have_a_place_of_its_own() {
+async fn import_log_can_have_a_place_of_its_own() {
     let home = TempDir::new().unwrap();
     let (file, log) = (home.path().join("etcd.db"), home.path().join("log"));
     let etcd = Ctl::with_real_etcd().await;

@@ -22,6 +22,6 @@ mod progress;
 mod replacing;
 mod retention;
 mod rolling;
-mod runbook;
 mod startup;
+mod strangers;
 mod view;

@@ -58,7 +58,7 @@ pub(crate) async fn started(cluster: &mut Cluster, at: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_grows_from_one_to_five_under_load_and_shrinks_again() {
+async fn cluster_grows_from_one_to_five_under_load_and_shrinks_again() {
     let mut cluster = Cluster::start(1).await;
     capable(&cluster).await;
     let clients = (0..4).map(|_| cluster.members[0].client()).collect();
@@ -118,7 +118,7 @@ async fn it_grows_from_one_to_five_under_load_and_shrinks_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_member_is_replaced_by_two_commands() {
+async fn dead_member_is_replaced_by_two_commands() {
     let mut cluster = Cluster::start(3).await;
     capable(&cluster).await;
     let leader = cluster.leader().await;
@@ -158,7 +158,7 @@ async fn a_dead_member_is_replaced_by_two_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raft_leader_can_be_removed_under_load() {
+async fn raft_leader_can_be_removed_under_load() {
     let mut cluster = Cluster::start(3).await;
     capable(&cluster).await;
     let leader = cluster.leader().await;
@@ -180,7 +180,7 @@ async fn a_raft_leader_can_be_removed_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_nobody_can_reach_does_no_harm() {
+async fn member_out_of_reach_does_no_harm() {
     let mut cluster = Cluster::start(3).await;
     capable(&cluster).await;
     let tool = Ctl::at(&cluster.members[0]);
@@ -229,7 +229,7 @@ async fn membership_change_that_costs_the_majority_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_learner_serves_little_and_is_promoted_when_it_is_in_sync() {
+async fn learner_serves_little_and_is_promoted_when_it_is_in_sync() {
     let mut cluster = Cluster::start(3).await;
     capable(&cluster).await;
     let leader = cluster.leader().await;
@@ -297,7 +297,7 @@ async fn a_learner_serves_little_and_is_promoted_when_it_is_in_sync() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_member_that_never_starts_does_no_harm() {
+async fn member_that_never_starts_does_no_harm() {
     let mut cluster = Cluster::start(1).await;
     capable(&cluster).await;
     let load = Load::start("load", vec![cluster.members[0].client()]);
@@ -334,7 +334,7 @@ async fn a_second_member_that_never_starts_does_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_member_gets_a_snapshot_and_says_how_far_it_is() {
+async fn member_that_is_new_gets_a_snapshot_and_says_how_far_it_is() {
     let mut cluster = Cluster::with(1, Plan::flags(&["--snapshot-count", "20"])).await;
     capable(&cluster).await;
     let client = cluster.members[0].client();
@@ -361,7 +361,7 @@ async fn a_new_member_gets_a_snapshot_and_says_how_far_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_joins_who_was_not_added() {
+async fn member_that_was_not_added_cannot_join() {
     let mut cluster = Cluster::start(1).await;
     capable(&cluster).await;
     let tool = Ctl::ours(&cluster.members[0]);
@@ -381,7 +381,7 @@ async fn nobody_joins_who_was_not_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_moves_to_another_address() {
+async fn member_moves_to_another_address() {
     let mut cluster = Cluster::start(3).await;
     capable(&cluster).await;
     let leader = cluster.leader().await;
@@ -409,7 +409,7 @@ async fn a_member_moves_to_another_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_was_away_follows_a_raft_leader_it_never_knew() {
+async fn member_that_was_away_follows_a_raft_leader_it_never_knew() {
     let mut cluster = Cluster::start(3).await;
     capable(&cluster).await;
     let leader = cluster.leader().await;

@@ -48,7 +48,7 @@ async fn serves_only_locally(cluster: &Cluster, alone: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_elects_anew_when_the_leader_is_cut_off_and_the_old_one_steps_down() {
+async fn cluster_elects_anew_when_the_leader_is_cut_off_and_the_old_one_steps_down() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     let old = cluster.leader().await;
@@ -82,7 +82,7 @@ async fn it_elects_anew_when_the_leader_is_cut_off_and_the_old_one_steps_down() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_not_disturbed_by_a_follower_that_comes_back() {
+async fn cluster_is_not_disturbed_by_a_follower_that_comes_back() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     let leader = cluster.leader().await;
@@ -114,7 +114,7 @@ async fn it_is_not_disturbed_by_a_follower_that_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_on_when_two_members_cannot_see_each_other() {
+async fn cluster_serves_on_when_two_members_cannot_see_each_other() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     // The leader and one follower lose each other; the third sees both.
@@ -135,7 +135,7 @@ async fn it_serves_on_when_two_members_cannot_see_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_on_when_a_follower_hears_nothing_but_is_heard() {
+async fn cluster_serves_on_when_a_follower_hears_nothing_but_is_heard() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     cluster.lead(0).await;
@@ -154,7 +154,7 @@ async fn it_serves_on_when_a_follower_hears_nothing_but_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_replaces_a_leader_that_is_heard_but_hears_nobody() {
+async fn cluster_replaces_a_leader_that_is_heard_but_hears_nobody() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     cluster.lead(0).await;
@@ -172,7 +172,7 @@ async fn it_replaces_a_leader_that_is_heard_but_hears_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_reads_nothing_stale_from_a_leader_that_slept_through_its_replacement() {
+async fn cluster_reads_nothing_stale_from_a_leader_that_slept_through_its_replacement() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     let old = cluster.leader().await;
@@ -193,7 +193,7 @@ async fn it_reads_nothing_stale_from_a_leader_that_slept_through_its_replacement
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_over_a_network_that_loses_packets() {
+async fn cluster_serves_over_a_network_that_loses_packets() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     let load = Load::start("load", (0..6).map(|n| cluster.members[n % 3].client()).collect());

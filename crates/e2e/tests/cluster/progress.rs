@@ -104,7 +104,7 @@ async fn progress_fits_into_a_narrow_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_ends_a_backup_leaves_a_clean_line() {
+async fn progress_leaves_a_clean_line_whatever_ends_the_backup() {
     let home = TempDir::new().unwrap();
     let mut cluster = filled().await;
     let relay = Relay::to(cluster.members[0].client).await;
@@ -129,7 +129,7 @@ async fn whatever_ends_a_backup_leaves_a_clean_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_but_a_terminal_gets_control_codes() {
+async fn progress_writes_control_codes_to_terminals_only() {
     let home = TempDir::new().unwrap();
     let cluster = filled().await;
     let commands = || {
@@ -166,7 +166,7 @@ async fn nobody_but_a_terminal_gets_control_codes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_shows_the_same_line_and_only_to_a_terminal() {
+async fn import_shows_the_same_line_and_only_to_a_terminal() {
     let home = TempDir::new().unwrap();
     let etcd = Ctl::with_real_etcd().await;
     etcd.run_with(&["put", "key"], &"x".repeat(VALUE_BYTES)).ok();

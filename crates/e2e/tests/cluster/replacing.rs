@@ -83,7 +83,7 @@ async fn founders_start_again_with_a_list_that_was_rewritten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_member_is_replaced_at_its_old_address() {
+async fn dead_member_is_replaced_at_its_old_address() {
     let mut cluster = Cluster::start(3).await;
     capable(&cluster).await;
     let leader = cluster.leader().await;
@@ -113,7 +113,7 @@ async fn a_dead_member_is_replaced_at_its_old_address() {
 
 /// One that was cut off still names the member that was removed; one that stands still says nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_lags_behind_makes_nobody_the_one_that_was_removed() {
+async fn member_that_lags_behind_mistakes_no_member_for_the_removed_one() {
     let network = Network::new(5);
     let mut cluster = network.cluster(&[]).await;
     capable(&cluster).await;
@@ -157,7 +157,7 @@ async fn a_member_that_lags_behind_makes_nobody_the_one_that_was_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_peer_url_with_a_slash_at_its_end_is_the_same_address() {
+async fn peer_url_with_a_slash_at_its_end_is_the_same_address() {
     // One founder writes it so, the other not.
     let mut cluster = Cluster::prepare(3, Plan::default());
     let two: Vec<_> = cluster.members[..2].iter().map(|one| one.peer.url()).collect();

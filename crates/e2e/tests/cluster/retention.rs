@@ -31,7 +31,7 @@ async fn must_be_compacted(client: &Client, revision: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_older_than_its_period_is_compacted_by_itself() {
+async fn retention_compacts_what_is_older_than_its_period() {
     let cluster = Cluster::with(3, Plan::flags(&["--auto-compaction-retention", "2s"])).await;
     let client = cluster.client();
     let (first, last) = write(&client, 10).await;
@@ -64,7 +64,7 @@ async fn retention_keeps_no_more_revisions_than_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_just_started_counts_what_was_written_before() {
+async fn retention_counts_what_was_written_before_a_start() {
     let flags = ["--auto-compaction-mode", "revision", "--auto-compaction-retention", "5"];
     let mut cluster = Cluster::with(1, Plan::flags(&flags)).await;
     let (_, last) = write(&cluster.client(), 20).await;

@@ -25,7 +25,7 @@ const LAST: &str = "load/last";
 
 /// The client retries as etcd's own: reads always, writes only when nothing was sent.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_request_fails_while_every_member_is_restarted() {
+async fn rolling_restart_fails_no_request() {
     for count in [3, 5] {
         let mut cluster = Cluster::with(count, Plan::flags(&["--snapshot-count", "300"])).await;
         let clients: Vec<Client> = (0..WRITERS).map(|_| cluster.client()).collect();

@@ -5,7 +5,7 @@ use std::{net::TcpListener, process::Command};
 use tenure_e2e::{Cluster, Plan, eventually, pb, reserve, tools};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_names_the_process_and_the_flag_when_a_port_is_in_use() {
+async fn startup_names_the_process_and_the_flag_when_a_port_is_in_use() {
     for flag in ["--listen-client-urls", "--listen-peer-urls"] {
         let mut cluster = Cluster::prepare(1, Plan::default());
         let member = &mut cluster.members[0];
@@ -34,7 +34,7 @@ fn refused(home: &std::path::Path, data: &str) -> String {
 }
 
 #[test]
-fn data_directory_with_files_of_others_is_refused_and_left_as_it_is() {
+fn startup_refuses_a_data_directory_with_files_of_others() {
     let home = tempfile::tempdir().unwrap();
     let write = |path: &str| {
         let path = home.path().join(path);
@@ -55,7 +55,7 @@ fn data_directory_with_files_of_others_is_refused_and_left_as_it_is() {
 
 /// The root of a filesystem has a directory of its own, and a member's directory may have notes in it.
 #[tokio::test(flavor = "multi_thread")]
-async fn data_directory_that_is_ours_or_holds_nothing_is_taken() {
+async fn startup_takes_a_data_directory_that_is_ours_or_empty() {
     let mut cluster = Cluster::prepare(1, Plan::default());
     let data = cluster.members[0].data_dir.clone();
     std::fs::create_dir_all(data.join("lost+found")).unwrap();
@@ -68,7 +68,7 @@ async fn data_directory_that_is_ours_or_holds_nothing_is_taken() {
 }
 
 #[test]
-fn wrong_url_is_told_once_under_the_flag_that_was_given() {
+fn startup_tells_a_wrong_url_once_under_the_flag_that_was_given() {
     let home = tempfile::tempdir().unwrap();
     for flag in ["--listen-client-urls", "--listen-peer-urls", "--advertise-client-urls"] {
         let serve = ["serve", "--data-dir", "data", flag, "tcp://h:1"];
@@ -82,7 +82,7 @@ fn wrong_url_is_told_once_under_the_flag_that_was_given() {
 }
 
 #[test]
-fn it_lists_all_contradictions_at_once() {
+fn startup_lists_all_contradictions_at_once() {
     let home = tempfile::tempdir().unwrap();
     let output = Command::new(tools::tenure())
         .current_dir(home.path())
@@ -113,7 +113,7 @@ fn it_lists_all_contradictions_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_refuses_a_data_directory_of_another_member() {
+async fn startup_refuses_a_data_directory_of_another_member() {
     let mut cluster = Cluster::start(1).await;
     let member = &mut cluster.members[0];
     assert!(member.stop().await.success());
@@ -125,7 +125,7 @@ async fn it_refuses_a_data_directory_of_another_member() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_keeps_its_log_where_it_is_told_to() {
+async fn startup_keeps_its_log_where_it_is_told_to() {
     let mut cluster = Cluster::prepare(1, Plan::default());
     let apart = tempfile::tempdir().unwrap();
     let member = &mut cluster.members[0];
@@ -149,7 +149,7 @@ async fn it_keeps_its_log_where_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_tells_everybody_when_a_member_serves_clients_elsewhere() {
+async fn startup_tells_all_members_when_one_serves_clients_elsewhere() {
     let mut cluster = Cluster::start(3).await;
     let member = &mut cluster.members[0];
     assert!(member.stop().await.success());

@@ -26,7 +26,7 @@ fn judge(report: &Value, workload: &str, total: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_measures_a_cluster_of_ours_and_a_real_etcd_alike() {
+async fn bench_measures_a_cluster_of_ours_and_a_real_etcd_alike() {
     let cluster = Cluster::start(3).await;
     for ctl in [Ctl::of(&cluster), Ctl::with_real_etcd().await] {
         for (workload, total) in [("put", "200"), ("get", "200"), ("lock", "40")] {

@@ -52,7 +52,7 @@ fn fill(ctl: &Ctl) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_shows_members_and_alarms_as_etcdctl_does() {
+async fn etcdctl_verbs_shows_members_and_alarms_as_etcdctl_does() {
     let cluster = Cluster::with(3, Plan::flags(&["--quota-backend-bytes", "1048576"])).await;
     let etcdctl = Ctl::of(&cluster);
     etcdctl.run(&["put", "a", "1"]).ok();
@@ -116,7 +116,7 @@ async fn it_shows_members_and_alarms_as_etcdctl_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_names_the_member_that_does_not_answer() {
+async fn etcdctl_verbs_names_the_member_that_does_not_answer() {
     let mut cluster = Cluster::start(3).await;
     let ours = Ctl::of(&cluster).with_program(tools::tenure());
     assert_eq!(ours.run(&["endpoint", "hashkv"]).err, "all 3 members are equal at revision 1");
@@ -136,7 +136,7 @@ async fn it_names_the_member_that_does_not_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_compacts_and_defragments() {
+async fn etcdctl_verbs_compacts_and_defragments() {
     let cluster = Cluster::start(1).await;
     let etcdctl = Ctl::of(&cluster);
     let ours = etcdctl.with_program(tools::tenure());
@@ -156,7 +156,7 @@ async fn it_compacts_and_defragments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_finds_the_raft_leader_by_itself() {
+async fn etcdctl_verbs_finds_the_raft_leader_by_itself() {
     let cluster = Cluster::start(3).await;
     let from = cluster.leader().await;
     let to = cluster.other_than(from);

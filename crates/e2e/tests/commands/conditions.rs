@@ -11,7 +11,7 @@ fn refused(said: &Said, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_written_only_if_it_is_as_expected() {
+async fn key_is_written_only_if_it_is_as_expected() {
     let cluster = Cluster::start(1).await;
     let ctl = Ctl::ours(&cluster.members[0]);
     let put = |words: &str| ctl.run(&words.split(' ').collect::<Vec<_>>());
@@ -32,7 +32,7 @@ async fn a_key_is_written_only_if_it_is_as_expected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_for_a_key_that_was_not_written_is_given_back() {
+async fn lease_for_a_key_that_was_not_written_is_given_back() {
     let cluster = Cluster::start(1).await;
     let ctl = Ctl::ours(&cluster.members[0]);
     let before = leases(&ctl);

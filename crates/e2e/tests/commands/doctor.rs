@@ -4,7 +4,7 @@ use crate::patients::{elect, examine, has};
 use tenure_e2e::{Cluster, Ctl, Etcd, Network, Plan, eventually, pb, tools};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_healthy_cluster_has_nothing() {
+async fn doctor_finds_nothing_in_a_healthy_cluster() {
     let cluster = Cluster::start(3).await;
     let _alice = elect(&cluster.endpoints(), "jobs", "alice").await;
     // One endpoint is enough to find the others.
@@ -28,7 +28,7 @@ async fn a_healthy_cluster_has_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_out_of_reach_are_named_until_no_majority_is_left() {
+async fn doctor_names_members_out_of_reach_until_no_majority_is_left() {
     let mut cluster = Cluster::start(3).await;
     cluster.members[2].kill();
     let at = cluster.members[0].client.to_string();
@@ -48,7 +48,7 @@ async fn members_out_of_reach_are_named_until_no_majority_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn endpoints_of_two_clusters_are_told_apart() {
+async fn doctor_tells_endpoints_of_two_clusters_apart() {
     let (one, other) = (Cluster::start(1).await, Cluster::start(1).await);
     let both = format!("{},{}", one.endpoints(), other.endpoints());
     let report = has(&both, &[], "different_clusters").await;
@@ -56,7 +56,7 @@ async fn endpoints_of_two_clusters_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_store_is_found() {
+async fn doctor_finds_a_full_store() {
     let cluster = Cluster::with(1, Plan::flags(&["--quota-backend-bytes", "1048576"])).await;
     let ctl = Ctl::of(&cluster).with_program(tools::tenure());
     let value = "x".repeat(100_000);
@@ -69,7 +69,7 @@ async fn a_full_store_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_that_differs_is_found() {
+async fn doctor_finds_data_that_differs() {
     let cluster = Cluster::start(3).await;
     let raise = pb::AlarmRequest {
         action: pb::alarm_request::AlarmAction::Activate as i32,
@@ -89,7 +89,7 @@ async fn data_that_differs_is_found() {
 
 /// Clocks decide nothing, so this is only worth knowing.
 #[tokio::test(flavor = "multi_thread")]
-async fn wall_clocks_that_are_apart_are_a_note() {
+async fn doctor_notes_wall_clocks_that_are_apart() {
     let mut cluster = Cluster::prepare(3, Plan::default());
     cluster.members[1].spawn.env = crate::patients::clock_ahead("+90s");
     cluster.members.iter_mut().for_each(tenure_e2e::Member::start);
@@ -101,7 +101,7 @@ async fn wall_clocks_that_are_apart_are_a_note() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_etcd_is_examined_as_far_as_it_goes() {
+async fn doctor_examines_a_real_etcd_as_far_as_it_goes() {
     let etcd = Etcd::start(1).await;
     let report = has(&etcd.endpoints(), &["jobs"], "not_tenure").await;
     assert_eq!(report.code, Some(0));
@@ -110,7 +110,7 @@ async fn a_real_etcd_is_examined_as_far_as_it_goes() {
 
 /// One member is cut off and keeps an old state; then all are, and the state is unknown.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_is_cut_off_tells_an_old_story() {
+async fn doctor_finds_a_member_that_is_cut_off() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     let all = cluster.endpoints();

@@ -80,7 +80,7 @@ fn sidecar(says: Arc<Mutex<(u16, Value)>>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_believes_what_is_true_is_well() {
+async fn doctor_finds_no_fault_with_true_beliefs() {
     let cluster = Cluster::start(1).await;
     let start = |name| {
         let flags = ["--status-file", "status.json"];
@@ -107,7 +107,7 @@ async fn whoever_believes_what_is_true_is_well() {
 
 /// What a real `tenure run` writes, while it is true and when it was left behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_marker_of_a_command_is_a_claim_to_lead() {
+async fn doctor_takes_the_marker_of_a_command_for_a_claim_to_lead() {
     let cluster = Cluster::start(1).await;
     let home = tempfile::tempdir().unwrap();
     let path = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
@@ -134,7 +134,7 @@ async fn the_marker_of_a_command_is_a_claim_to_lead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_may_hold_permits_and_none_of_them_is_wrong() {
+async fn doctor_finds_no_fault_with_several_permits() {
     let cluster = Cluster::start(1).await;
     let home = tempfile::tempdir().unwrap();
     let markers = ["a", "b"].map(|name| home.path().join(name).to_str().unwrap().to_owned());
@@ -153,7 +153,7 @@ async fn several_may_hold_permits_and_none_of_them_is_wrong() {
 
 /// It has no candidates to ask for; the first key is the leader's.
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_real_etcd_a_claim_is_compared_with_the_first_key() {
+async fn doctor_compares_a_claim_with_the_first_key_on_a_real_etcd() {
     let etcd = Etcd::start(1).await;
     let ctl = Ctl::to(&etcd.endpoints()).with_program(tools::tenure());
     ctl.run(&["put", "jobs/1f", "alice"]).ok();
@@ -173,7 +173,7 @@ async fn on_a_real_etcd_a_claim_is_compared_with_the_first_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_believes_to_lead_and_does_not_is_the_worst_of_all() {
+async fn doctor_takes_a_false_belief_to_lead_for_the_worst() {
     let ward = Ward::open().await;
     let old = ward.file("old.json", &status("bob", ward.token - 1, 60_000));
     let now = ward.file("now.json", &status("alice", ward.token, 60_000));
@@ -196,7 +196,7 @@ async fn whoever_believes_to_lead_and_does_not_is_the_worst_of_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_lags_or_does_not_know_is_told_apart() {
+async fn doctor_tells_beliefs_that_lag_from_unknown_ones() {
     let ward = Ward::open().await;
     let says = Arc::new(Mutex::new((200, Value::Null)));
     let url = sidecar(Arc::clone(&says));
@@ -220,7 +220,7 @@ async fn whoever_lags_or_does_not_know_is_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_are_old_gone_or_mute_are_told_apart() {
+async fn doctor_tells_old_missing_and_unreadable_files_apart() {
     let ward = Ward::open().await;
     let old = ward.file("old.json", &status("alice", ward.token, -5_000));
     let report = examine(&ward.at(), &["--status-file", &old]);
@@ -246,7 +246,7 @@ async fn files_that_are_old_gone_or_mute_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_majority_nobody_can_prove_a_belief() {
+async fn doctor_proves_no_belief_without_a_majority() {
     let mut cluster = Cluster::start(3).await;
     cluster.members[1].kill();
     cluster.members[2].kill();

@@ -22,7 +22,7 @@ fn join(name: &str) -> v1::Join {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_election_is_found_with_the_way_out() {
+async fn doctor_finds_a_frozen_election_and_the_way_out() {
     let cluster = Cluster::start(1).await;
     let _alice = elect(&cluster.endpoints(), "jobs", "alice").await;
     let ctl = Ctl::of(&cluster).with_program(tools::tenure());
@@ -34,7 +34,7 @@ async fn a_frozen_election_is_found_with_the_way_out() {
 
 /// An evicted leader has not confirmed that it stopped. A candidate that wants no overlap waits, and is told why.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_delay_is_told_with_whom_it_waits_for() {
+async fn doctor_tells_what_a_lock_delay_waits_for() {
     let cluster = Cluster::start(1).await;
     let mut alice = session(&cluster, "alice").await;
     alice.join("jobs").await;
@@ -60,7 +60,7 @@ async fn a_lock_delay_is_told_with_whom_it_waits_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn candidates_that_are_all_unhealthy_leave_nobody_to_lead() {
+async fn doctor_finds_elections_whose_candidates_are_all_unhealthy() {
     let cluster = Cluster::start(1).await;
     let mut alice = session(&cluster, "alice").await;
     alice.join_as(v1::Join { unhealthy: true, ..join("jobs") }).await;
@@ -69,7 +69,7 @@ async fn candidates_that_are_all_unhealthy_leave_nobody_to_lead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hand_over_that_is_under_way_is_a_note() {
+async fn doctor_notes_a_hand_over_that_is_under_way() {
     let cluster = Cluster::start(1).await;
     let (mut alice, mut bob) = (session(&cluster, "alice").await, session(&cluster, "bob").await);
     alice.join("jobs").await;
@@ -88,7 +88,7 @@ async fn a_hand_over_that_is_under_way_is_a_note() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_leads_by_etcds_means_has_no_fence_and_maybe_no_end() {
+async fn doctor_finds_leaders_by_etcds_means_without_fence_or_end() {
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
     let lease = pb::LeaseGrantRequest { ttl: 60, id: 0x77 };
@@ -111,7 +111,7 @@ async fn who_leads_by_etcds_means_has_no_fence_and_maybe_no_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_election_that_keeps_losing_its_leader_is_unsteady() {
+async fn doctor_finds_an_election_that_keeps_losing_its_leader() {
     let cluster = Cluster::start(1).await;
     let ctl = Ctl::of(&cluster).with_program(tools::tenure());
     for n in 0..4 {
@@ -132,7 +132,7 @@ async fn an_election_that_keeps_losing_its_leader_is_unsteady() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_paused_is_seen_before_its_session_ends() {
+async fn doctor_finds_a_paused_leader_before_its_session_ends() {
     let cluster = Cluster::start(1).await;
     let alice = elect_with(&cluster.endpoints(), "jobs", "alice", &["--ttl", "6s"]).await;
     alice.signal(Signal::STOP);
@@ -144,7 +144,7 @@ async fn a_leader_that_is_paused_is_seen_before_its_session_ends() {
 
 /// Between this machine and the cluster every byte takes long, so short sessions are in danger.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_too_short_for_the_way_is_found() {
+async fn doctor_finds_a_session_that_is_too_short_for_the_way() {
     const ONE_WAY: Duration = Duration::from_millis(150);
     let cluster = Cluster::start(1).await;
     let _alice = elect_with(&cluster.endpoints(), "jobs", "alice", &["--ttl", "5s"]).await;
@@ -157,7 +157,7 @@ async fn a_session_that_is_too_short_for_the_way_is_found() {
 
 /// Looking at everything takes time; what was not looked at is said.
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_are_left_out_are_counted() {
+async fn doctor_counts_names_that_are_left_out() {
     let cluster = Cluster::start(1).await;
     let mut grants =
         tenure::grpc::stubs::LeaseClient::new(connect(cluster.members[0].client).await);

@@ -45,7 +45,7 @@ async fn led_by(ctl: &Ctl, name: &str, identity: &str) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leadership_is_handed_over_frozen_and_remembered() {
+async fn leadership_is_handed_over_frozen_and_remembered() {
     let cluster = Cluster::start(3).await;
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
     let alice = Candidate::stand(&cluster, "jobs", "alice");
@@ -80,7 +80,7 @@ async fn a_leadership_is_handed_over_frozen_and_remembered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_does_not_want_to_wait_is_told_at_once() {
+async fn elect_without_waiting_is_told_at_once() {
     let cluster = Cluster::start(1).await;
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
     let _alice = Candidate::stand(&cluster, "jobs", "alice");
@@ -99,7 +99,7 @@ async fn whoever_does_not_want_to_wait_is_told_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_resigns_when_an_operator_asks_for_it() {
+async fn leader_resigns_when_an_operator_asks_for_it() {
     let cluster = Cluster::start(3).await;
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
     assert_eq!(ctl.run(&["resign", "jobs"]).code, Some(3), "nobody leads");
@@ -158,7 +158,7 @@ async fn leader_times_count_from_leading_and_waiting_is_told_apart() {
 
 /// A leader that does not answer is overtaken when its time is over, and no earlier.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_does_not_make_room_is_overtaken() {
+async fn leader_that_does_not_make_room_is_overtaken() {
     let cluster = Cluster::start(1).await;
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
     let alice = Candidate::stand(&cluster, "jobs", "alice");
@@ -177,7 +177,7 @@ async fn a_leader_that_does_not_make_room_is_overtaken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_by_etcds_means_cannot_be_asked_and_that_is_said() {
+async fn leader_by_etcds_means_cannot_be_asked_and_that_is_said() {
     let cluster = Cluster::start(1).await;
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
     let mut command = Ctl::of(&cluster).command(&["elect", "jobs", "alice"]);
@@ -204,7 +204,7 @@ async fn a_leader_by_etcds_means_cannot_be_asked_and_that_is_said() {
 
 /// Candidates choose their names: none may clear an operator's screen or forge a line.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_others_call_themselves_cannot_rule_a_terminal() {
+async fn identity_of_others_cannot_rule_a_terminal() {
     let cluster = Cluster::start(1).await;
     let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
     let evil = "mallory\x1b[2J\r\nroot\tleads";

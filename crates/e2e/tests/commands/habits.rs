@@ -70,7 +70,7 @@ async fn timeout_of_a_candidate_is_in_seconds_unless_it_says_otherwise() {
 }
 
 #[test]
-fn flag_that_was_cut_short_is_not_taken_for_another_one() {
+fn cli_flag_that_was_cut_short_is_not_taken_for_another_one() {
     for verb in ["run", "lock"] {
         for slip in ["--wait", "--wait-for-servers"] {
             let said = Command::new(tools::tenure()).args([verb, "x", slip, "--", "true"]).output();
@@ -84,7 +84,7 @@ fn flag_that_was_cut_short_is_not_taken_for_another_one() {
 }
 
 #[test]
-fn wrong_endpoint_is_told_once_under_its_flag() {
+fn cli_tells_a_wrong_endpoint_once_under_its_flag() {
     for verb in [&["get", "k"][..], &["lock", "x"], &["run", "x", "--", "true"], &["status"]] {
         let words = [&["--endpoints", "ftp://h"], verb].concat();
         let said = Command::new(tools::tenure()).args(words).output().unwrap();

@@ -22,7 +22,7 @@ fn verbs() -> Vec<String> {
 }
 
 #[test]
-fn a_newcomer_finds_the_first_two_commands_and_every_verb() {
+fn help_shows_the_first_two_commands_and_every_verb() {
     let verbs = verbs();
     assert!(verbs.len() > 30, "{verbs:?}");
     for asked in [&[][..], &["help"], &["--help"], &["-h"]] {
@@ -66,7 +66,7 @@ fn command_page_has_every_exit_code() {
 }
 
 #[test]
-fn every_verb_explains_itself() {
+fn help_explains_every_verb() {
     for verb in verbs() {
         let said = tenure(&["help", &verb]);
         assert_eq!(said.status.code(), Some(0), "{verb}");
@@ -128,7 +128,7 @@ fn bash_completes_verbs_flags_and_values() {
 
 /// A closed pipe is no error, as in `tenure completions zsh | head -1`.
 #[test]
-fn whoever_has_seen_enough_may_go() {
+fn help_ends_quietly_when_its_reader_is_gone() {
     let bash = tools::system("bash", "bash");
     let script =
         "set -o pipefail; \"$TENURE\" man | head -1; \"$TENURE\" completions zsh | head -1";
@@ -139,7 +139,7 @@ fn whoever_has_seen_enough_may_go() {
 }
 
 #[test]
-fn every_verb_has_a_man_page_without_a_fault() {
+fn man_pages_of_every_verb_have_no_fault() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("man1");
     let said = tenure(&["man", "--dir", dir.to_str().unwrap()]);

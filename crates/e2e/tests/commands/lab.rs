@@ -37,7 +37,7 @@ fn events(output: &Output) -> Vec<Value> {
 }
 
 #[test]
-fn everything_that_is_listed_can_be_run() {
+fn lab_runs_everything_that_it_lists() {
     let list = json(&lab(&["list", "-w", "json"]));
     let shown = text(&lab(&["list"]).stdout);
     for kind in ["algorithms", "stories", "scenarios"] {
@@ -64,7 +64,7 @@ fn everything_that_is_listed_can_be_run() {
 }
 
 #[test]
-fn a_story_is_told_in_a_sentence_and_a_timeline() {
+fn story_is_told_in_a_sentence_and_a_timeline() {
     let run = lab(&["run", "redlock-pause"]);
     assert_eq!(run.status.code(), Some(0));
     let told = text(&run.stdout);
@@ -82,7 +82,7 @@ fn a_story_is_told_in_a_sentence_and_a_timeline() {
 }
 
 #[test]
-fn a_name_of_an_algorithm_lists_its_stories() {
+fn lab_lists_the_stories_of_an_algorithm_that_is_to_be_run() {
     let list = text(&lab(&["list", "redlock"]).stdout);
     assert!(list.contains("redlock-pause") && !list.contains("bully"), "{list}");
     let family = json(&lab(&["list", "raft", "-w", "json"]));
@@ -101,7 +101,7 @@ fn a_name_of_an_algorithm_lists_its_stories() {
 }
 
 #[test]
-fn a_story_is_explained_without_a_run() {
+fn story_is_explained_without_a_run() {
     let told = text(&lab(&["explain", "redlock-clock-jump"]).stdout);
     for part in [
         "at 4s clock s3 jumps +20s           its wall clock is set",
@@ -120,7 +120,7 @@ fn a_story_is_explained_without_a_run() {
 
 /// The story breaks the promise of one leader in a pause; so does the experiment.
 #[test]
-fn a_comparison_shows_the_two_leaders_that_a_story_shows() {
+fn comparison_shows_the_two_leaders_that_a_story_shows() {
     let compared = json(&lab(&["compare", "redlock", "etcd-recipe", "--seeds", "3", "-w", "json"]));
     let rows = compared["algorithms"].as_array().unwrap();
     assert_eq!(rows[0]["doubles_in_pause"], 3, "{}", rows[0]);
@@ -130,7 +130,7 @@ fn a_comparison_shows_the_two_leaders_that_a_story_shows() {
 }
 
 #[test]
-fn a_trace_can_be_drawn_from() {
+fn trace_can_be_drawn_from() {
     for name in ["bully-partition", "tenure-pause", "elections", "recipes-programs"] {
         let lines = events(&lab(&["run", name, "--trace", "json"]));
         let of = |kind: &str| lines.iter().filter(|line| line["event"] == kind).count();
@@ -153,7 +153,7 @@ fn a_trace_can_be_drawn_from() {
 }
 
 #[test]
-fn a_run_is_the_same_again_by_its_name() {
+fn run_is_the_same_again_by_its_name() {
     let result = json(&lab(&["run", "rough", "--seed", "5", "-w", "json"]));
     let name = result["run"].as_str().unwrap();
     assert!(name.ends_with("/rough/5"), "{name}");
@@ -184,7 +184,7 @@ fn faults_of_a_user_say_what_they_break() {
 }
 
 #[test]
-fn a_run_that_proves_nothing_fails() {
+fn run_that_proves_nothing_fails() {
     let felt = lab_with(&["run", "calm", "--faults", "-"], "at 1s crash leader for 200ms\n");
     assert_eq!(felt.status.code(), Some(0), "{}", text(&felt.stderr));
     let late = "at 1s crash leader for 200ms\nat 10m isolate m1 for 1s\n";
@@ -195,7 +195,7 @@ fn a_run_that_proves_nothing_fails() {
 }
 
 #[test]
-fn a_story_that_surprises_says_how_to_see_it_again() {
+fn story_that_surprises_says_how_to_see_it_again() {
     let late = "at 1s crash leader for 200ms\nat 10m isolate a for 1s\n";
     for (name, surprise) in [("bully-crash", "NOT AS EXPECTED"), ("calm", "NEVER HAPPENED")] {
         let late = if name == "calm" { late.replace(" a ", " m1 ") } else { late.to_owned() };
@@ -229,7 +229,7 @@ fn algorithms_are_compared_by_measuring() {
 }
 
 #[test]
-fn a_soak_says_what_it_did() {
+fn soak_says_what_it_did() {
     let soaked = lab(&["soak", "--minutes", "0.05", "--scenario", "calm", "-w", "json"]);
     assert_eq!(soaked.status.code(), Some(0), "{}", text(&soaked.stderr));
     let soaked = json(&soaked);
@@ -239,7 +239,7 @@ fn a_soak_says_what_it_did() {
 
 /// What is said when an invariant breaks, seen with a bug that was planted. Release builds have none.
 #[test]
-fn a_failure_is_cut_down_to_what_matters_and_can_be_seen_again() {
+fn lab_cuts_a_failure_down_to_what_matters_and_plays_it_again() {
     let canary = |args: &[&str]| {
         let mut command = Command::new(tools::tenure());
         command.arg("lab").args(args).env("TENURE_LAB_CANARY", "ReadUnasked").output().unwrap()

@@ -16,3 +16,6 @@ mod identity;
 mod lab;
 mod patients;
 mod server_restarts;
+mod sidecar;
+mod sidecar_faults;
+mod up;

@@ -156,7 +156,7 @@ async fn candidates_wait_for_a_server_if_they_are_asked_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_minority_is_called_no_quorum_by_every_verb() {
+async fn minority_is_called_no_quorum_by_every_verb() {
     let mut cluster = Cluster::start(3).await;
     let (ctl, alone) = (ours(&cluster), cluster.members[2].client);
     eventually("all members know elections", async || {

@@ -12,7 +12,7 @@ fn caller(cluster: &Cluster, at: usize) -> Caller {
 /// The member may still believe in the raft leader that it has not heard of for a moment, and what it has applied
 /// says that the old leader leads. It must not be heard.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_observer_at_a_member_that_is_cut_off_does_not_hear_of_a_leader_of_the_past() {
+async fn observer_at_a_member_that_is_cut_off_does_not_hear_of_a_leader_of_the_past() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     let raft_leader = cluster.leader().await;

@@ -124,7 +124,7 @@ async fn electors_that_want_no_overlap_work_one_after_the_other() {
 
 /// One that is to be preferred takes over, as soon as the leader's work has made room.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_preferred_elector_takes_over() {
+async fn preferred_elector_takes_over() {
     let cluster = Cluster::start(1).await;
     let mut plain = Worker::start(&cluster, config("plain"));
     let token = plain.leads().await;
@@ -143,7 +143,7 @@ async fn a_preferred_elector_takes_over() {
 /// Waits until there are two candidates; answers the leader's session.
 async fn two_in_line(cluster: &Cluster) -> i64 {
     let engine = Engine::tenure(&cluster.endpoints()).unwrap();
-    tenure_e2e::eventually("two in line", async || {
+    tenure_e2e::eventually("two candidates", async || {
         let listed = engine.candidates("job").await.map_err(|error| error.to_string())?;
         match &listed[..] {
             [first, _] => Ok(first.session.unwrap().0),

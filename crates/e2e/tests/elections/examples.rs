@@ -76,13 +76,13 @@ async fn the_count_is_whole(client: &Client) -> BTreeSet<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_primary_that_wakes_up_adds_nothing_to_the_count() {
+async fn stopped_primary_that_wakes_up_adds_nothing_to_the_count() {
     let cluster = Cluster::start(1).await;
     stop_and_wake_a_primary(&cluster.endpoints()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_primary_that_wakes_up_adds_nothing_to_the_count_on_etcd() {
+async fn stopped_primary_that_wakes_up_adds_nothing_to_the_count_on_etcd() {
     let etcd = Ctl::with_real_etcd().await;
     stop_and_wake_a_primary(etcd.endpoints()).await;
 }
@@ -108,7 +108,7 @@ async fn stop_and_wake_a_primary(endpoints: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_primary_is_followed_by_a_standby() {
+async fn killed_primary_is_followed_by_a_standby() {
     let cluster = Cluster::start(1).await;
     let mut one = start(&cluster, "primary_standby", "one", &["one"]);
     let first = one.says("one leads").await;
@@ -125,7 +125,7 @@ async fn a_killed_primary_is_followed_by_a_standby() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_seat_is_sold_once_though_its_first_customer_was_asleep() {
+async fn seat_is_sold_once_though_its_first_customer_was_asleep() {
     let cluster = Cluster::start(1).await;
     let mut alice = start(&cluster, "seat_reservation", "alice", &["14C", "alice"]);
     alice.says("14C is held for alice").await;
@@ -163,13 +163,13 @@ async fn a_seat_is_sold_once_though_its_first_customer_was_asleep() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_runs_in_one_replica_and_moves_when_that_one_goes() {
+async fn job_runs_in_one_replica_and_moves_when_that_one_goes() {
     let cluster = Cluster::start(1).await;
     let mut one = start(&cluster, "singleton_job", "one", &["one"]);
     one.says("one did step 2").await;
     let two = start(&cluster, "singleton_job", "two", &["two"]);
     two.says("two waits").await;
-    in_line(&cluster, "singleton_job", 2).await;
+    has_candidates(&cluster, "singleton_job", 2).await;
     assert_eq!(two.lines().len(), 1, "one works");
 
     one.ask_to_stop();
@@ -180,22 +180,22 @@ async fn a_job_runs_in_one_replica_and_moves_when_that_one_goes() {
 
     let three = start(&cluster, "singleton_job", "three", &["three"]);
     three.says("three waits").await;
-    in_line(&cluster, "singleton_job", 2).await;
+    has_candidates(&cluster, "singleton_job", 2).await;
     // A replica that is stopped is replaced, and stops its work when it wakes up.
     two.pause();
     three.says("three works").await;
     let said_before = two.lines().len();
     two.resume();
     two.says_after(said_before, "two has stopped").await;
-    in_line(&cluster, "singleton_job", 2).await;
+    has_candidates(&cluster, "singleton_job", 2).await;
     let works = two.lines().iter().filter(|line| line.contains("works")).count();
     assert_eq!(works, 1);
 }
 
 /// Waits until there are so many candidates for a name.
-async fn in_line(cluster: &Cluster, name: &str, count: usize) {
+async fn has_candidates(cluster: &Cluster, name: &str, count: usize) {
     let engine = tenure::Engine::etcd(&cluster.endpoints()).unwrap();
-    eventually(&format!("{count} in line for {name}"), async || {
+    eventually(&format!("{count} candidates for {name}"), async || {
         let candidates = engine.candidates(name).await.map_err(|error| error.to_string())?;
         if candidates.len() == count { Ok(()) } else { Err(format!("{candidates:?}")) }
     })
@@ -265,7 +265,7 @@ async fn workers_share_out_shards_and_take_over_those_of_a_dead_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cron_job_runs_once_for_each_slot() {
+async fn cron_job_runs_once_for_each_slot() {
     let cluster = Cluster::start(1).await;
     let home = tempfile::TempDir::new().unwrap();
     let file = home.path().join("ran");

@@ -203,7 +203,7 @@ async fn a_table_can_insist_on_a_token(postgres: &Postgres) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn older_tokens_are_refused_by_the_database() {
+async fn postgres_refuses_older_tokens() {
     let postgres = Postgres::start().await;
     let client = postgres.connect().await;
     client.batch_execute(fence::SCHEMA).await.unwrap();
@@ -221,7 +221,7 @@ async fn older_tokens_are_refused_by_the_database() {
 }
 
 #[test]
-fn the_how_to_page_shows_the_sql_that_is_tested() {
+fn postgres_page_shows_the_sql_that_is_tested() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/postgresql.md");
     let page = fs::read_to_string(page).unwrap();
     for sql in [fence::SCHEMA, fence::ADD] {

@@ -52,7 +52,7 @@ impl Service {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replaced_holder_stays_refused_after_the_service_was_killed() {
+async fn replaced_holder_stays_refused_after_the_service_was_killed() {
     let home = TempDir::new().unwrap();
     let gate = home.path().join("gate");
     for newest in [34, 35, 36] {
@@ -78,7 +78,7 @@ fn untraced(pid: u32) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_whose_disk_fails_lets_nobody_in_until_it_is_started_anew() {
+async fn service_whose_disk_fails_lets_nobody_in_until_it_is_started_anew() {
     let home = TempDir::new().unwrap();
     let gate = home.path().join("gate");
     let mut service = Service::start(&gate).await;
@@ -113,7 +113,7 @@ async fn a_service_whose_disk_fails_lets_nobody_in_until_it_is_started_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_service_on_the_same_gate_does_not_start() {
+async fn service_on_a_gate_in_use_does_not_start() {
     let home = TempDir::new().unwrap();
     let gate = home.path().join("gate");
     let first = Service::start(&gate).await;

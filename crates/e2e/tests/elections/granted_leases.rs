@@ -24,7 +24,7 @@ fn number(value: &Value) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_campaign_without_a_lease_names_the_one_it_got_and_resigning_ends_it() {
+async fn campaign_without_a_lease_names_the_one_it_got_and_resigning_ends_it() {
     let cluster = Cluster::start(3).await;
     let caller = Caller::new(cluster.client());
     let elected = caller.campaign("office", 0, "a").answer().await.unwrap();
@@ -37,12 +37,12 @@ async fn a_campaign_without_a_lease_names_the_one_it_got_and_resigning_ends_it()
     let elsewhere = Caller::new(cluster.members[cluster.other_than(0)].client());
     elsewhere.resign(leader.clone()).await.unwrap();
     assert_eq!(caller.seconds_left(leader.lease).await, -1);
-    caller.in_line("office", 0).await;
+    caller.has_candidates("office", 0).await;
 }
 
 /// A tenure that ends does not end a lease of the client's own.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_campaign_with_a_lease_is_granted_none_and_keeps_its_own() {
+async fn campaign_with_a_lease_is_granted_none_and_keeps_its_own() {
     let cluster = Cluster::start(1).await;
     let caller = Caller::new(cluster.client());
     let lease = caller.lease(600).await;
@@ -54,7 +54,7 @@ async fn a_campaign_with_a_lease_is_granted_none_and_keeps_its_own() {
 
 /// The lease lives as long as anything of its holder's hangs on it.
 #[tokio::test(flavor = "multi_thread")]
-async fn resigning_leaves_a_granted_lease_that_something_else_hangs_on() {
+async fn resign_leaves_a_granted_lease_that_something_else_hangs_on() {
     let cluster = Cluster::start(1).await;
     let caller = Caller::new(cluster.client());
     let office = caller.campaign("office", 0, "a").answer().await.unwrap();
@@ -69,7 +69,7 @@ async fn resigning_leaves_a_granted_lease_that_something_else_hangs_on() {
 /// Two calls about one lease at two members at the same time: whichever comes first, no call is told of a hold that the
 /// other then takes away.
 #[tokio::test(flavor = "multi_thread")]
-async fn resigning_does_not_take_away_what_was_locked_on_the_granted_lease_meanwhile() {
+async fn resign_does_not_take_away_what_was_locked_on_the_granted_lease_meanwhile() {
     const ROUNDS: u32 = 150;
     let cluster = Cluster::start(3).await;
     let here = Caller::new(cluster.members[0].client());
@@ -88,8 +88,8 @@ async fn resigning_does_not_take_away_what_was_locked_on_the_granted_lease_meanw
         resigned.unwrap();
         match lock {
             Ok(held) => {
-                let line = there.line(&door).await;
-                let holder = line.first().map(|kv| kv.create_revision);
+                let queue = there.candidates(&door).await;
+                let holder = queue.first().map(|kv| kv.create_revision);
                 assert_eq!(
                     holder,
                     Some(held.fencing_token),
@@ -107,14 +107,14 @@ async fn resigning_does_not_take_away_what_was_locked_on_the_granted_lease_meanw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_campaign_over_json_is_told_its_token_and_the_lease_it_got() {
+async fn campaign_over_json_is_told_its_token_and_the_lease_it_got() {
     let cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     let campaign = json!({ "name": OFFICE, "value": "YQ==" }).to_string();
     let elected = gateway.post("/v3/election/campaign", campaign).await.json();
     let (leader, caller) = (&elected["leader"], Caller::new(cluster.client()));
-    let line = caller.line("office").await;
-    assert_eq!(number(&elected["fencing_token"]), line[0].create_revision);
+    let queue = caller.candidates("office").await;
+    assert_eq!(number(&elected["fencing_token"]), queue[0].create_revision);
     assert_eq!(elected["fencing_token"], leader["rev"]);
     assert_eq!(elected["granted_lease"], leader["lease"]);
     assert_eq!(number(&elected["granted_ttl"]), GRANTED_SECS);
@@ -126,7 +126,7 @@ async fn a_campaign_over_json_is_told_its_token_and_the_lease_it_got() {
 
 /// A client that was paused since frees nothing that is not its own any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn unlocking_by_token_over_json_frees_that_hold_only() {
+async fn unlock_by_token_over_json_frees_that_hold_only() {
     let cluster = Cluster::start(1).await;
     let gateway = Gateway::at(cluster.members[0].client);
     let caller = Caller::new(cluster.client());
@@ -140,16 +140,16 @@ async fn unlocking_by_token_over_json_frees_that_hold_only() {
         gateway.post("/v3/lock/unlock", unlock.to_string()).await
     };
     let first = lock().await;
-    assert_eq!(number(&first["fencing_token"]), caller.line("door").await[0].create_revision);
+    assert_eq!(number(&first["fencing_token"]), caller.candidates("door").await[0].create_revision);
     assert_eq!(unlock(&first).await.status, 200);
-    caller.in_line("door", 0).await;
+    caller.has_candidates("door", 0).await;
     // The same key again, and another hold.
     let second = lock().await;
     assert_eq!(second["key"], first["key"]);
     assert!(number(&second["fencing_token"]) > number(&first["fencing_token"]));
     unlock(&first).await;
-    let held = caller.line("door").await;
+    let held = caller.candidates("door").await;
     assert_eq!(held[0].create_revision, number(&second["fencing_token"]), "it holds on");
     assert_eq!(unlock(&second).await.status, 200);
-    caller.in_line("door", 0).await;
+    caller.has_candidates("door", 0).await;
 }

@@ -243,7 +243,7 @@ async fn all(client: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn our_own_server_refuses_the_writes_of_a_replaced_holder() {
+async fn guarded_writes_of_a_replaced_holder_are_refused_by_tenure() {
     let cluster = Cluster::start(3).await;
     let client = cluster.client();
     all(&client).await;
@@ -257,7 +257,7 @@ async fn our_own_server_refuses_the_writes_of_a_replaced_holder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_etcd_refuses_the_writes_of_a_replaced_holder() {
+async fn guarded_writes_of_a_replaced_holder_are_refused_by_etcd() {
     let etcd = Ctl::with_real_etcd().await;
     let client = Client::new(Endpoint::list(etcd.endpoints()).unwrap(), Options::default());
     all(&client).await;
@@ -268,7 +268,7 @@ async fn a_real_etcd_refuses_the_writes_of_a_replaced_holder() {
 
 /// The raft leader dies under the holder: the hold lasts, and so does the refusal.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_raft_leader_judges_as_the_old_one_did() {
+async fn guarded_writes_are_judged_alike_by_a_new_raft_leader() {
     let mut cluster = Cluster::start(3).await;
     let client = cluster.client();
     let (gone, lease) = hold(&client, LONG_TTL).await;

@@ -108,7 +108,7 @@ impl Town {
         let looker = Caller::new(cluster.client());
         for office in &self.offices {
             eventually_within(PATIENCE, &format!("{count} wait for {}", office.name), async || {
-                let found = looker.line(office.name).await.len();
+                let found = looker.candidates(office.name).await.len();
                 if found == count { Ok(()) } else { Err(found.to_string()) }
             })
             .await;
@@ -158,7 +158,7 @@ impl Town {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_are_served_on_while_the_cluster_is_partitioned() {
+async fn candidates_by_hundreds_are_served_on_while_the_cluster_is_partitioned() {
     let network = Network::new(3);
     let cluster = network.cluster(&[]).await;
     let town = Town::of(&cluster).await;
@@ -177,7 +177,7 @@ async fn they_are_served_on_while_the_cluster_is_partitioned() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_begin_anew_when_a_backup_is_restored() {
+async fn candidates_by_hundreds_begin_anew_when_a_backup_is_restored() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("backup.db");
     let mut cluster = Cluster::start(3).await;

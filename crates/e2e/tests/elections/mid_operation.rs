@@ -64,7 +64,7 @@ impl Stage {
     }
 
     /// The holder and all waiting candidates.
-    async fn in_line(&self) -> Vec<String> {
+    async fn has_candidates(&self) -> Vec<String> {
         self.candidates().await.into_iter().map(|candidate| candidate.identity).collect()
     }
 
@@ -123,7 +123,7 @@ async fn is_granted(next: &mut SessionStream, after: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_goes_on() {
+async fn transfer_goes_on() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut next) = stage.two(&one()).await;
     stage.transfer(&next, 20_000).await;
@@ -135,7 +135,7 @@ async fn a_transfer_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_that_nobody_answers_ends_under_the_next_raft_leader() {
+async fn drain_that_nobody_answers_ends_under_the_next_raft_leader() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut next) = stage.two(&one()).await;
     stage.transfer(&next, 1000).await;
@@ -146,7 +146,7 @@ async fn a_drain_that_nobody_answers_ends_under_the_next_raft_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn somebody_who_preempts_takes_over() {
+async fn candidate_that_preempts_takes_over() {
     let mut stage = Stage::new().await;
     let join = pb::Join { priority: 5, preempts: true, ..one() };
     let ((mut holder, token), mut next) = stage.two(&join).await;
@@ -158,7 +158,7 @@ async fn somebody_who_preempts_takes_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_eviction_is_done_once() {
+async fn eviction_is_done_once() {
     let mut stage = Stage::new().await;
     let ((_holder, token), mut next) = stage.two(&one()).await;
     stage.kill_the_raft_leader().await;
@@ -172,7 +172,7 @@ async fn an_eviction_is_done_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_name_stays_so_until_it_is_resumed() {
+async fn frozen_name_stays_so_until_it_is_resumed() {
     let mut stage = Stage::new().await;
     let ((_holder, token), mut next) = stage.two(&one()).await;
     stage.operator().await.freeze(pb::FreezeRequest { name: NAME.into() }).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_frozen_name_stays_so_until_it_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_wants_no_overlap_is_told_after_the_delay() {
+async fn candidate_without_overlap_is_told_after_the_delay() {
     let mut stage = Stage::new().await;
     let (ttl, begun) = (Duration::from_secs(2), Instant::now());
     let mut holder = {
@@ -202,7 +202,7 @@ async fn who_wants_no_overlap_is_told_after_the_delay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_not_well_makes_way() {
+async fn leader_that_is_not_well_makes_way() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut next) = stage.two(&one()).await;
     stage.kill_the_raft_leader().await;
@@ -230,7 +230,7 @@ async fn readers_make_way_for_a_writer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permit_goes_to_the_next() {
+async fn permit_goes_to_the_next() {
     let mut stage = Stage::new().await;
     let permit = pb::Join { mode: pb::Mode::Permit as i32, permits: 2, ..one() };
     let (mut a, mut b, mut next) =
@@ -246,7 +246,7 @@ async fn a_permit_goes_to_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_at_once_are_held_together() {
+async fn multi_lock_is_held_together() {
     let mut stage = Stage::new().await;
     let (mut holder, mut both) = (stage.session("holder").await, stage.session("both").await);
     let token = holder.join(NAME).await.candidacies[0].token;
@@ -260,7 +260,7 @@ async fn several_at_once_are_held_together() {
 
 /// The process dies while there is no raft leader to end its session: the next raft leader does.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_dies_is_followed_long_before_its_time_is_over() {
+async fn process_that_dies_is_followed_long_before_its_time_is_over() {
     let mut stage = Stage::new().await;
     let address = stage.cluster.members[stage.at].client;
     let doomed = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -282,7 +282,7 @@ async fn a_process_that_dies_is_followed_long_before_its_time_is_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_tenure_is_remembered_once() {
+async fn tenures_are_remembered_once() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut next) = stage.two(&one()).await;
     stage.kill_the_raft_leader().await;
@@ -300,7 +300,7 @@ async fn every_tenure_is_remembered_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_only_tries_is_told_and_does_not_wait() {
+async fn candidate_that_only_tries_is_told_and_does_not_wait() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut next) = stage.two(&one()).await;
     stage.kill_the_raft_leader().await;
@@ -309,12 +309,12 @@ async fn whoever_only_tries_is_told_and_does_not_wait() {
     assert_eq!(tried.refusal.unwrap().kind(), pb::RefusalKind::Taken);
     assert_eq!(holder.leave(NAME, token).await.refusal, None);
     is_granted(&mut next, token).await;
-    assert_eq!(stage.in_line().await, ["next"]);
+    assert_eq!(stage.has_candidates().await, ["next"]);
 }
 
 /// Event a lock with a time limit request when the time is over.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_gives_up_waiting_is_not_granted_it_later() {
+async fn candidate_that_gives_up_waiting_is_not_elected_later() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut impatient) = stage.two(&one()).await;
     let mut next = stage.session("next of all").await;
@@ -323,7 +323,7 @@ async fn whoever_gives_up_waiting_is_not_granted_it_later() {
     assert_eq!(impatient.leave(NAME, 0).await.refusal, None);
     assert_eq!(holder.leave(NAME, token).await.refusal, None);
     is_granted(&mut next, token).await;
-    assert_eq!(stage.in_line().await, ["next of all"]);
+    assert_eq!(stage.has_candidates().await, ["next of all"]);
     assert!(
         !impatient
             .has_heard(|response| matches!(response, pb::session_response::Response::Granted(_)))
@@ -331,7 +331,7 @@ async fn whoever_gives_up_waiting_is_not_granted_it_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_that_is_not_well_is_passed_over() {
+async fn candidate_that_is_unhealthy_is_passed_over() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), mut sick) = stage.two(&pb::Join { unhealthy: true, ..one() }).await;
     let mut well = stage.session("well").await;
@@ -343,11 +343,11 @@ async fn a_candidate_that_is_not_well_is_passed_over() {
     let health = pb::ReportHealth { name: NAME.into(), unhealthy: false };
     assert_eq!(sick.ask(pb::session_request::Request::Health(health)).await.refusal, None);
     assert_eq!(stage.holders().await, ["well"]);
-    assert_eq!(stage.in_line().await.len(), 2);
+    assert_eq!(stage.has_candidates().await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_more_priority_waits_for_the_leader_and_for_nobody_else() {
+async fn candidate_with_more_priority_waits_for_the_leader_only() {
     let mut stage = Stage::new().await;
     let ((mut holder, token), _next) = stage.two(&one()).await;
     let mut important = stage.session("important").await;

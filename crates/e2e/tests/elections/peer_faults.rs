@@ -33,7 +33,7 @@ fn tests(source: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn every_story_is_told_by_a_test_and_every_test_is_in_the_list() {
+fn peer_faults_all_have_tests_and_all_tests_are_in_the_list() {
     let told: BTreeSet<&str> = STORIES.iter().flat_map(|(_, source)| tests(source)).collect();
     let listed: Vec<&str> = faults()
         .filter_map(|fault| match fault.shown {
@@ -64,7 +64,7 @@ fn is_run(path: &str, test: &str) -> bool {
 }
 
 #[test]
-fn every_test_of_ours_that_is_named_is_there() {
+fn peer_faults_name_tests_that_exist() {
     let mut missing = vec![];
     for fault in faults() {
         let Shown::Ours { tests, .. } = fault.shown else { continue };
@@ -86,7 +86,7 @@ fn files(text: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_file_that_is_named_is_there() {
+fn peer_faults_name_files_that_exist() {
     for fault in faults() {
         let Shown::Ours { says: text, .. } = fault.shown else { continue };
         for file in files(text) {
@@ -130,7 +130,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_page_shows_the_list() {
+fn peer_faults_page_shows_the_list() {
     let page = root().join("docs/records/peer-faults.md");
     let found = fs::read_to_string(&page).unwrap();
     let from = found.find(BEGIN).expect("the page has a place for the table") + BEGIN.len();

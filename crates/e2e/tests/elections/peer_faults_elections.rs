@@ -23,12 +23,12 @@ async fn outcome(caller: &Caller, campaign: Waiting<CampaignResponse>) -> String
         Err(status) => format!("refused: {}", status.message()),
         Ok(elected) => {
             let leader = elected.leader.unwrap();
-            let line = caller.line(std::str::from_utf8(&leader.name).unwrap()).await;
-            match line.first() {
+            let queue = caller.candidates(std::str::from_utf8(&leader.name).unwrap()).await;
+            match queue.first() {
                 Some(first) if first.key == leader.key && first.create_revision == leader.rev => {
                     "elected".to_owned()
                 }
-                _ if line.iter().any(|kv| kv.key == leader.key) => {
+                _ if queue.iter().any(|kv| kv.key == leader.key) => {
                     "elected before others".to_owned()
                 }
                 _ => "elected, with a key that does not exist".to_owned(),
@@ -42,13 +42,13 @@ async fn leader_and_candidate(caller: &Caller) -> (LeaderKey, Waiting<CampaignRe
     let leader = caller.elected("office", caller.lease(TTL).await, "leader").await;
     let lease = caller.lease(TTL).await;
     let candidate = caller.campaign("office", lease, "candidate");
-    caller.in_line("office", 2).await;
+    caller.has_candidates("office", 2).await;
     (leader, candidate, lease)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_whose_session_ended_is_not_elected() {
-    on_both("a_candidate_whose_session_ended_is_not_elected", async |side: &mut Side| {
+async fn candidate_whose_session_ended_is_not_elected() {
+    on_both("candidate_whose_session_ended_is_not_elected", async |side: &mut Side| {
         let caller = side.caller();
         let (leader, candidate, lease) = leader_and_candidate(&caller).await;
         caller.revoke(lease).await;
@@ -59,8 +59,8 @@ async fn a_candidate_whose_session_ended_is_not_elected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_is_told_at_once_that_its_session_ended() {
-    on_both("a_candidate_is_told_at_once_that_its_session_ended", async |side: &mut Side| {
+async fn candidate_is_told_at_once_that_its_session_ended() {
+    on_both("candidate_is_told_at_once_that_its_session_ended", async |side: &mut Side| {
         let caller = side.caller();
         let (_leader, mut candidate, lease) = leader_and_candidate(&caller).await;
         caller.revoke(lease).await;
@@ -74,12 +74,12 @@ async fn a_candidate_is_told_at_once_that_its_session_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_whose_key_was_deleted_is_not_elected() {
-    on_both("a_candidate_whose_key_was_deleted_is_not_elected", async |side: &mut Side| {
+async fn candidate_whose_key_was_deleted_is_not_elected() {
+    on_both("candidate_whose_key_was_deleted_is_not_elected", async |side: &mut Side| {
         let caller = side.caller();
         let (leader, candidate, _) = leader_and_candidate(&caller).await;
-        let line = caller.line("office").await;
-        caller.delete(line[1].key.clone()).await;
+        let queue = caller.candidates("office").await;
+        caller.delete(queue[1].key.clone()).await;
         caller.resign(leader).await.unwrap();
         outcome(&caller, candidate).await
     })
@@ -97,13 +97,13 @@ async fn compaction_does_not_break_a_campaign() {
             let leader = caller.elected(&name, caller.lease(TTL).await, "leader").await;
             let lease = caller.lease(TTL).await;
             let candidate = caller.campaign(&name, lease, "candidate");
-            caller.in_line(&name, 2).await;
+            caller.has_candidates(&name, 2).await;
             caller.compact().await;
             caller.compact().await;
             caller.resign(leader).await.unwrap();
             if let Err(status) = candidate.answer().await {
-                let stayed = caller.line(&name).await.iter().any(|kv| kv.lease == lease);
-                let key = if stayed { "its key stayed in the line" } else { "its key is gone" };
+                let stayed = caller.candidates(&name).await.iter().any(|kv| kv.lease == lease);
+                let key = if stayed { "its key stayed" } else { "its key is gone" };
                 return format!("failed: {}; {key}", status.message());
             }
         }
@@ -113,15 +113,15 @@ async fn compaction_does_not_break_a_campaign() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_that_hangs_up_leaves_the_line() {
-    on_both("a_candidate_that_hangs_up_leaves_the_line", async |side: &mut Side| {
+async fn candidate_that_hangs_up_leaves_the_election() {
+    on_both("candidate_that_hangs_up_leaves_the_election", async |side: &mut Side| {
         let caller = side.caller();
         let (leader, candidate, lease) = leader_and_candidate(&caller).await;
         let next = caller.campaign("office", caller.lease(TTL).await, "next");
-        caller.in_line("office", 3).await;
+        caller.has_candidates("office", 3).await;
         candidate.hang_up();
-        let line = caller.in_line("office", 2).await;
-        assert!(line.iter().all(|kv| kv.lease != lease), "it was another's key: {line:?}");
+        let queue = caller.has_candidates("office", 2).await;
+        assert!(queue.iter().all(|kv| kv.lease != lease), "it was another's key: {queue:?}");
         assert!(caller.seconds_left(lease).await > 0, "the lease is its owner's");
         caller.resign(leader).await.unwrap();
         format!("its key is gone, and the next was {}", outcome(&caller, next).await)
@@ -130,21 +130,21 @@ async fn a_candidate_that_hangs_up_leaves_the_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_campaign_that_hangs_up_leaves_the_first_its_place() {
-    let test = "a_repeated_campaign_that_hangs_up_leaves_the_first_its_place";
+async fn repeated_campaign_that_hangs_up_leaves_the_first_its_place() {
+    let test = "repeated_campaign_that_hangs_up_leaves_the_first_its_place";
     on_both(test, async |side: &mut Side| {
         let caller = side.caller();
         let (leader, first, lease) = leader_and_candidate(&caller).await;
         // It waits where the first waits: proclaiming its value is all that can be seen of it.
         let again = caller.campaign("office", lease, "again");
         eventually("the second call has arrived", async || {
-            let line = caller.line("office").await;
-            if &line[1].value[..] == b"again" { Ok(()) } else { Err(format!("{line:?}")) }
+            let queue = caller.candidates("office").await;
+            if &queue[1].value[..] == b"again" { Ok(()) } else { Err(format!("{queue:?}")) }
         })
         .await;
         again.hang_up();
         // Whether it takes a key away can be seen only if it does: give it the time.
-        let _ = tokio::time::timeout(SILENCE, caller.in_line("office", 1)).await;
+        let _ = tokio::time::timeout(SILENCE, caller.has_candidates("office", 1)).await;
         caller.resign(leader).await.unwrap();
         outcome(&caller, first).await
     })
@@ -152,13 +152,13 @@ async fn a_repeated_campaign_that_hangs_up_leaves_the_first_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_is_elected_only_when_all_before_it_are_gone() {
-    let test = "a_candidate_is_elected_only_when_all_before_it_are_gone";
+async fn candidate_is_elected_only_when_all_before_it_are_gone() {
+    let test = "candidate_is_elected_only_when_all_before_it_are_gone";
     on_both(test, async |side: &mut Side| {
         let caller = side.caller();
         let (leader, second, lease) = leader_and_candidate(&caller).await;
         let mut third = caller.campaign("office", caller.lease(TTL).await, "third");
-        caller.in_line("office", 3).await;
+        caller.has_candidates("office", 3).await;
         caller.revoke(lease).await;
         if third.within(SILENCE).await.is_some() {
             return "elected while the leader led".to_owned();
@@ -171,8 +171,8 @@ async fn a_candidate_is_elected_only_when_all_before_it_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resigning_twice_is_resigning_once() {
-    on_both("resigning_twice_is_resigning_once", async |side: &mut Side| {
+async fn resign_twice_is_resign_once() {
+    on_both("resign_twice_is_resign_once", async |side: &mut Side| {
         let caller = side.caller();
         let leader = caller.elected("office", caller.lease(TTL).await, "leader").await;
         caller.resign(leader.clone()).await.unwrap();
@@ -188,8 +188,8 @@ async fn resigning_twice_is_resigning_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_resignation_does_not_end_a_newer_tenure() {
-    on_both("a_late_resignation_does_not_end_a_newer_tenure", async |side: &mut Side| {
+async fn resign_that_is_late_does_not_end_a_newer_tenure() {
+    on_both("resign_that_is_late_does_not_end_a_newer_tenure", async |side: &mut Side| {
         let caller = side.caller();
         let lease = caller.lease(TTL).await;
         let first = caller.elected("office", lease, "first").await;
@@ -209,8 +209,8 @@ async fn a_late_resignation_does_not_end_a_newer_tenure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_strangers_resignation_changes_nothing() {
-    on_both("a_strangers_resignation_changes_nothing", async |side: &mut Side| {
+async fn resign_of_a_stranger_changes_nothing() {
+    on_both("resign_of_a_stranger_changes_nothing", async |side: &mut Side| {
         let caller = side.caller();
         let leader = caller.elected("office", caller.lease(TTL).await, "leader").await;
         let stranger = caller.lease(TTL).await;
@@ -227,8 +227,8 @@ async fn a_strangers_resignation_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deposed_leader_cannot_proclaim() {
-    on_both("a_deposed_leader_cannot_proclaim", async |side: &mut Side| {
+async fn deposed_leader_cannot_proclaim() {
+    on_both("deposed_leader_cannot_proclaim", async |side: &mut Side| {
         let caller = side.caller();
         let (deposed, candidate, _) = leader_and_candidate(&caller).await;
         caller.revoke(deposed.lease).await;
@@ -244,15 +244,15 @@ async fn a_deposed_leader_cannot_proclaim() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proclamation_leaves_the_leader_its_lease() {
-    on_both("a_proclamation_leaves_the_leader_its_lease", async |side: &mut Side| {
+async fn proclamation_leaves_the_leader_its_lease() {
+    on_both("proclamation_leaves_the_leader_its_lease", async |side: &mut Side| {
         let caller = side.caller();
         let lease = caller.lease(TTL).await;
         let leader = caller.elected("office", lease, "before").await;
         caller.proclaim(LeaderKey { lease: 0, ..leader }, "after").await.unwrap();
-        let line = caller.line("office").await;
-        assert_eq!((line.len(), &line[0].value[..]), (1, &b"after"[..]));
-        match line[0].lease {
+        let queue = caller.candidates("office").await;
+        assert_eq!((queue.len(), &queue[0].value[..]), (1, &b"after"[..]));
+        match queue[0].lease {
             found if found == lease => "the key hangs on the leader's lease".to_owned(),
             _ => "the key hangs on another lease".to_owned(),
         }
@@ -261,24 +261,24 @@ async fn a_proclamation_leaves_the_leader_its_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn campaigning_again_is_the_same_candidacy() {
-    on_both("campaigning_again_is_the_same_candidacy", async |side: &mut Side| {
+async fn campaign_again_is_the_same_candidacy() {
+    on_both("campaign_again_is_the_same_candidacy", async |side: &mut Side| {
         let caller = side.caller();
         let lease = caller.lease(TTL).await;
         let first = caller.elected("office", lease, "first").await;
         let again = caller.elected("office", lease, "again").await;
-        let line = caller.line("office").await;
-        let keys = if line.len() == 1 { "one key" } else { "several keys" };
+        let queue = caller.candidates("office").await;
+        let keys = if queue.len() == 1 { "one key" } else { "several keys" };
         let token = if first.rev == again.rev { "the same token" } else { "another token" };
-        let value = if &line[0].value[..] == b"again" { "the new value" } else { "the old value" };
+        let value = if &queue[0].value[..] == b"again" { "the new value" } else { "the old value" };
         format!("{keys}, {token}, {value}")
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn names_that_begin_alike_are_strangers() {
-    on_both("names_that_begin_alike_are_strangers", async |side: &mut Side| {
+async fn elections_whose_names_begin_alike_are_apart() {
+    on_both("elections_whose_names_begin_alike_are_apart", async |side: &mut Side| {
         let caller = side.caller();
         for name in ["office", "off"] {
             let lease = caller.lease(TTL).await;

@@ -38,7 +38,7 @@ fn renewed_at(member: Caller, leases: Vec<i64>) -> JoinHandle<()> {
 /// A candidate that waits behind so many others.
 async fn candidate(caller: &Caller, lease: i64, behind: usize) -> Waiting<CampaignResponse> {
     let waiting = caller.campaign("office", lease, &format!("candidate {behind}"));
-    caller.in_line("office", behind + 1).await;
+    caller.has_candidates("office", behind + 1).await;
     waiting
 }
 
@@ -59,8 +59,8 @@ async fn all_wait(side: &Side, at: usize, count: usize) {
 /// them. The raft leader is killed, so that those sessions end; no client gives up its campaign, as none knows. Then
 /// the leader, which knows nothing of it all, resigns.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_is_elected_when_sessions_end_with_the_raft_leader() {
-    let test = "one_is_elected_when_sessions_end_with_the_raft_leader";
+async fn election_has_one_leader_when_sessions_end_with_the_raft_leader() {
+    let test = "election_has_one_leader_when_sessions_end_with_the_raft_leader";
     on_so_many(test, 3, async |side: &mut Side| {
         let raft_leader = side.raft_leader().await;
         let other = (raft_leader + 1) % 3;
@@ -79,8 +79,8 @@ async fn one_is_elected_when_sessions_end_with_the_raft_leader() {
         all_wait(side, other, CANDIDATES).await;
         side.kill(raft_leader);
         renewing.await.unwrap();
-        let line = caller.in_line("office", 2).await;
-        assert_eq!([line[0].lease, line[1].lease], [leader.lease, leases[CANDIDATES - 1]]);
+        let queue = caller.has_candidates("office", 2).await;
+        assert_eq!([queue[0].lease, queue[1].lease], [leader.lease, leases[CANDIDATES - 1]]);
         caller.resign(leader).await.unwrap();
         let (mut elected, mut refusals) = (vec![], vec![]);
         for candidate in candidates {
@@ -89,7 +89,7 @@ async fn one_is_elected_when_sessions_end_with_the_raft_leader() {
                 Err(status) => refusals.push(status.message().to_owned()),
             }
         }
-        assert!(elected.contains(&line[1].key), "who has a session is elected: {elected:?}");
+        assert!(elected.contains(&queue[1].key), "who has a session is elected: {elected:?}");
         refusals.dedup();
         match (elected.len(), &refusals[..]) {
             (CANDIDATES, []) => "all were elected, all but one without a session".to_owned(),
@@ -102,8 +102,8 @@ async fn one_is_elected_when_sessions_end_with_the_raft_leader() {
 
 /// All sessions outlive the raft leader.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_elected_because_the_raft_leader_failed() {
-    let test = "nobody_is_elected_because_the_raft_leader_failed";
+async fn election_does_not_change_because_the_raft_leader_failed() {
+    let test = "election_does_not_change_because_the_raft_leader_failed";
     on_so_many(test, 3, async |side: &mut Side| {
         let raft_leader = side.raft_leader().await;
         let others = [1, 2].map(|next| (raft_leader + next) % 3);
@@ -131,11 +131,11 @@ async fn nobody_is_elected_because_the_raft_leader_failed() {
         }
         callers[1].resign(leader).await.unwrap();
         let next = candidates.remove(0).answer().await.unwrap().leader.unwrap();
-        let line = callers[0].line("office").await;
-        assert_eq!((line.len(), &line[0].key), (CANDIDATES, &next.key), "the first in line");
+        let queue = callers[0].candidates("office").await;
+        assert_eq!((queue.len(), &queue[0].key), (CANDIDATES, &next.key), "the first candidate");
         match candidates[0].within(SILENCE).await {
             None if !candidates[1].is_answered() => {
-                "nobody while the leader led, then the first in line".to_owned()
+                "nobody while the leader led, then the first candidate".to_owned()
             }
             _ => "nobody while the leader led, then several".to_owned(),
         }

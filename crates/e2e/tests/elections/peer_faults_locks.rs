@@ -25,7 +25,7 @@ async fn holder_and_waiter(caller: &Caller) -> (LockResponse, Waiting<LockRespon
     let holder = caller.locked("door", caller.lease(TTL).await).await;
     let lease = caller.lease(TTL).await;
     let waiter = caller.lock("door", lease);
-    caller.in_line("door", 2).await;
+    caller.has_candidates("door", 2).await;
     (holder, waiter, lease)
 }
 
@@ -37,8 +37,8 @@ fn outcome(answer: Result<LockResponse, tonic::Status>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_session_ended_does_not_get_the_lock() {
-    on_both("a_waiter_whose_session_ended_does_not_get_the_lock", async |side: &mut Side| {
+async fn waiter_whose_session_ended_does_not_get_the_lock() {
+    on_both("waiter_whose_session_ended_does_not_get_the_lock", async |side: &mut Side| {
         let caller = side.caller();
         let (holder, waiter, lease) = holder_and_waiter(&caller).await;
         caller.revoke(lease).await;
@@ -49,8 +49,8 @@ async fn a_waiter_whose_session_ended_does_not_get_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_is_told_at_once_that_its_session_ended() {
-    on_both("a_waiter_is_told_at_once_that_its_session_ended", async |side: &mut Side| {
+async fn waiter_is_told_at_once_that_its_session_ended() {
+    on_both("waiter_is_told_at_once_that_its_session_ended", async |side: &mut Side| {
         let caller = side.caller();
         let (_holder, mut waiter, lease) = holder_and_waiter(&caller).await;
         caller.revoke(lease).await;
@@ -60,13 +60,13 @@ async fn a_waiter_is_told_at_once_that_its_session_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_comes_with_its_token() {
-    on_both("a_lock_comes_with_its_token", async |side: &mut Side| {
+async fn lock_comes_with_its_token() {
+    on_both("lock_comes_with_its_token", async |side: &mut Side| {
         let caller = side.caller();
         let (holder, waiter, _) = holder_and_waiter(&caller).await;
         caller.unlock(holder.key, 0).await.unwrap();
         let locked = waiter.answer().await.unwrap();
-        let created = caller.line("door").await[0].create_revision;
+        let created = caller.candidates("door").await[0].create_revision;
         if locked.fencing_token == created {
             return "the token is the key's create revision".to_owned();
         }
@@ -96,16 +96,16 @@ async fn write_as_holder(caller: &Caller, key: &Bytes, token: i64) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_lost_the_lock_cannot_write_with_its_token() {
-    on_both("a_holder_that_lost_the_lock_cannot_write_with_its_token", async |side: &mut Side| {
+async fn holder_that_lost_the_lock_cannot_write_with_its_token() {
+    on_both("holder_that_lost_the_lock_cannot_write_with_its_token", async |side: &mut Side| {
         let caller = side.caller();
         let (holder, waiter, _) = holder_and_waiter(&caller).await;
-        let line = caller.line("door").await;
-        assert!(write_as_holder(&caller, &holder.key, line[0].create_revision).await);
-        caller.revoke(line[0].lease).await;
+        let queue = caller.candidates("door").await;
+        assert!(write_as_holder(&caller, &holder.key, queue[0].create_revision).await);
+        caller.revoke(queue[0].lease).await;
         let next = waiter.answer().await.unwrap();
-        assert!(write_as_holder(&caller, &next.key, line[1].create_revision).await);
-        match write_as_holder(&caller, &holder.key, line[0].create_revision).await {
+        assert!(write_as_holder(&caller, &next.key, queue[1].create_revision).await);
+        match write_as_holder(&caller, &holder.key, queue[0].create_revision).await {
             true => "written by one that holds no more".to_owned(),
             false => "refused: its key has gone".to_owned(),
         }
@@ -114,8 +114,8 @@ async fn a_holder_that_lost_the_lock_cannot_write_with_its_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_unlock_does_not_free_a_newer_hold() {
-    on_both("a_late_unlock_does_not_free_a_newer_hold", async |side: &mut Side| {
+async fn unlock_that_is_late_does_not_free_a_newer_hold() {
+    on_both("unlock_that_is_late_does_not_free_a_newer_hold", async |side: &mut Side| {
         let caller = side.caller();
         let lease = caller.lease(TTL).await;
         let first = caller.locked("door", lease).await;
@@ -124,13 +124,13 @@ async fn a_late_unlock_does_not_free_a_newer_hold() {
         assert_eq!(second.key, first.key, "the key is named after the lease");
         // The first unlock once more, by a client that never got its answer.
         caller.unlock(first.key.clone(), first.fencing_token).await.unwrap();
-        if caller.line("door").await.is_empty() {
+        if caller.candidates("door").await.is_empty() {
             return "the newer hold is gone".to_owned();
         }
         let by_token = "the newer hold stands if the unlock carries the fencing token (the library guards by it)";
         // And as a stock client sends it, which knows of no token.
         caller.unlock(first.key, 0).await.unwrap();
-        match caller.line("door").await.len() {
+        match caller.candidates("door").await.len() {
             0 => format!("{by_token}; a stock client's, without one, frees it as in etcd"),
             _ => format!("{by_token}; and if it does not"),
         }
@@ -139,8 +139,8 @@ async fn a_late_unlock_does_not_free_a_newer_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unlocking_twice_is_unlocking_once() {
-    on_both("unlocking_twice_is_unlocking_once", async |side: &mut Side| {
+async fn unlock_twice_is_unlock_once() {
+    on_both("unlock_twice_is_unlock_once", async |side: &mut Side| {
         let caller = side.caller();
         let held = caller.locked("door", caller.lease(TTL).await).await;
         for _ in 0..2 {
@@ -153,22 +153,22 @@ async fn unlocking_twice_is_unlocking_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn locking_again_is_the_same_hold() {
-    on_both("locking_again_is_the_same_hold", async |side: &mut Side| {
+async fn lock_again_is_the_same_hold() {
+    on_both("lock_again_is_the_same_hold", async |side: &mut Side| {
         let caller = side.caller();
         let lease = caller.lease(TTL).await;
         let first = caller.locked("door", lease).await;
         let again = caller.locked("door", lease).await;
         assert_eq!((first.key, first.fencing_token), (again.key, again.fencing_token));
-        let line = caller.line("door").await;
-        if line.len() == 1 { "held once".to_owned() } else { format!("{line:?}") }
+        let queue = caller.candidates("door").await;
+        if queue.len() == 1 { "held once".to_owned() } else { format!("{queue:?}") }
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_lock_that_hangs_up_leaves_the_first_its_place() {
-    let test = "a_repeated_lock_that_hangs_up_leaves_the_first_its_place";
+async fn repeated_lock_that_hangs_up_leaves_the_first_its_place() {
+    let test = "repeated_lock_that_hangs_up_leaves_the_first_its_place";
     on_both(test, async |side: &mut Side| {
         let caller = side.caller();
         let (holder, waiter, lease) = holder_and_waiter(&caller).await;
@@ -180,7 +180,7 @@ async fn a_repeated_lock_that_hangs_up_leaves_the_first_its_place() {
             again.hang_up();
         }
         // Whether they take the key away can be seen only if they do: give them the time.
-        let _ = tokio::time::timeout(SILENCE, caller.in_line("door", 1)).await;
+        let _ = tokio::time::timeout(SILENCE, caller.has_candidates("door", 1)).await;
         caller.unlock(holder.key, 0).await.unwrap();
         outcome(waiter.answer().await)
     })
@@ -197,7 +197,7 @@ async fn compaction_does_not_break_a_waiter() {
             let name = format!("door-{trial}");
             let held = caller.locked(&name, caller.lease(TTL).await).await;
             let waiter = caller.lock(&name, caller.lease(TTL).await);
-            caller.in_line(&name, 2).await;
+            caller.has_candidates(&name, 2).await;
             caller.compact().await;
             caller.compact().await;
             caller.unlock(held.key, 0).await.unwrap();
@@ -217,32 +217,35 @@ fn usual(mut times: Vec<Duration>) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_contended_lock_costs_no_more_than_a_few_free_ones() {
-    on_both("a_contended_lock_costs_no_more_than_a_few_free_ones", async |side: &mut Side| {
-        let caller = side.caller();
-        let lease = caller.lease(TTL).await;
-        let mut free = Vec::new();
-        for _ in 0..TIMED {
-            let from = Instant::now();
-            let held = caller.locked("door", lease).await;
-            caller.unlock(held.key, 0).await.unwrap();
-            free.push(from.elapsed());
-        }
-        let mut contended = Vec::new();
-        for _ in 0..TIMED {
-            let (holder, waiter, lease) = holder_and_waiter(&caller).await;
-            let from = Instant::now();
-            caller.unlock(holder.key, 0).await.unwrap();
-            let held = waiter.answer().await.unwrap();
-            contended.push(from.elapsed());
-            caller.unlock(held.key, 0).await.unwrap();
-            caller.revoke(lease).await;
-        }
-        match usual(contended) > 5 * usual(free) {
-            true => "more than five free ones".to_owned(),
-            false => "no more than five free ones".to_owned(),
-        }
-    })
+async fn lock_that_is_contended_costs_no_more_than_a_few_free_ones() {
+    on_both(
+        "lock_that_is_contended_costs_no_more_than_a_few_free_ones",
+        async |side: &mut Side| {
+            let caller = side.caller();
+            let lease = caller.lease(TTL).await;
+            let mut free = Vec::new();
+            for _ in 0..TIMED {
+                let from = Instant::now();
+                let held = caller.locked("door", lease).await;
+                caller.unlock(held.key, 0).await.unwrap();
+                free.push(from.elapsed());
+            }
+            let mut contended = Vec::new();
+            for _ in 0..TIMED {
+                let (holder, waiter, lease) = holder_and_waiter(&caller).await;
+                let from = Instant::now();
+                caller.unlock(holder.key, 0).await.unwrap();
+                let held = waiter.answer().await.unwrap();
+                contended.push(from.elapsed());
+                caller.unlock(held.key, 0).await.unwrap();
+                caller.revoke(lease).await;
+            }
+            match usual(contended) > 5 * usual(free) {
+                true => "more than five free ones".to_owned(),
+                false => "no more than five free ones".to_owned(),
+            }
+        },
+    )
     .await;
 }
 
@@ -253,15 +256,15 @@ async fn waiters_get_the_lock_in_the_order_they_came() {
         let mut waiting = Vec::new();
         for place in 0..5 {
             waiting.push(caller.lock("door", caller.lease(TTL).await));
-            caller.in_line("door", place + 1).await;
+            caller.has_candidates("door", place + 1).await;
         }
-        let keys: Vec<_> = caller.line("door").await.into_iter().map(|kv| kv.key).collect();
+        let keys: Vec<_> = caller.candidates("door").await.into_iter().map(|kv| kv.key).collect();
         for (waiter, key) in waiting.into_iter().zip(keys) {
             let held = waiter.answer().await.unwrap();
             if held.key != key {
                 return format!("{:?} before {key:?}", held.key);
             }
-            assert_eq!(caller.line("door").await[0].key, key, "it is the first in line");
+            assert_eq!(caller.candidates("door").await[0].key, key, "it is the first candidate");
             caller.unlock(held.key, 0).await.unwrap();
         }
         "in their order, tokens growing".to_owned()
@@ -270,23 +273,23 @@ async fn waiters_get_the_lock_in_the_order_they_came() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_can_free_a_lock() {
-    on_both("an_operator_can_free_a_lock", async |side: &mut Side| {
+async fn operator_can_free_a_lock() {
+    on_both("operator_can_free_a_lock", async |side: &mut Side| {
         let caller = side.caller();
         let (holder, waiter, _) = holder_and_waiter(&caller).await;
-        let line = caller.line("door").await;
+        let queue = caller.candidates("door").await;
         side.ctl().run(&["del", std::str::from_utf8(&holder.key).unwrap()]).ok();
         let next = waiter.answer().await.unwrap();
-        assert_eq!(next.key, line[1].key);
-        assert!(line[1].create_revision > line[0].create_revision);
+        assert_eq!(next.key, queue[1].key);
+        assert!(queue[1].create_revision > queue[0].create_revision);
         "the next got it, with a larger token".to_owned()
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_free_lock_leaves_nothing_behind() {
-    on_both("a_free_lock_leaves_nothing_behind", async |side: &mut Side| {
+async fn lock_that_is_free_leaves_nothing_behind() {
+    on_both("lock_that_is_free_leaves_nothing_behind", async |side: &mut Side| {
         let caller = side.caller();
         let lease = caller.lease(TTL).await;
         for n in 0..50 {
@@ -303,8 +306,8 @@ async fn a_free_lock_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_session_holds_many_locks() {
-    on_both("one_session_holds_many_locks", async |side: &mut Side| {
+async fn session_holds_many_locks() {
+    on_both("session_holds_many_locks", async |side: &mut Side| {
         let caller = side.caller();
         let lease = caller.lease(TTL).await;
         for name in ["front-door", "back-door"] {
@@ -312,7 +315,7 @@ async fn one_session_holds_many_locks() {
         }
         caller.revoke(lease).await;
         for name in ["front-door", "back-door"] {
-            caller.in_line(name, 0).await;
+            caller.has_candidates(name, 0).await;
         }
         "both are held by one lease".to_owned()
     })
@@ -320,12 +323,12 @@ async fn one_session_holds_many_locks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_without_a_lease_says_how_long_it_holds() {
-    on_both("a_lock_without_a_lease_says_how_long_it_holds", async |side: &mut Side| {
+async fn lock_without_a_lease_says_how_long_it_holds() {
+    on_both("lock_without_a_lease_says_how_long_it_holds", async |side: &mut Side| {
         let caller = side.caller();
         let holder = caller.locked("door", caller.lease(TTL).await).await;
         let waiter = caller.lock("door", 0);
-        let lease = caller.in_line("door", 2).await[1].lease;
+        let lease = caller.has_candidates("door", 2).await[1].lease;
         // By now it has less than its whole time.
         eventually("the lease is older", async || {
             let left = caller.seconds_left(lease).await;
@@ -349,12 +352,12 @@ async fn a_lock_without_a_lease_says_how_long_it_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_without_a_lease_keeps_its_place() {
-    on_both("a_waiter_without_a_lease_keeps_its_place", async |side: &mut Side| {
+async fn waiter_without_a_lease_keeps_its_place() {
+    on_both("waiter_without_a_lease_keeps_its_place", async |side: &mut Side| {
         let caller = side.caller();
         caller.locked("door", caller.lease(TTL).await).await;
         let _waiter = caller.lock("door", 0);
-        let lease = caller.in_line("door", 2).await[1].lease;
+        let lease = caller.has_candidates("door", 2).await[1].lease;
         let mut lowest = GRANTED_TTL;
         eventually("it is renewed, or grows old", async || {
             let left = caller.seconds_left(lease).await;
@@ -373,8 +376,8 @@ async fn a_waiter_without_a_lease_keeps_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unlocking_ends_the_lease_that_locking_made() {
-    on_both("unlocking_ends_the_lease_that_locking_made", async |side: &mut Side| {
+async fn unlock_ends_the_lease_that_lock_made() {
+    on_both("unlock_ends_the_lease_that_lock_made", async |side: &mut Side| {
         let caller = side.caller();
         let held = caller.locked("door", 0).await;
         caller.unlock(held.key, held.fencing_token).await.unwrap();
@@ -388,8 +391,8 @@ async fn unlocking_ends_the_lease_that_locking_made() {
 
 /// The lease of a lock is revoked while a command runs under it: by `etcdctl lock` on etcd, by `tenure lock` on us.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_under_a_lock_has_ended_when_the_next_begins() {
-    on_both("a_command_under_a_lock_has_ended_when_the_next_begins", async |side: &mut Side| {
+async fn command_under_a_lock_has_ended_when_the_next_begins() {
+    on_both("command_under_a_lock_has_ended_when_the_next_begins", async |side: &mut Side| {
         let program = match side {
             Side::Etcd(_) => tools::installed("etcdctl"),
             Side::Tenure(_) => tools::tenure(),
@@ -403,7 +406,7 @@ async fn a_command_under_a_lock_has_ended_when_the_next_begins() {
         let pid: u32 = pid.rsplit(' ').next().unwrap().parse().unwrap();
         let mut second = runs("second", "echo begins");
         let caller = side.caller();
-        let holder = caller.in_line("door", 2).await[0].lease;
+        let holder = caller.has_candidates("door", 2).await[0].lease;
         caller.revoke(holder).await;
         second.says("begins").await;
         let still_runs = lives(pid);

@@ -43,8 +43,8 @@ fn both_at_once(name: &str) -> pb::TxnRequest {
 
 /// etcd's observer, when there is no leader, takes the first key that it hears of for the leader's.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_observer_hears_of_the_leader_and_nobody_else() {
-    on_both("an_observer_hears_of_the_leader_and_nobody_else", async |side: &mut Side| {
+async fn observer_hears_of_the_leader_only() {
+    on_both("observer_hears_of_the_leader_only", async |side: &mut Side| {
         let caller = side.caller();
         for trial in 0..TRIALS {
             let name = format!("office-{trial}");
@@ -103,8 +103,8 @@ async fn word(observer: &mut Streaming<tenure_pb::ObserveResponse>) -> Event {
 
 /// A leader goes, by its own will or with its lease, and there is no successor for a while.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_observer_is_told_that_nobody_leads() {
-    on_both("an_observer_is_told_that_nobody_leads", async |side: &mut Side| {
+async fn observer_is_told_that_there_is_no_leader() {
+    on_both("observer_is_told_that_there_is_no_leader", async |side: &mut Side| {
         let caller = side.caller();
         let mut told = vec![];
         for name in ["resigned", "revoked"] {

@@ -42,8 +42,8 @@ const LATE_SECS: u64 = 2;
 const QUOTA_BYTES: &str = "4194304";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_raft_leader_does_not_start_leases_anew() {
-    on_so_many("a_new_raft_leader_does_not_start_leases_anew", 3, async |side: &mut Side| {
+async fn leases_are_not_started_anew_by_a_new_raft_leader() {
+    on_so_many("leases_are_not_started_anew_by_a_new_raft_leader", 3, async |side: &mut Side| {
         let caller = side.caller();
         let lease = caller.lease(TTL).await;
         eventually("the lease is older", async || {
@@ -69,8 +69,8 @@ async fn a_new_raft_leader_does_not_start_leases_anew() {
 /// A raft leader is stopped until every lease it knows must have run out in its eyes, and continued. Meanwhile another
 /// leads, and there the session is renewed all the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_raft_leader_that_slept_ends_no_live_session() {
-    on_so_many("a_raft_leader_that_slept_ends_no_live_session", 3, async |side: &mut Side| {
+async fn raft_leader_that_slept_ends_no_live_session() {
+    on_so_many("raft_leader_that_slept_ends_no_live_session", 3, async |side: &mut Side| {
         // Now and then etcd happens to spare them; how often depends on what else the machine does.
         let sleeps = if matches!(side, Side::Etcd(_)) { 3 } else { 2 };
         for _ in 0..sleeps {
@@ -125,8 +125,8 @@ async fn time_to_live(caller: &Caller, lease: i64) -> Result<i64, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_of_a_second_is_one() {
-    on_both("a_lease_of_a_second_is_one", async |side: &mut Side| {
+async fn lease_of_a_second_is_one() {
+    on_both("lease_of_a_second_is_one", async |side: &mut Side| {
         let grant = pb::LeaseGrantRequest { ttl: 1, id: 0 };
         format!("{} s", side.client().lease().grant(grant).await.unwrap().ttl)
     })
@@ -159,8 +159,8 @@ async fn leases_that_end_together(client: &Client) -> (Instant, Instant) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_leases_end_in_time() {
-    on_both("thousands_of_leases_end_in_time", async |side: &mut Side| {
+async fn leases_by_thousands_end_in_time() {
+    on_both("leases_by_thousands_end_in_time", async |side: &mut Side| {
         let client = side.caller().client().clone();
         let (first, last) = leases_that_end_together(&client).await;
         eventually_within(LEASES_PATIENCE, "all have ended", async || {
@@ -210,9 +210,9 @@ async fn is_full(caller: &Caller) {
 /// A client leads while the store is filled. Then others want to lead, one by etcd's API and, where there is such a
 /// thing, one by a session of our own, and the leader ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_store_still_elects() {
+async fn store_that_is_full_still_elects() {
     let quota = ["--quota-backend-bytes", QUOTA_BYTES];
-    on_both_with("a_full_store_still_elects", &quota, async |side: &mut Side| {
+    on_both_with("store_that_is_full_still_elects", &quota, async |side: &mut Side| {
         let caller = side.caller();
         let (first, second) = (caller.lease(TTL).await, caller.lease(TTL).await);
         let mut token = caller.elected("office", first, "first").await.rev;
@@ -222,14 +222,14 @@ async fn a_full_store_still_elects() {
         let native = match side {
             Side::Etcd(_) => None,
             Side::Tenure(cluster) => {
-                caller.in_line("office", 2).await;
+                caller.has_candidates("office", 2).await;
                 let engine = Engine::tenure(&cluster.endpoints()).unwrap();
                 let session = Session::open(&engine, SESSION_TTL).await.unwrap();
                 let campaign = tokio::spawn({
                     let election = Election::new(&session, "office").unwrap();
                     async move { election.candidate("third").campaign().await }
                 });
-                caller.in_line("office", 3).await;
+                caller.has_candidates("office", 3).await;
                 Some((session, campaign))
             }
         };
@@ -280,8 +280,8 @@ async fn restored(side: &Side, file: &str) -> Side {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restored_cluster_repeats_no_token() {
-    on_both("a_restored_cluster_repeats_no_token", async |side: &mut Side| {
+async fn restored_cluster_repeats_no_token() {
+    on_both("restored_cluster_repeats_no_token", async |side: &mut Side| {
         let home = TempDir::new().unwrap();
         let file = home.path().join("backup.db").to_str().unwrap().to_owned();
         let caller = side.caller();

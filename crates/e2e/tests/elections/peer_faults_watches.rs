@@ -25,8 +25,8 @@ async fn watch(caller: &Caller, has_leader: bool) -> Watcher {
 
 /// A member is cut off from the other two. A client that watches there still reaches it, and the others go on.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_that_wants_a_leader_does_not_hang_at_a_member_that_is_cut_off() {
-    let test = "a_watch_that_wants_a_leader_does_not_hang_at_a_member_that_is_cut_off";
+async fn watch_that_wants_a_leader_does_not_hang_at_a_member_that_is_cut_off() {
+    let test = "watch_that_wants_a_leader_does_not_hang_at_a_member_that_is_cut_off";
     on_networks(test, async |side: &mut Side, network: &Network| {
         let raft_leader = side.raft_leader().await;
         let alone = (raft_leader + 1) % 3;

@@ -35,54 +35,54 @@ macro_rules! cases {
 cases! {
     elections:
         candidates_lead_in_order_with_growing_tokens,
-        a_waiter_whose_session_is_revoked_is_told_at_once,
-        a_waiter_whose_key_is_deleted_is_told_at_once,
-        a_leader_whose_session_is_revoked_is_told,
-        a_leader_whose_key_is_deleted_is_told_and_its_session_lives,
-        a_dropped_campaign_leaves_no_key,
-        who_walks_away_can_come_back_at_once,
-        a_dropped_leadership_is_resigned,
-        a_resignation_is_repeated_until_it_is_confirmed,
-        a_session_stands_in_one_line_once,
-        a_proclamation_is_seen_and_keeps_the_token,
+        waiter_whose_session_is_revoked_is_told_at_once,
+        waiter_whose_key_is_deleted_is_told_at_once,
+        leader_whose_session_is_revoked_is_told,
+        leader_whose_key_is_deleted_is_told_and_its_session_lives,
+        campaign_that_is_dropped_leaves_no_key,
+        candidate_that_walks_away_can_come_back_at_once,
+        leadership_that_is_dropped_is_resigned,
+        resignation_is_repeated_until_it_is_confirmed,
+        session_is_a_candidate_of_an_election_once,
+        proclamation_is_seen_and_keeps_the_token,
         compaction_does_not_disturb_a_waiter,
-        a_campaign_that_may_not_wait_leaves_no_key,
+        campaign_that_may_not_wait_leaves_no_key,
         candidates_are_listed_in_order;
     locks:
-        a_late_release_does_not_free_a_newer_hold,
-        it_stands_in_line_with_etcdctl,
-        a_try_takes_it_or_leaves_no_key,
+        lock_release_that_is_late_does_not_free_a_newer_hold,
+        lock_waits_behind_etcdctl,
+        lock_try_takes_it_or_leaves_no_key,
         readers_share_and_writers_do_not,
-        a_writer_whose_session_is_revoked_in_line_is_told,
-        a_semaphore_has_so_many_permits,
-        several_locks_at_once_do_not_deadlock,
-        several_locks_are_held_all_or_none;
+        writer_whose_session_is_revoked_while_it_waits_is_told,
+        semaphore_has_so_many_permits,
+        multi_locks_do_not_deadlock,
+        multi_lock_is_held_whole_or_not_at_all;
     observing:
-        an_observer_sees_every_tenure_and_that_nobody_leads,
-        an_observer_that_comes_later_sees_who_leads,
-        an_observer_outlives_a_pause_of_the_server;
+        observer_sees_every_tenure_and_that_there_is_no_leader,
+        observer_that_comes_later_sees_the_leader,
+        observer_outlives_a_pause_of_the_server;
     sessions:
-        it_lives_on_while_it_is_renewed,
-        a_holder_that_cannot_renew_stops_before_its_time_is_over,
-        a_short_pause_of_the_server_does_no_harm,
-        a_blocked_runtime_does_not_end_it,
-        closing_frees_everything_at_once,
-        a_dropped_session_is_given_back,
-        one_session_serves_many_names,
-        it_needs_no_runtime_of_the_program,
-        bad_names_and_settings_are_refused;
+        session_lives_on_while_it_is_renewed,
+        holder_that_cannot_renew_stops_before_its_time_is_over,
+        session_survives_a_short_pause_of_the_server,
+        blocked_runtime_does_not_end_it,
+        session_that_is_closed_frees_everything_at_once,
+        session_that_is_dropped_is_given_back,
+        session_serves_many_names,
+        session_needs_no_runtime_of_the_program,
+        session_refuses_bad_names_and_settings;
     electors:
-        it_releases_only_after_the_work_has_ended,
-        it_leads_again_after_it_has_lost,
-        it_ends_when_the_work_is_done_for_good,
-        it_stops_the_work_in_doubt,
-        it_goes_on_in_doubt_if_it_is_told_to,
-        who_works_on_without_its_lease_is_not_healthy,
-        an_elector_whose_work_hangs_steps_down_when_it_is_not_well,
+        elector_releases_only_after_the_work_has_ended,
+        elector_leads_again_after_it_has_lost,
+        elector_ends_when_the_work_is_done_for_good,
+        elector_stops_the_work_in_doubt,
+        elector_goes_on_in_doubt_if_it_is_told_to,
+        elector_that_works_on_without_its_lease_is_not_healthy,
+        elector_whose_work_hangs_steps_down_when_it_is_not_well,
         work_that_blocks_its_thread_sees_that_it_has_to_end,
-        it_drops_work_that_does_not_end,
-        an_elector_that_is_not_well_lets_others_lead,
-        a_standby_sees_the_leader;
+        elector_drops_work_that_does_not_end,
+        elector_that_is_not_well_lets_others_lead,
+        standby_sees_the_leader;
     crowds:
-        one_holder_at_a_time_with_growing_tokens;
+        lock_has_one_holder_at_a_time_with_growing_tokens;
 }

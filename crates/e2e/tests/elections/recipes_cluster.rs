@@ -28,7 +28,7 @@ async fn native(cluster: &Cluster, identity: &str) -> Session {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_means_that_a_server_has_are_found_out() {
+async fn engine_is_detected() {
     let cluster = Cluster::start(1).await;
     assert_eq!(Engine::detect(&cluster.endpoints()).await.unwrap().name(), "tenure");
     let etcd = tenure_e2e::Ctl::with_real_etcd().await;
@@ -83,7 +83,7 @@ async fn holders_and_waiters_outlive_every_member() {
 
 /// Hundreds of requests are under way when members die: each is done once.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_requests_outlive_every_member() {
+async fn session_outlives_every_member_under_many_requests() {
     const NAMES: usize = 200;
     let mut cluster = Cluster::start(3).await;
     for engine in engines(&cluster) {
@@ -115,7 +115,7 @@ async fn many_requests_outlive_every_member() {
 
 /// Stock keys, the recipe over keys, and sessions of tenure.v1 are candidates in one election.
 #[tokio::test(flavor = "multi_thread")]
-async fn all_means_stand_in_one_line() {
+async fn engines_share_one_election() {
     let cluster = Cluster::start(1).await;
     let [etcd, native] = engines(&cluster);
     let mut waiting = Vec::new();
@@ -123,7 +123,7 @@ async fn all_means_stand_in_one_line() {
         let session = Session::open(engine, TTL).await.unwrap();
         let lock = Lock::new(&session, "one").unwrap();
         waiting.push(tokio::spawn(async move { lock.lock().await }));
-        eventually("in line", async || {
+        eventually("it waits", async || {
             let listed = etcd.candidates("one").await.map_err(|error| error.to_string())?;
             if listed.len() == at + 1 { Ok(()) } else { Err(format!("{listed:?}")) }
         })
@@ -142,7 +142,7 @@ async fn all_means_stand_in_one_line() {
 
 /// A chosen successor: the leader is asked to stop, resigns, and the successor leads.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_drains_for_a_chosen_successor() {
+async fn leader_drains_for_a_chosen_successor() {
     let cluster = Cluster::start(1).await;
     let [old, other, chosen] = [
         native(&cluster, "old").await,
@@ -151,9 +151,9 @@ async fn a_leader_drains_for_a_chosen_successor() {
     ];
     let leads = Election::new(&old, "job").unwrap().candidate("old").campaign().await.unwrap();
     let passed = tokio::spawn(Election::new(&other, "job").unwrap().candidate("x").campaign());
-    in_line(&old, 2).await;
+    has_candidates(&old, 2).await;
     let next = tokio::spawn(Election::new(&chosen, "job").unwrap().candidate("new").campaign());
-    in_line(&old, 3).await;
+    has_candidates(&old, 3).await;
     let request = pb::TransferRequest {
         name: "job".into(),
         identity: "new".into(),
@@ -174,7 +174,7 @@ async fn a_leader_drains_for_a_chosen_successor() {
 
 /// An elector's work hears of the chosen successor, may end in peace, and the successor leads only then.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_work_of_an_elector_drains_for_a_chosen_successor() {
+async fn work_of_an_elector_drains_for_a_chosen_successor() {
     let cluster = Cluster::start(1).await;
     let mut config = ElectorConfig::new("job").unwrap();
     config.identity = "old".to_owned();
@@ -198,9 +198,9 @@ async fn the_work_of_an_elector_drains_for_a_chosen_successor() {
         }
     });
     let chosen = native(&cluster, "new").await;
-    in_line(&chosen, 1).await;
+    has_candidates(&chosen, 1).await;
     let next = tokio::spawn(Election::new(&chosen, "job").unwrap().candidate("new").campaign());
-    in_line(&chosen, 2).await;
+    has_candidates(&chosen, 2).await;
     let request = pb::TransferRequest {
         name: "job".into(),
         identity: "new".into(),
@@ -218,7 +218,7 @@ async fn the_work_of_an_elector_drains_for_a_chosen_successor() {
 
 /// A leader that is overtaken has lost, and does not become a candidate again behind its own back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_overtaken_has_lost_and_leaves_the_line() {
+async fn leader_that_is_overtaken_has_lost_and_leaves_the_election() {
     let cluster = Cluster::start(1).await;
     let (low, high) = (native(&cluster, "low").await, native(&cluster, "high").await);
     let leads = Election::new(&low, "job").unwrap().candidate("low").campaign().await.unwrap();
@@ -228,13 +228,13 @@ async fn a_leader_that_is_overtaken_has_lost_and_leaves_the_line() {
     assert_eq!(bounded("told", leads.lost()).await, Loss::Preempted);
     assert_eq!(leads.may_act(Duration::ZERO), Err(Doubt::Lost));
     assert!(over.token() > leads.token());
-    in_line(&high, 1).await;
+    has_candidates(&high, 1).await;
     assert_eq!(low.state(), SessionState::Held, "the session goes on");
 }
 
 /// A candidate that reports that it is not well is passed over, until it is well.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_candidate_that_is_not_well_lets_others_pass() {
+async fn candidate_that_reports_ill_health_lets_others_pass() {
     let cluster = Cluster::start(1).await;
     let (first, ill, well) = (
         native(&cluster, "first").await,
@@ -245,11 +245,11 @@ async fn a_candidate_that_is_not_well_lets_others_pass() {
     let waits = Election::new(&ill, "job").unwrap().candidate("ill").unhealthy();
     let waits = waits.priority(7).metadata("zone", "a");
     let waits = tokio::spawn(waits.campaign());
-    in_line(&first, 2).await;
+    has_candidates(&first, 2).await;
     let next = tokio::spawn(Election::new(&well, "job").unwrap().candidate("well").campaign());
-    in_line(&first, 3).await;
+    has_candidates(&first, 3).await;
     let listed = Election::new(&first, "job").unwrap().candidates().await.unwrap();
-    let shown = listed.iter().find(|one| one.identity.as_deref() == Some("ill")).unwrap();
+    let shown = listed.iter().find(|one| one.identity == "ill").unwrap();
     assert!(shown.unhealthy && shown.priority == 7 && shown.metadata["zone"] == "a", "{shown:?}");
     assert!(shown.since.is_some_and(|since| since >= listed[0].since.unwrap()));
     leads.resign().await.unwrap();
@@ -264,7 +264,7 @@ async fn a_candidate_that_is_not_well_lets_others_pass() {
 /// a candidate makes way for them in that very moment, more revisions follow: counting those, they waited for
 /// themselves.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_of_etcds_passes_a_candidate_that_is_not_well() {
+async fn client_of_etcds_passes_a_candidate_that_is_not_well() {
     let cluster = Cluster::start(1).await;
     let ill = native(&cluster, "ill").await;
     let mut wins = Vec::new();
@@ -272,7 +272,7 @@ async fn a_client_of_etcds_passes_a_candidate_that_is_not_well() {
         let waits = Election::new(&ill, name).unwrap().candidate("ill").unhealthy();
         let waits = tokio::spawn(waits.campaign());
         let looker = Caller::new(cluster.client());
-        looker.in_line(name, 1).await;
+        looker.has_candidates(name, 1).await;
         let words: &[&str] = if verb == "elect" { &[verb, name, "well"] } else { &[verb, name] };
         let program = Program::start(verb, &mut Ctl::of(&cluster).command(words));
         program.says(&format!("{name}/")).await;
@@ -283,7 +283,7 @@ async fn a_client_of_etcds_passes_a_candidate_that_is_not_well() {
 
 /// Why it ended is told as it was: evicted, frozen, revoked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_loss_has_its_reason() {
+async fn tenure_end_has_its_reason() {
     let cluster = Cluster::start(1).await;
     let session = native(&cluster, "a").await;
     let election = Election::new(&session, "job").unwrap();
@@ -311,13 +311,13 @@ async fn a_loss_has_its_reason() {
 
 /// A waiter whose candidacy is taken away is told why, and that its session lives: it campaigns again with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_evicted_waiter_keeps_its_session() {
+async fn evicted_waiter_keeps_its_session() {
     let cluster = Cluster::start(1).await;
     let (first, second) = (native(&cluster, "first").await, native(&cluster, "second").await);
     let leads = Election::new(&first, "job").unwrap().candidate("a").campaign().await.unwrap();
     let election = Election::new(&second, "job").unwrap();
     let waits = tokio::spawn(election.candidate("b").campaign());
-    in_line(&first, 2).await;
+    has_candidates(&first, 2).await;
     let listed = election.candidates().await.unwrap();
     let token = listed[1].token.get();
     let mut operator = elections(cluster.members[0].client).await;
@@ -326,14 +326,14 @@ async fn an_evicted_waiter_keeps_its_session() {
     assert!(matches!(error, AcquireError::CandidacyLost { loss: Loss::Evicted, .. }), "{error:?}");
     assert_eq!(second.state(), SessionState::Held);
     let again = tokio::spawn(election.candidate("b").campaign());
-    in_line(&first, 2).await;
+    has_candidates(&first, 2).await;
     leads.resign().await.unwrap();
     let _leads = bounded("leads", again).await.unwrap().unwrap();
 }
 
 /// Which rule it was is a value, not a text to be read.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_server_refuses_has_its_kind() {
+async fn refusals_of_the_server_have_their_kind() {
     let cluster = Cluster::start(1).await;
     let session = native(&cluster, "a").await;
     let _leads = Election::new(&session, "job").unwrap().candidate("a").campaign().await.unwrap();
@@ -351,7 +351,7 @@ async fn what_the_server_refuses_has_its_kind() {
 
 /// An observer misses no tenure when the member it listens to is killed.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_observer_outlives_its_member() {
+async fn observer_outlives_its_member() {
     let mut cluster = Cluster::start(3).await;
     for engine in engines(&cluster) {
         let name = format!("job-{}", engine.name());
@@ -405,7 +405,7 @@ async fn holders_stop_when_there_is_no_majority() {
 
 /// On either engine: a waiter, and a holder that gives up, is told when its session must be over.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_members_that_do_not_come_back() {
+async fn session_does_not_wait_for_members_that_do_not_come_back() {
     let mut cluster = Cluster::start(3).await;
     let looker = Caller::new(cluster.client());
     let mut parties = Vec::new();
@@ -418,7 +418,7 @@ async fn nobody_waits_for_members_that_do_not_come_back() {
         let hold = lock().await.lock().await.unwrap();
         let next = lock().await;
         let waiting = tokio::spawn(async move { next.lock().await });
-        looker.in_line(&name, 2).await;
+        looker.has_candidates(&name, 2).await;
         parties.push((hold, waiting));
     }
     cluster.members.iter_mut().for_each(Member::kill);
@@ -430,9 +430,9 @@ async fn nobody_waits_for_members_that_do_not_come_back() {
     }
 }
 
-async fn in_line(session: &Session, count: usize) {
+async fn has_candidates(session: &Session, count: usize) {
     let election = Election::new(session, "job").unwrap();
-    eventually(&format!("{count} in line"), async || {
+    eventually(&format!("{count} candidates"), async || {
         let listed = election.candidates().await.map_err(|error| error.to_string())?;
         if listed.len() == count { Ok(()) } else { Err(format!("{listed:?}")) }
     })

@@ -153,7 +153,7 @@ async fn blocked_work_that_went_on_in_doubt_ends_when_another_one_leads() {
 
 /// SIGSTOP for longer than its time to live: it knows, as soon as it runs again, that it has lost.
 #[tokio::test]
-async fn a_stopped_holder_knows_at_once_that_it_has_lost() {
+async fn stopped_holder_knows_at_once_that_it_has_lost() {
     if let Some(engine) = role() {
         let session = Session::open(&engine, Duration::from_secs(2)).await.unwrap();
         let held = Lock::new(&session, "a").unwrap().lock().await.unwrap();
@@ -167,7 +167,7 @@ async fn a_stopped_holder_knows_at_once_that_it_has_lost() {
         }
     }
     let cluster = Cluster::start(1).await;
-    let other = other("a_stopped_holder_knows_at_once_that_it_has_lost", &cluster);
+    let other = other("stopped_holder_knows_at_once_that_it_has_lost", &cluster);
     let first = token(&other.says("holds ").await);
     other.says("may").await;
     other.pause();
@@ -187,7 +187,7 @@ async fn a_stopped_holder_knows_at_once_that_it_has_lost() {
 
 /// A process that dies is followed at once, whatever its time to live, if it has asked for that.
 #[tokio::test]
-async fn a_killed_holder_is_followed_at_once_with_fast_release() {
+async fn killed_holder_is_followed_at_once_with_fast_release() {
     const TTL: Duration = Duration::from_secs(30);
     if let Some(engine) = role() {
         let mut options = SessionOptions::new(TTL);
@@ -199,13 +199,13 @@ async fn a_killed_holder_is_followed_at_once_with_fast_release() {
         return;
     }
     let cluster = Cluster::start(3).await;
-    let mut other = other("a_killed_holder_is_followed_at_once_with_fast_release", &cluster);
+    let mut other = other("killed_holder_is_followed_at_once_with_fast_release", &cluster);
     let first = token(&other.says("holds ").await);
     let engine = Engine::tenure(&cluster.endpoints()).unwrap();
     let session = Session::open(&engine, TTL).await.unwrap();
     let lock = Lock::new(&session, "a").unwrap();
     let waits = tokio::spawn(async move { lock.lock().await });
-    eventually("in line", async || {
+    eventually("it waits", async || {
         let listed = engine.candidates("a").await.map_err(|error| error.to_string())?;
         if listed.len() == 2 { Ok(()) } else { Err(format!("{listed:?}")) }
     })

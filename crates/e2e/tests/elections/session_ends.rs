@@ -31,7 +31,7 @@ async fn first_end(cluster: &Cluster, name: &str) -> pb::EndReason {
 
 /// The stream is open and its connection is well: only signs of life count.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_stops_renewing_hears_that_its_session_expired() {
+async fn holder_that_stops_renewing_hears_that_its_session_expired() {
     const TTL: Duration = Duration::from_secs(2);
     let cluster = Cluster::start(3).await;
     let mut holder = session(&cluster, 0, "holder", TTL.as_millis() as u64).await;
@@ -47,7 +47,7 @@ async fn a_holder_that_stops_renewing_hears_that_its_session_expired() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_closes_its_session_hears_that_it_is_closed() {
+async fn client_that_closes_its_session_hears_that_it_is_closed() {
     let cluster = Cluster::start(1).await;
     let mut holder = session(&cluster, 0, "holder", LONG_MS).await;
     holder.join("jobs").await;
@@ -62,7 +62,7 @@ async fn a_client_that_closes_its_session_hears_that_it_is_closed() {
 
 /// A process that comes back elsewhere must not go on speaking through the stream that it left.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_was_attached_before_hears_that_it_was_replaced() {
+async fn session_stream_hears_that_it_was_replaced() {
     let cluster = Cluster::start(3).await;
     let mut first = session(&cluster, 0, "holder", LONG_MS).await;
     let held = first.join("jobs").await.candidacies[0].token;
@@ -78,7 +78,7 @@ async fn whoever_was_attached_before_hears_that_it_was_replaced() {
 
 /// Its session is not over: it may live on at a member that reaches a majority.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_at_a_member_without_a_majority_is_sent_elsewhere() {
+async fn stream_at_a_member_without_a_majority_is_sent_elsewhere() {
     let cluster = Cluster::start(3).await;
     let mut holder = session(&cluster, 0, "holder", LONG_MS).await;
     let held = holder.join("jobs").await.candidacies[0].token;
@@ -95,7 +95,7 @@ async fn a_stream_at_a_member_without_a_majority_is_sent_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_to_live_below_the_floor_is_raised_to_it() {
+async fn session_ttl_below_the_floor_is_raised_to_it() {
     let cluster = Cluster::start(1).await;
     for asked in [0, 1, SESSION_TTL_MS_MIN - 1, SESSION_TTL_MS_MIN] {
         let session = session(&cluster, 0, "brief", asked).await;
@@ -107,7 +107,7 @@ async fn a_time_to_live_below_the_floor_is_raised_to_it() {
 
 /// A client that heard no answer asks again, and so does the library's own retry.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_can_be_ended_from_outside_more_than_once() {
+async fn session_can_be_ended_from_outside_more_than_once() {
     let cluster = Cluster::start(3).await;
     let mut holder = session(&cluster, 0, "holder", 60_000).await;
     for (at, stopped) in [(1, false), (1, false), (2, false), (2, true), (0, false)] {

@@ -61,7 +61,7 @@ async fn candidates_on_all_members_lead_in_the_order_they_came() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_request_is_answered_again_and_not_done_again() {
+async fn repeated_request_is_answered_again_and_not_done_again() {
     let cluster = Cluster::start(1).await;
     let mut session = session(&cluster, 0, "a").await;
     let first = session.join("jobs").await;
@@ -81,7 +81,7 @@ async fn a_repeated_request_is_answered_again_and_not_done_again() {
 
 /// The process dies: its runtime goes away with all its sockets, without a word to the server.
 #[tokio::test(flavor = "multi_thread")]
-async fn fast_release_frees_everything_when_the_connection_breaks() {
+async fn session_with_fast_release_frees_everything_when_the_connection_breaks() {
     let cluster = Cluster::start(3).await;
     let address = cluster.members[0].client;
     let doomed = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -110,7 +110,7 @@ async fn fast_release_frees_everything_when_the_connection_breaks() {
 
 /// The stream ends, the connection request not: no kernel has said that the process is gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_is_given_up_ends_no_session() {
+async fn stream_that_is_given_up_ends_no_session() {
     let cluster = Cluster::start(1).await;
     let channel = connect(cluster.members[0].client).await;
     let mut holder = SessionStream::open(channel.clone(), "holder", TTL_MS, true).await;
@@ -131,7 +131,7 @@ async fn a_stream_that_is_given_up_ends_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_survives_the_member_it_was_attached_to() {
+async fn session_survives_the_member_it_was_attached_to() {
     let mut cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
     let mut holder = session(&cluster, leader, "holder").await;
@@ -169,7 +169,7 @@ async fn a_session_survives_the_member_it_was_attached_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transfer_drains_the_leader_and_passes_over_others() {
+async fn transfer_drains_the_leader_and_passes_over_others() {
     let cluster = Cluster::start(3).await;
     let mut sessions = vec![];
     for at in 0..3 {
@@ -206,7 +206,7 @@ async fn a_transfer_drains_the_leader_and_passes_over_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_does_not_drain_in_time_loses_its_place() {
+async fn leader_that_does_not_drain_in_time_loses_its_place() {
     let cluster = Cluster::start(1).await;
     let mut slow = session(&cluster, 0, "slow").await;
     let mut next = session(&cluster, 0, "next").await;
@@ -230,7 +230,7 @@ async fn a_leader_that_does_not_drain_in_time_loses_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_wants_no_overlap_waits_for_the_stop_of_an_evicted_leader() {
+async fn candidate_without_overlap_waits_for_the_stop_of_an_evicted_leader() {
     let cluster = Cluster::start(1).await;
     let mut old = session(&cluster, 0, "old").await;
     let held = token(&old.join("jobs").await);
@@ -251,7 +251,7 @@ async fn whoever_wants_no_overlap_waits_for_the_stop_of_an_evicted_leader() {
 
 /// An observer at a member that is cut off would believe in an old leader for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_observer_is_let_go_by_a_member_that_hears_nobody() {
+async fn observer_is_let_go_by_a_member_that_is_cut_off() {
     let cluster = Cluster::start(3).await;
     let mut leader = session(&cluster, 1, "leader").await;
     leader.join("jobs").await;
@@ -266,7 +266,7 @@ async fn an_observer_is_let_go_by_a_member_that_hears_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_name_has_no_leader_until_it_is_resumed() {
+async fn frozen_name_has_no_leader_until_it_is_resumed() {
     let cluster = Cluster::start(1).await;
     let mut leader = session(&cluster, 0, "leader").await;
     let mut next = session(&cluster, 0, "next").await;
@@ -333,7 +333,7 @@ async fn readers_share_permits_are_counted_and_several_are_taken_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_requests_are_refused_by_their_kind() {
+async fn session_requests_that_are_bad_are_refused_by_their_kind() {
     let cluster = Cluster::start(1).await;
     let mut session = session(&cluster, 0, "a").await;
     assert_eq!(refused(&session.join("").await), pb::RefusalKind::BadName);
@@ -354,7 +354,7 @@ async fn bad_requests_are_refused_by_their_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_revoked_hears_why() {
+async fn session_that_is_revoked_hears_why() {
     let cluster = Cluster::start(1).await;
     let mut session = session(&cluster, 0, "a").await;
     cluster.client().lease().revoke(session.id()).await.unwrap();
@@ -413,7 +413,7 @@ async fn operators_are_refused_by_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_name_is_refused_by_every_call_about_a_line() {
+async fn election_name_that_is_empty_is_refused_by_every_call() {
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
     let elections = client.elections();
@@ -438,7 +438,7 @@ async fn an_empty_name_is_refused_by_every_call_about_a_line() {
 
 /// Of elections without candidates the last 1000 are remembered.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_history_of_a_line_that_was_forgotten_altogether_says_so() {
+async fn history_of_an_election_that_was_forgotten_altogether_says_so() {
     let cluster = Cluster::start(1).await;
     let client = cluster.client();
     let mut session = session(&cluster, 0, "a").await;

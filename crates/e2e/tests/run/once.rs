@@ -4,37 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use rustix::process::Signal;
-use tenure_e2e::{Cluster, Ctl, Said, Supervised, eventually, send, tools};
+use tenure_e2e::{Said, Supervised, eventually, send};
 
-struct Stage {
-    cluster: Cluster,
-    ctl: Ctl,
-    dir: tempfile::TempDir,
+use crate::stage::Stage;
+
+fn once(stage: &Stage, words: &[&str]) -> Said {
+    stage.done(&[&["once"], words].concat())
 }
 
-impl Stage {
-    async fn set() -> Stage {
-        let cluster = Cluster::start(1).await;
-        let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
-        Stage { cluster, ctl, dir: tempfile::tempdir().unwrap() }
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.dir.path().join(name).display().to_string()
-    }
-
-    fn once(&self, words: &[&str]) -> Said {
-        self.ctl.run(&[&["once"], words].concat())
-    }
-
-    fn start(&self, words: &[&str]) -> Supervised {
-        Supervised::start(&self.cluster.endpoints(), &[&["once"], words].concat())
-    }
-
-    fn history(&self, job: &str) -> Vec<serde_json::Value> {
-        let said = self.ctl.run(&["once", job, "--history", "-w", "json"]).ok();
-        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
+fn start(stage: &Stage, words: &[&str]) -> Supervised {
+    stage.start(&[&["once"], words].concat())
 }
 
 fn lines(path: impl AsRef<Path>) -> usize {
@@ -56,10 +35,10 @@ async fn once_runs_a_slot_on_one_of_many_hosts() {
     // Long enough for all others to come while it runs.
     let work = format!("echo $TENURE_JOB_SLOT >> {ran}; until [ -e {go} ]; do sleep 0.01; done");
     let words = ["nightly", "--slot", "monday", "--", "sh", "-c", &work];
-    let mut hosts: Vec<Supervised> = (0..5).map(|_| stage.start(&words)).collect();
+    let mut hosts: Vec<Supervised> = (0..5).map(|_| start(&stage, &words)).collect();
     has_lines(&ran, 1).await;
     // One that comes later is told by its exit code, too.
-    let late = stage.once(&["nightly", "--slot", "monday", "-E", "9", "--", "sh", "-c", &work]);
+    let late = once(&stage, &["nightly", "--slot", "monday", "-E", "9", "--", "sh", "-c", &work]);
     assert_eq!(late.code, Some(9), "{late:?}");
     assert!(late.err.contains("nightly for monday is run by"), "{late:?}");
     fs::write(&go, "").unwrap();
@@ -68,7 +47,7 @@ async fn once_runs_a_slot_on_one_of_many_hosts() {
     }
     assert_eq!(fs::read_to_string(&ran).unwrap(), "monday\n");
     // Another slot is another run.
-    let other = stage.once(&["nightly", "--slot", "tuesday", "--", "true"]);
+    let other = once(&stage, &["nightly", "--slot", "tuesday", "--", "true"]);
     assert!(other.err.contains("running nightly for tuesday with token"), "{other:?}");
     let history = stage.history("nightly");
     assert_eq!(history.len(), 2, "{history:?}");
@@ -85,10 +64,10 @@ async fn once_passes_the_exit_code_on_after_all_retries() {
     let ran = stage.file("ran");
     let work = format!("echo x >> {ran}; exit 5");
     let words = ["job", "--slot", "1", "--retries", "2", "--", "sh", "-c", &work];
-    assert_eq!(stage.once(&words).code, Some(5));
+    assert_eq!(once(&stage, &words).code, Some(5));
     assert_eq!(lines(&ran), 3);
     // At most once: a failure is not repeated by another host.
-    let again = stage.once(&words);
+    let again = once(&stage, &words);
     assert_eq!((again.code, lines(&ran)), (Some(0), 3), "{again:?}");
     assert!(again.err.contains("failed with exit code 5"), "{again:?}");
     let history = stage.history("job");
@@ -101,7 +80,7 @@ async fn once_at_most_once_does_not_repeat_a_run_that_was_killed() {
     let ran = stage.file("ran");
     let work = format!("echo x >> {ran}; sleep 1000");
     let words = ["job", "--slot", "1", "--ttl", "2s", "--", "sh", "-c", &work];
-    let mut first = stage.start(&words);
+    let mut first = start(&stage, &words);
     has_lines(&ran, 1).await;
     send(first.pid(), Signal::KILL);
     first.program.ends().await;
@@ -111,7 +90,7 @@ async fn once_at_most_once_does_not_repeat_a_run_that_was_killed() {
     })
     .await;
     assert_eq!(history[0]["outcome"], "running", "{history:?}");
-    let second = stage.once(&words);
+    let second = once(&stage, &words);
     assert_eq!((second.code, lines(&ran)), (Some(0), 1), "{second:?}");
 }
 
@@ -124,9 +103,9 @@ async fn once_at_least_once_is_run_by_the_next_host_until_it_succeeds() {
         "echo x >> {ran}; case $(wc -l < {ran}) in 1) sleep 1000;; 2) exit 7;; *) exit 0;; esac"
     );
     let words = ["job", "--slot", "1", "--at-least-once", "--ttl", "2s", "--", "sh", "-c", &work];
-    let mut first = stage.start(&words);
+    let mut first = start(&stage, &words);
     has_lines(&ran, 1).await;
-    let (mut second, mut third) = (stage.start(&words), stage.start(&words));
+    let (mut second, mut third) = (start(&stage, &words), start(&stage, &words));
     second.program.says("waiting for job").await;
     third.program.says("waiting for job").await;
     send(first.pid(), Signal::KILL);
@@ -135,7 +114,7 @@ async fn once_at_least_once_is_run_by_the_next_host_until_it_succeeds() {
     codes.sort();
     assert_eq!(codes, [Some(0), Some(7)]);
     assert_eq!(lines(&ran), 3);
-    let late = stage.once(&words);
+    let late = once(&stage, &words);
     assert_eq!((late.code, lines(&ran)), (Some(0), 3), "{late:?}");
     assert_eq!(stage.history("job")[0]["outcome"], "done");
 }
@@ -146,7 +125,7 @@ async fn once_stores_a_result_that_came_while_the_server_was_away() {
     let (ran, go) = (stage.file("ran"), stage.file("go"));
     let work = format!("echo x >> {ran}; until [ -e {go} ]; do sleep 0.01; done; exit 4");
     let words = ["job", "--slot", "1", "--ttl", "20s", "--", "sh", "-c", &work];
-    let mut host = stage.start(&words);
+    let mut host = start(&stage, &words);
     has_lines(&ran, 1).await;
     stage.cluster.members[0].kill();
     fs::write(&go, "").unwrap();
@@ -166,7 +145,7 @@ async fn once_computes_its_slot_from_the_clock_alike_on_every_host() {
         &["job", "--cron", "0 3 * * *", "--", "sh", "-c", &work][..],
         &["job", "--cron", "0 3 * * *", "--time-zone", "UTC", "--", "sh", "-c", &work],
     ] {
-        assert_eq!(stage.once(words).code, Some(0));
+        assert_eq!(once(&stage, words).code, Some(0));
     }
     let slots = fs::read_to_string(&ran).unwrap();
     assert_eq!(slots.lines().count(), 1, "{slots}");
@@ -177,7 +156,7 @@ async fn once_computes_its_slot_from_the_clock_alike_on_every_host() {
         (&["job", "--cron", "often", "--", "true"], "--cron: \"often\" is no crontab pattern"),
         (&["job", "--every", "1d", "--keep", "1d", "--", "true"], "--keep"),
     ] {
-        let said = stage.once(words);
+        let said = once(&stage, words);
         assert_eq!(said.code, Some(2), "{said:?}");
         assert!(said.err.contains(wanted), "{said:?}");
     }

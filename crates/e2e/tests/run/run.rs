@@ -8,43 +8,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use tenure_e2e::{Cluster, Ctl, Said, Supervised, eventually, reserve, send, tools};
+use tenure_e2e::{Ctl, Supervised, eventually, reserve, send, tools};
 
-struct Stage {
-    cluster: Cluster,
-    ctl: Ctl,
-    dir: tempfile::TempDir,
-}
-
-impl Stage {
-    async fn set() -> Stage {
-        let cluster = Cluster::start(1).await;
-        let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
-        Stage { cluster, ctl, dir: tempfile::tempdir().unwrap() }
-    }
-
-    /// Runs something to its end.
-    fn done(&self, words: &[&str]) -> Said {
-        self.ctl.run(words)
-    }
-
-    /// Starts something that goes on.
-    fn start(&self, words: &[&str]) -> Supervised {
-        Supervised::start(&self.cluster.endpoints(), words)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.dir.path().join(name).display().to_string()
-    }
-
-    async fn led_by(&self, name: &str, identity: &str) {
-        eventually(&format!("{identity} leads {name}"), async || {
-            let said = self.ctl.run(&["leader", name]).out;
-            if said.starts_with(identity) { Ok(()) } else { Err(said) }
-        })
-        .await;
-    }
-}
+use crate::stage::Stage;
 
 fn text(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
@@ -61,7 +27,7 @@ async fn contains(path: &str, wanted: &str) {
 const WAIT: &str = "while :; do sleep 0.02; done";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_finds_what_it_needs_and_its_exit_code_is_ours() {
+async fn run_gives_a_command_what_it_needs_and_takes_its_exit_code() {
     let stage = Stage::set().await;
     let show = "echo $TENURE_ELECTION $TENURE_TOKEN $TENURE_IDENTITY $TENURE_KEY $TENURE_ENDPOINTS";
     // Our own verbs work in there, and find the key.
@@ -86,7 +52,7 @@ async fn a_command_finds_what_it_needs_and_its_exit_code_is_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_reads_our_stdin_and_hears_our_signals() {
+async fn run_passes_stdin_and_signals_to_the_command() {
     let stage = Stage::set().await;
     let said = stage.ctl.run_with(&["run", "-e", "job", "--", "sort"], "b\na\n");
     assert_eq!((said.code, said.out.as_str()), (Some(0), "a\nb\n"), "{said:?}");
@@ -103,7 +69,7 @@ async fn a_command_reads_our_stdin_and_hears_our_signals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_run_is_said_before_anybody_stands_in_line() {
+async fn run_says_that_a_command_cannot_be_run_before_it_campaigns() {
     let stage = Stage::set().await;
     let missing = stage.done(&["run", "-e", "job", "--", "no-such-program"]);
     assert_eq!(missing.code, Some(127), "{missing:?}");
@@ -122,7 +88,7 @@ async fn what_cannot_be_run_is_said_before_anybody_stands_in_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_server_is_an_exit_code_of_its_own() {
+async fn run_without_a_server_has_an_exit_code_of_its_own() {
     let nobody = reserve(1)[0].to_string();
     let ctl = Ctl::to(&nobody).with_program(tools::tenure());
     for how in ["--wait-for-server=off", "-n"] {
@@ -136,7 +102,7 @@ async fn no_server_is_an_exit_code_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_does_not_want_to_wait_does_not() {
+async fn run_without_waiting_does_not_wait() {
     let stage = Stage::set().await;
     let holder = stage.start(&["run", "-e", "job", "--", "sh", "-c", &format!("echo on; {WAIT}")]);
     holder.program.says("on").await;
@@ -149,7 +115,7 @@ async fn whoever_does_not_want_to_wait_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_has_more_priority_goes_first() {
+async fn run_with_more_priority_goes_first() {
     let stage = Stage::set().await;
     let work = format!("echo on; {WAIT}");
     let stand = |who: &str, priority: &str| {
@@ -168,7 +134,7 @@ async fn whoever_has_more_priority_goes_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn once_is_enough() {
+async fn run_once_does_not_campaign_again() {
     let stage = Stage::set().await;
     let work = format!("echo on; {WAIT}");
     let mut job = stage.start(&["run", "--once", "-e", "job", "--", "sh", "-c", &work]);
@@ -178,7 +144,7 @@ async fn once_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_marker_exists_while_the_command_runs() {
+async fn run_marker_exists_while_the_command_runs() {
     let stage = Stage::set().await;
     let marker = stage.file("leader");
     let work = format!("cat $TENURE_MARKER; {WAIT}");
@@ -207,7 +173,7 @@ async fn a_marker_exists_while_the_command_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_has_a_command_of_its_own_until_it_leads() {
+async fn run_standby_has_a_command_of_its_own_until_it_leads() {
     let stage = Stage::set().await;
     let holder = stage.start(&["run", "-e", "job", "--", "sh", "-c", &format!("echo on; {WAIT}")]);
     holder.program.says("on").await;
@@ -224,7 +190,7 @@ async fn a_standby_has_a_command_of_its_own_until_it_leads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lead_is_held_as_long_as_was_asked_and_no_longer() {
+async fn run_holds_the_lead_as_long_as_was_asked_and_no_longer() {
     let stage = Stage::set().await;
     let begun = Instant::now();
     let said = stage.done(&["run", "-e", "job", "--hold-at-least", "700ms", "--", "true"]);
@@ -242,7 +208,7 @@ async fn a_lead_is_held_as_long_as_was_asked_and_no_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_fails_is_started_again_under_the_same_token() {
+async fn run_starts_a_failed_command_again_under_the_same_token() {
     let stage = Stage::set().await;
     let file = stage.file("starts");
     let work = format!("echo $TENURE_TOKEN >> {file}; [ $(wc -l < {file}) -ge 3 ]");
@@ -254,7 +220,7 @@ async fn a_command_that_fails_is_started_again_under_the_same_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_may_run_at_once_and_be_told_by_signals() {
+async fn run_may_start_the_command_at_once_and_tell_it_by_signals() {
     let stage = Stage::set().await;
     let [first, second] = [stage.file("1"), stage.file("2")];
     let start = |file: &str| {
@@ -279,7 +245,7 @@ async fn a_command_may_run_at_once_and_be_told_by_signals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_doubt_a_command_may_be_left_alone() {
+async fn run_may_leave_a_command_alone_in_doubt() {
     let stage = Stage::set().await;
     let file = stage.file("starts");
     let work = format!("trap 'echo lost >> {file}' USR2; echo up >> {file}; {WAIT}");
@@ -295,7 +261,7 @@ async fn in_doubt_a_command_may_be_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_not_well_does_not_lead() {
+async fn run_does_not_lead_while_a_check_fails() {
     let stage = Stage::set().await;
     let sick = stage.file("sick");
     let check = format!("test ! -e {sick}");
@@ -326,7 +292,7 @@ async fn whoever_is_not_well_does_not_lead() {
 
 /// Each kind of check ends a lead.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_check_counts() {
+async fn run_counts_every_check() {
     let stage = Stage::set().await;
     let nobody = format!("127.0.0.1:{}", reserve(1)[0].port);
     let url = format!("http://{nobody}/");
@@ -364,7 +330,7 @@ async fn every_check_counts() {
 
 /// A holder that did not say that it has stopped is cut off before the next one starts; one that resigned is not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deposed_holder_is_fenced_first() {
+async fn run_fences_a_deposed_holder_first() {
     let stage = Stage::set().await;
     let fenced = stage.file("fenced");
     let cmd = format!("echo $TENURE_FENCE_IDENTITY $TENURE_FENCE_REASON >> {fenced}");
@@ -398,7 +364,7 @@ async fn a_deposed_holder_is_fenced_first() {
 
 /// A lease that ran out is what fencing is for: its holder was killed with all that could have said so.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_whose_lease_ran_out_is_fenced() {
+async fn run_fences_a_holder_whose_lease_ran_out() {
     let stage = Stage::set().await;
     let fenced = stage.file("fenced");
     let words = ["run", "-e", "job", "--identity", "old", "--ttl", "1s", "--", "sh", "-c"];
@@ -427,7 +393,7 @@ async fn a_holder_whose_lease_ran_out_is_fenced() {
 /// A fencer that loses the lead while it fences has cut off no holder: the next one still knows which holder to cut
 /// off.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fencer_that_is_evicted_does_not_hide_who_is_to_be_fenced() {
+async fn run_fences_though_the_fencer_before_was_evicted() {
     let stage = Stage::set().await;
     let old = stage.start(&["elect", "job", "--ttl", "1s", "--identity", "old"]);
     stage.led_by("job", "old").await;
@@ -448,7 +414,7 @@ async fn a_fencer_that_is_evicted_does_not_hide_who_is_to_be_fenced() {
 
 /// One of Pacemaker's agents reads what to do from its stdin.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fence_agent_is_told_on_its_stdin() {
+async fn run_tells_a_fence_agent_on_its_stdin() {
     let stage = Stage::set().await;
     let [agent, told] = [stage.file("fence_test"), stage.file("told")];
     fs::write(&agent, format!("#!/bin/sh\ncat > {told}\n")).unwrap();
@@ -463,7 +429,7 @@ async fn a_fence_agent_is_told_on_its_stdin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watchdog_is_fed_while_the_lease_is_sure_and_then_closed() {
+async fn run_feeds_a_watchdog_while_the_lease_is_sure() {
     let stage = Stage::set().await;
     let device = stage.file("watchdog");
     fs::write(&device, "").unwrap();
@@ -512,7 +478,7 @@ async fn locks_are_exclusive_shared_or_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_without_a_command_is_held_until_interrupted() {
+async fn lock_without_a_command_is_held_until_interrupted() {
     let stage = Stage::set().await;
     let mut holder = stage.start(&["lock", "door"]);
     eventually("a token", async || {
@@ -541,7 +507,7 @@ async fn a_lock_without_a_command_is_held_until_interrupted() {
 
 /// The reader of our talk may have gone, or may read no further; neither ends anything.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_has_to_listen() {
+async fn run_goes_on_when_its_output_is_not_read() {
     let stage = Stage::set().await;
     let starts = stage.file("starts");
     // As long as there is something to read, and no longer: `$$` becomes the run itself.
@@ -572,7 +538,7 @@ async fn nobody_has_to_listen() {
 
 /// What the standard output is matters only to the command.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_pipe_ends_the_command_as_it_would_without_us() {
+async fn run_lets_a_closed_pipe_end_the_command() {
     let stage = Stage::set().await;
     let script = format!(
         "{} --endpoints {} run -q -e job -- sh -c 'while echo y; do :; done 2>/dev/null' | head -1",

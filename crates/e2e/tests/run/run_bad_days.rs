@@ -7,54 +7,39 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tenure_e2e::{Cluster, Ctl, Network, Supervised, Trail, eventually_within, lives, send, tools};
+use tenure_e2e::{Network, Supervised, Trail, eventually_within, lives, send, tools};
+
+use crate::stage::Stage;
 
 /// Long enough not to be confused with the end of a lease.
 const LONG_TTL: &str = "30s";
 /// Short enough to be waited for.
 const SHORT_TTL: &str = "2s";
 
-struct Stage {
-    cluster: Cluster,
-    ctl: Ctl,
-    trail: Trail,
-    _dir: tempfile::TempDir,
+fn run(stage: &Stage, ttl: &str, work: &str) -> Supervised {
+    stage.start(&["run", "--election", "job", "--ttl", ttl, "--", "sh", "-c", work])
 }
 
-impl Stage {
-    async fn set(members: usize) -> Stage {
-        let cluster = Cluster::start(members).await;
-        let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
-        let dir = tempfile::tempdir().unwrap();
-        Stage { cluster, ctl, trail: Trail::new(dir.path()), _dir: dir }
-    }
+/// Why the first leader's tenure ended, as `tenure history` says it.
+fn first_end(stage: &Stage) -> String {
+    let history = stage.ctl.run(&["history", "job"]).ok();
+    history.lines().next().and_then(|first| first.split('\t').nth(4)).unwrap().to_owned()
+}
 
-    fn run(&self, ttl: &str, work: &str) -> Supervised {
-        let words = ["run", "--election", "job", "--ttl", ttl, "--", "sh", "-c", work];
-        Supervised::start(&self.cluster.endpoints(), &words)
-    }
-
-    /// Why the first leader's tenure ended, as `tenure history` says it.
-    fn first_end(&self) -> String {
-        let history = self.ctl.run(&["history", "job"]).ok();
-        history.lines().next().and_then(|first| first.split('\t').nth(4)).unwrap().to_owned()
-    }
-
-    /// The session of the leader.
-    fn session(&self) -> String {
-        let leader = self.ctl.run(&["leader", "job", "-w", "json"]).ok();
-        let leader: serde_json::Value = serde_json::from_str(&leader).unwrap();
-        leader["session"].as_str().unwrap().to_owned()
-    }
+/// The session of the leader.
+fn session(stage: &Stage) -> String {
+    let leader = stage.ctl.run(&["leader", "job", "-w", "json"]).ok();
+    let leader: serde_json::Value = serde_json::from_str(&leader).unwrap();
+    leader["session"].as_str().unwrap().to_owned()
 }
 
 /// The command and all it has started were stopped. They must hear that the end is asked for, not only be killed.
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_stand_still_are_woken_to_hear_of_the_end() {
-    let stage = Stage::set(1).await;
+async fn run_wakes_stopped_processes_to_hear_of_the_end() {
+    let stage = Stage::set().await;
     let child =
         "trap 'echo the child has heard; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
-    let leader = stage.run(LONG_TTL, &format!("trap : TERM; ({child}); exit 3"));
+    let leader = run(&stage, LONG_TTL, &format!("trap : TERM; ({child}); exit 3"));
     leader.program.says("ready").await;
     let [.., command] = leader.chain().await;
     let group = Pid::from_raw(command as i32).unwrap();
@@ -65,14 +50,14 @@ async fn those_who_stand_still_are_woken_to_hear_of_the_end() {
 
 /// etcdctl's bug: the lock changes hands, and the first child runs on.
 async fn its_lease_is_revoked(work: impl Fn(&Trail) -> String, who: &str) {
-    let stage = Stage::set(1).await;
-    let first = stage.run(LONG_TTL, &work(&stage.trail));
+    let stage = Stage::set().await;
+    let first = run(&stage, LONG_TTL, &work(&stage.trail));
     let token = stage.trail.token_after(0).await;
     stage.trail.has(token, who).await;
-    let second = stage.run(LONG_TTL, &work(&stage.trail));
+    let second = run(&stage, LONG_TTL, &work(&stage.trail));
     second.program.says("waiting for job").await;
 
-    stage.ctl.run(&["lease", "revoke", &stage.session()]).ok();
+    stage.ctl.run(&["lease", "revoke", &session(&stage)]).ok();
     first.program.says("lost job: the session was revoked").await;
     let next = stage.trail.token_after(token).await;
     stage.trail.has(next, who).await;
@@ -84,22 +69,22 @@ async fn its_lease_is_revoked(work: impl Fn(&Trail) -> String, who: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_lease_ends_a_polite_command_before_the_next_begins() {
+async fn revoked_lease_ends_a_polite_command_before_the_next_begins() {
     its_lease_is_revoked(Trail::polite, "m").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_lease_ends_a_command_that_ignores_signals_and_turns_away() {
+async fn revoked_lease_ends_a_command_that_ignores_signals_and_turns_away() {
     its_lease_is_revoked(Trail::stubborn, "astray").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_evicted_command_is_gone_before_the_next_begins() {
-    let stage = Stage::set(1).await;
-    let first = stage.run(LONG_TTL, &stage.trail.stubborn());
+async fn evicted_command_is_gone_before_the_next_begins() {
+    let stage = Stage::set().await;
+    let first = run(&stage, LONG_TTL, &stage.trail.stubborn());
     let token = stage.trail.token_after(0).await;
     stage.trail.has(token, "astray").await;
-    let second = stage.run(LONG_TTL, &stage.trail.stubborn());
+    let second = run(&stage, LONG_TTL, &stage.trail.stubborn());
     second.program.says("waiting for job").await;
     stage.ctl.run(&["evict", "job"]).ok();
     first.program.says("lost job: an operator took it away").await;
@@ -108,9 +93,9 @@ async fn an_evicted_command_is_gone_before_the_next_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_successor_is_handed_over_to_when_the_command_has_ended() {
-    let stage = Stage::set(1).await;
-    let first = stage.run(LONG_TTL, &stage.trail.stubborn());
+async fn successor_is_handed_over_to_when_the_command_has_ended() {
+    let stage = Stage::set().await;
+    let first = run(&stage, LONG_TTL, &stage.trail.stubborn());
     let token = stage.trail.token_after(0).await;
     let words = ["run", "--election", "job", "--identity", "chosen", "--", "sh", "-c"];
     let work = stage.trail.polite();
@@ -125,7 +110,7 @@ async fn a_successor_is_handed_over_to_when_the_command_has_ended() {
 
 /// The network is gone: no side is told anything, and each has to count.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_is_cut_off_is_gone_before_its_lease_can_end() {
+async fn command_that_is_cut_off_is_gone_before_its_lease_can_end() {
     let network = Network::new(2);
     let cluster = network.cluster_of(1, &[]).await;
     let dir = tempfile::tempdir().unwrap();
@@ -151,7 +136,7 @@ async fn a_command_that_is_cut_off_is_gone_before_its_lease_can_end() {
 
 /// A holder that counted by the wall clock would give up when it goes ahead, and believe for hours when it goes back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_does_not_care_what_its_wall_clock_says() {
+async fn holder_does_not_care_what_its_wall_clock_says() {
     let network = Network::new(2);
     let cluster = network.cluster_of(1, &[]).await;
     let dir = tempfile::tempdir().unwrap();
@@ -185,18 +170,18 @@ async fn a_holder_does_not_care_what_its_wall_clock_says() {
 
 /// A process that is stopped cannot kill.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_supervisor_does_not_keep_its_command() {
-    let stage = Stage::set(1).await;
-    let first = stage.run(SHORT_TTL, &stage.trail.stubborn());
+async fn stopped_supervisor_does_not_keep_its_command() {
+    let stage = Stage::set().await;
+    let first = run(&stage, SHORT_TTL, &stage.trail.stubborn());
     let token = stage.trail.token_after(0).await;
     stage.trail.has(token, "astray").await;
     let [_, _, command] = first.chain().await;
-    let second = stage.run(SHORT_TTL, &stage.trail.stubborn());
+    let second = run(&stage, SHORT_TTL, &stage.trail.stubborn());
     second.program.says("waiting for job").await;
     first.program.pause();
     let next = stage.trail.token_after(token).await;
     assert!(!lives(command), "the command outlives its lease");
-    assert_eq!(stage.first_end(), "stopped (renewals missing)");
+    assert_eq!(first_end(&stage), "stopped (renewals missing)");
     // Awake again, the supervisor finds that it leads no more, and waits.
     first.program.resume();
     first.program.says("waiting for job: 1 ahead").await;
@@ -205,13 +190,13 @@ async fn a_stopped_supervisor_does_not_keep_its_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_supervisor_and_its_inner_guardian_that_are_stopped_do_not_keep_the_command() {
-    let stage = Stage::set(1).await;
-    let first = stage.run(SHORT_TTL, &stage.trail.stubborn());
+async fn supervisor_and_its_inner_guardian_that_are_stopped_do_not_keep_the_command() {
+    let stage = Stage::set().await;
+    let first = run(&stage, SHORT_TTL, &stage.trail.stubborn());
     let token = stage.trail.token_after(0).await;
     stage.trail.has(token, "astray").await;
     let [_, inner, _] = first.chain().await;
-    let second = stage.run(SHORT_TTL, &stage.trail.polite());
+    let second = run(&stage, SHORT_TTL, &stage.trail.polite());
     second.program.says("waiting for job").await;
     first.program.pause();
     send(inner, Signal::STOP);
@@ -221,12 +206,12 @@ async fn a_supervisor_and_its_inner_guardian_that_are_stopped_do_not_keep_the_co
 
 /// Whichever process is killed with -9, the next one takes over without waiting for the lease, and safely.
 async fn kills_part_of_the_chain(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) -> Stage {
-    let stage = Stage::set(1).await;
-    let mut first = stage.run(LONG_TTL, &stage.trail.stubborn());
+    let stage = Stage::set().await;
+    let mut first = run(&stage, LONG_TTL, &stage.trail.stubborn());
     let token = stage.trail.token_after(0).await;
     stage.trail.has(token, "astray").await;
     let chain = first.chain().await;
-    let second = stage.run(LONG_TTL, &stage.trail.polite());
+    let second = run(&stage, LONG_TTL, &stage.trail.polite());
     second.program.says("waiting for job").await;
     let begun = Instant::now();
     for pid in whom(first.pid(), chain) {
@@ -241,18 +226,18 @@ async fn kills_part_of_the_chain(whom: impl Fn(u32, [u32; 3]) -> Vec<u32>) -> St
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_supervisor_takes_its_command_along() {
+async fn killed_supervisor_takes_its_command_along() {
     let stage = kills_part_of_the_chain(|supervisor, _| vec![supervisor]).await;
-    assert_eq!(stage.first_end(), "process killed");
+    assert_eq!(first_end(&stage), "process killed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_supervisor_and_its_guardian_killed_together_take_the_command_along() {
+async fn supervisor_and_its_guardian_killed_together_take_the_command_along() {
     kills_part_of_the_chain(|supervisor, [outer, ..]| vec![supervisor, outer]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_supervisor_and_its_inner_guardian_killed_together_take_the_command_along() {
+async fn supervisor_and_its_inner_guardian_killed_together_take_the_command_along() {
     kills_part_of_the_chain(|supervisor, [_, inner, _]| vec![supervisor, inner]).await;
 }
 
@@ -264,10 +249,30 @@ async fn killed_guardians_take_the_command_along() {
     kills_part_of_the_chain(|_, [outer, inner, _]| vec![outer, inner]).await;
 }
 
+/// Whether the outer guardian learns first that the inner one hung up or that no process is left is chance: both are a
+/// killed guardian, and neither is a command that ended without an exit code.
+#[tokio::test(flavor = "multi_thread")]
+async fn run_whose_command_kills_its_guardian_was_lost() {
+    let stage = Stage::set().await;
+    std::thread::scope(|scope| {
+        for number in 0..24 {
+            let (ctl, name) = (&stage.ctl, format!("job-{number}"));
+            scope.spawn(move || {
+                // Not in the moment in which the guardian is about to say that it has begun.
+                let work = "sleep 0.3; kill -9 $PPID; sleep 60";
+                let run = ["run", &name, "--once", "--", "sh", "-c", work];
+                let said = ctl.run(&run);
+                assert_eq!(said.code, Some(4), "{said:?}");
+                assert!(said.err.contains("a guardian was killed"), "{said:?}");
+            });
+        }
+    });
+}
+
 /// A command that is itself a `tenure run` is gone with all that is below it, guardians included.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_guardians_take_a_nested_run_along() {
-    let stage = Stage::set(1).await;
+    let stage = Stage::set().await;
     let tenure = tools::tenure().display().to_string();
     let endpoints = stage.cluster.endpoints();
     let script = format!(
@@ -281,7 +286,7 @@ async fn killed_guardians_take_a_nested_run_along() {
     let token = stage.trail.token_after(0).await;
     stage.trail.has(token, "astray").await;
     let [outer, inner, _] = first.chain().await;
-    let second = stage.run(LONG_TTL, &stage.trail.polite());
+    let second = run(&stage, LONG_TTL, &stage.trail.polite());
     second.program.says("waiting for job").await;
     send(outer, Signal::KILL);
     send(inner, Signal::KILL);
@@ -290,9 +295,9 @@ async fn killed_guardians_take_a_nested_run_along() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_runs_on_while_servers_die_and_come_back() {
-    let mut stage = Stage::set(3).await;
-    let job = stage.run("8s", &stage.trail.polite());
+async fn command_runs_on_while_servers_die_and_come_back() {
+    let mut stage = Stage::with_members(3).await;
+    let job = run(&stage, "8s", &stage.trail.polite());
     let token = stage.trail.token_after(0).await;
     let [.., command] = job.chain().await;
     // The raft leader is killed, comes back; then all members are restarted.
@@ -324,17 +329,17 @@ async fn a_command_runs_on_while_servers_die_and_come_back() {
 
 /// However many wait, a change wakes only the next candidate.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_five_hundred_is_woken_by_a_change() {
-    let stage = Stage::set(1).await;
+async fn waiters_are_not_all_woken_by_a_change() {
+    let stage = Stage::set().await;
     // Renewals every hundred seconds: nothing else wakes a waiting process.
     let ttl = "300s";
-    let first = stage.run(ttl, &stage.trail.polite());
+    let first = run(&stage, ttl, &stage.trail.polite());
     let token = stage.trail.token_after(0).await;
     let mut others: Vec<Supervised> = Vec::new();
     // A few at a time, or the first ones time out before the last ones have started.
     while others.len() < 500 {
         let batch: Vec<Supervised> =
-            (0..20).map(|_| stage.run(ttl, &stage.trail.polite())).collect();
+            (0..20).map(|_| run(&stage, ttl, &stage.trail.polite())).collect();
         for other in &batch {
             other.program.says("waiting for job").await;
         }

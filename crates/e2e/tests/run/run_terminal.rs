@@ -22,7 +22,7 @@ fn typed_at_a_terminal(cluster: &Cluster, words: &[&str]) -> Program {
 
 /// On a terminal one line that changes, in a log a line for each change.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiting_candidate_says_how_the_queue_changes() {
+async fn waiting_candidate_says_how_the_queue_changes() {
     let cluster = Cluster::start(1).await;
     let in_a_log = |words: &[&str]| Supervised::start(&cluster.endpoints(), words).program;
     let elect = |identity| ["elect", "job", "--ttl", "60s", "--identity", identity];
@@ -82,7 +82,7 @@ async fn ctrl_c_ends_a_command_that_does_not_care_about_it_with_130() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_ctrl_c_kills() {
+async fn ctrl_c_twice_kills() {
     let cluster = Cluster::start(1).await;
     let work = "trap 'echo no' INT TERM; echo ready; while :; do sleep 0.02; done";
     let mut terminal = at_a_terminal(&cluster, &["sh", "-c", work]);
@@ -95,7 +95,7 @@ async fn the_second_ctrl_c_kills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_that_is_resized_is_news_to_the_command() {
+async fn window_that_is_resized_is_news_to_the_command() {
     let cluster = Cluster::start(1).await;
     let work = "trap 'echo now $(stty size)' WINCH; echo ready; while :; do sleep 0.02; done";
     let mut terminal = at_a_terminal(&cluster, &["sh", "-c", work]);
@@ -106,7 +106,7 @@ async fn a_window_that_is_resized_is_news_to_the_command() {
 
 /// A shell reads from the terminal and wants it for itself; Ctrl-C does not end it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_that_reads_gets_the_terminal() {
+async fn command_that_reads_gets_the_terminal() {
     let cluster = Cluster::start(1).await;
     let mut terminal = at_a_terminal(&cluster, &["bash", "--norc", "-i"]);
     terminal.says("leading job").await;
@@ -125,7 +125,7 @@ async fn a_command_that_reads_gets_the_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_cannot_be_suspended() {
+async fn leader_cannot_be_suspended() {
     let cluster = Cluster::start(1).await;
     let mut terminal = at_a_terminal(&cluster, &["sh", "-c", READY]);
     terminal.says("ready").await;

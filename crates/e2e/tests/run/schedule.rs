@@ -1,56 +1,32 @@
 //! `tenure schedule`: each slot of each job is run once, by whichever machine leads, through takeovers.
 
 use std::fs;
-use std::path::PathBuf;
 
 use rustix::process::Signal;
-use tenure_e2e::{Cluster, Ctl, Supervised, Trail, eventually, send, tools};
+use tenure_e2e::{Ctl, Supervised, eventually, send, tools};
 
-struct Stage {
-    cluster: Cluster,
-    ctl: Ctl,
-    dir: tempfile::TempDir,
+use crate::stage::Stage;
+
+/// Starts a scheduler with these jobs, and a TTL that ends soon.
+fn start(stage: &Stage, jobs: &str) -> Supervised {
+    let file = file_of(stage, jobs);
+    stage.start(&["schedule", "-f", &file, "--ttl", "2s"])
 }
 
-impl Stage {
-    async fn set() -> Stage {
-        let cluster = Cluster::start(1).await;
-        let ctl = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
-        Stage { cluster, ctl, dir: tempfile::tempdir().unwrap() }
-    }
+fn file_of(stage: &Stage, jobs: &str) -> String {
+    let path = stage.file("jobs.yaml");
+    fs::write(&path, format!("election: shift\njobs:\n{jobs}")).unwrap();
+    path
+}
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// Starts a scheduler with these jobs, and a TTL that ends soon.
-    fn start(&self, jobs: &str) -> Supervised {
-        let file = self.jobs(jobs);
-        let words = ["schedule", "-f", &file, "--ttl", "2s"];
-        Supervised::start(&self.cluster.endpoints(), &words)
-    }
-
-    fn jobs(&self, jobs: &str) -> String {
-        let path = self.path("jobs.yaml");
-        fs::write(&path, format!("election: shift\njobs:\n{jobs}")).unwrap();
-        path.display().to_string()
-    }
-
-    fn history(&self, job: &str) -> Vec<serde_json::Value> {
-        let job = format!("shift/{job}");
-        let said = self.ctl.run(&["once", &job, "--history", "-w", "json"]).ok();
-        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-
-    /// Waits for so many lines in a file.
-    async fn lines(&self, name: &str, least: usize) -> Vec<String> {
-        eventually(&format!("{name} has {least} lines"), async || {
-            let text = fs::read_to_string(self.path(name)).unwrap_or_default();
-            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-            if lines.len() >= least { Ok(lines) } else { Err(text) }
-        })
-        .await
-    }
+/// Waits for so many lines in a file.
+async fn lines(stage: &Stage, name: &str, least: usize) -> Vec<String> {
+    eventually(&format!("{name} has {least} lines"), async || {
+        let text = fs::read_to_string(stage.path(name)).unwrap_or_default();
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        if lines.len() >= least { Ok(lines) } else { Err(text) }
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,10 +38,10 @@ async fn schedule_runs_every_slot_once_through_takeovers() {
          command: echo $TENURE_JOB_SLOT $TENURE_TOKEN $TENURE_JOB >> {}\n",
         ran.display()
     );
-    let mut schedulers: Vec<Supervised> = (0..3).map(|_| stage.start(&jobs)).collect();
+    let mut schedulers: Vec<Supervised> = (0..3).map(|_| start(&stage, &jobs)).collect();
     let mut seen = 0;
     for _ in 0..2 {
-        let lines = stage.lines("ran", seen + 3).await;
+        let lines = lines(&stage, "ran", seen + 3).await;
         seen = lines.len();
         // The token says who leads, by its line of talk.
         let token = lines.last().unwrap().split(' ').nth(1).unwrap().to_owned();
@@ -77,7 +53,7 @@ async fn schedule_runs_every_slot_once_through_takeovers() {
         send(leader.pid(), Signal::KILL);
         leader.program.ends().await;
     }
-    let lines = stage.lines("ran", seen + 3).await;
+    let lines = lines(&stage, "ran", seen + 3).await;
     let slots: Vec<jiff::Timestamp> =
         lines.iter().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
     for pair in slots.windows(2) {
@@ -93,12 +69,12 @@ async fn schedule_runs_every_slot_once_through_takeovers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn schedule_ends_a_paused_leaders_jobs_before_another_leads() {
     let stage = Stage::set().await;
-    let trail = Trail::new(stage.dir.path());
+    let trail = &stage.trail;
     let work = trail.stubborn().replace('\'', "''");
     let jobs = format!("  work:\n    every: 1s\n    command: '{work}'\n    timeout: 1h\n");
-    let first = stage.start(&jobs);
+    let first = start(&stage, &jobs);
     first.program.says("leading shift with token").await;
-    let second = stage.start(&jobs);
+    let second = start(&stage, &jobs);
     second.program.says("waiting to lead shift").await;
     eventually("the job works", async || {
         if trail.steps().len() > 20 { Ok(()) } else { Err("not yet".into()) }
@@ -128,10 +104,10 @@ async fn schedule_keeps_what_came_of_each_run() {
     let jobs = "  fails: {every: 1s, command: exit 3, retries: 1, overlap: queue}\n  \
                 long: {every: 1s, command: sleep 1000, timeout: 1500ms}\n  \
                 good: {every: 1s, command: [\"true\"]}\n";
-    let _scheduler = stage.start(jobs);
+    let _scheduler = start(&stage, jobs);
     let has = async |job: &str, outcome: &str| {
         eventually(&format!("a run of {job} that is {outcome}"), async || {
-            let history = stage.history(job);
+            let history = stage.history(&format!("shift/{job}"));
             let found = history.iter().find(|run| run["outcome"] == outcome).cloned();
             found.ok_or_else(|| format!("{history:?}"))
         })
@@ -142,7 +118,8 @@ async fn schedule_keeps_what_came_of_each_run() {
     assert_eq!(has("long", "failed").await["exit_code"], 124);
     has("long", "skipped").await;
     assert_eq!(has("good", "done").await["exit_code"], 0);
-    let list = stage.ctl.run(&["schedule", "-f", &stage.jobs(jobs), "--list", "-w", "json"]).ok();
+    let list =
+        stage.ctl.run(&["schedule", "-f", &file_of(&stage, jobs), "--list", "-w", "json"]).ok();
     let list: Vec<serde_json::Value> =
         list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(list.len(), 3);
@@ -156,14 +133,14 @@ async fn schedule_waits_for_its_server_and_ends_when_asked() {
     stage.cluster.members[0].kill();
     let ran = stage.path("ran");
     let jobs = format!("  tick: {{every: 1s, command: 'echo x >> {}'}}\n", ran.display());
-    let mut scheduler = stage.start(&jobs);
+    let mut scheduler = start(&stage, &jobs);
     scheduler.program.says("trying again").await;
     stage.cluster.members[0].start();
-    stage.lines("ran", 1).await;
+    lines(&stage, "ran", 1).await;
     scheduler.signal(Signal::INT);
     assert_eq!(scheduler.program.ends().await.code(), Some(0));
     // A file with mistakes is refused with all of them.
-    let file = stage.jobs("  a: {command: x, cron: often}\n  b: {command: x, evry: 1s}\n");
+    let file = file_of(&stage, "  a: {command: x, cron: often}\n  b: {command: x, evry: 1s}\n");
     let said = stage.ctl.run(&["schedule", "-f", &file, "--check"]);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.contains("evry"), "{said:?}");

@@ -32,7 +32,7 @@ impl Drop for Table {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_writer_that_nobody_can_stop_is_cut_off() {
+async fn stonith_cuts_off_a_writer_that_cannot_be_stopped() {
     tools::system("nft", "nftables");
     let network = Network::new(2);
     let cluster = network.cluster_of(1, &[]).await;

@@ -120,6 +120,7 @@ fn time(time: Option<Duration>) -> String {
     match time {
         None => "–".into(),
         Some(Duration::ZERO) => "0".into(),
+        Some(time) if time < Duration::from_micros(1) => format!("{} ns", time.as_nanos()),
         Some(time) if time < Duration::from_millis(1) => format!("{} us", time.as_micros()),
         Some(time) if time < Duration::from_secs(1) => format!("{} ms", time.as_millis()),
         Some(time) => format!("{:.1} s", time.as_secs_f64()),

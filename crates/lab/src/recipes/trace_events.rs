@@ -138,13 +138,10 @@ fn mode(mode: Mode) -> Value {
 
 /// The leader that an observer sees from now on.
 pub fn seen(name: &str, revision: Revision, sight: &Sight) -> TraceEvent {
-    let leader = match sight {
-        Sight::Leads(tenure) | Sight::Proclaims(tenure) => Some(tenure),
-        Sight::NoLeader | Sight::Gap => None,
-    };
+    let leader = sight.leader();
     TraceEvent::new("observe", format!("sees {sight:?} at {revision}"))
         .with("name", name)
-        .with("leader", leader.and_then(|tenure| tenure.identity.clone()))
+        .with("leader", leader.map(|tenure| tenure.identity.clone()))
         .with("token", leader.map(|tenure| tenure.token.get()))
         .with("revision", revision.0)
 }

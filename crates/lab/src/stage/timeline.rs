@@ -167,8 +167,7 @@ mod tests {
         let (trace, timeline) = Timeline::recorded(story.algorithm.promises);
         let script = script.map(|script| script.parse().expect("it can be read"));
         story.play(1, script.as_ref(), trace).expect("it can be played");
-        let lines = timeline.borrow().lines(story.lasts);
-        lines
+        timeline.borrow().lines(story.lasts)
     }
 
     fn texts(lines: &[Option<TimelineLine>]) -> Vec<&str> {

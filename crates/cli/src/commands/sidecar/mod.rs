@@ -30,7 +30,7 @@ use tokio::time::timeout;
 
 use self::campaign::Campaign;
 use self::file::StatusFile;
-use self::http::{Door, Healthz};
+use self::http::{AnswerContext, Healthz};
 use self::listen::Listen;
 use self::metrics::Counts;
 use self::news::Reporter;
@@ -115,21 +115,22 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
     };
     let address = listener.local_addr().map(|at| at.ip());
     let browsers = address.map_or_else(|_| Browsers::default(), Browsers::at);
-    let door = Door::new(
-        Arc::clone(&status),
-        Arc::clone(&counts),
-        args.healthz,
-        args.ready_when_leader,
-        args.grace,
-        order,
-        stopping.clone(),
-        browsers,
-    );
+    let context = AnswerContext {
+        status: Arc::clone(&status),
+        counts: Arc::clone(&counts),
+        healthz: args.healthz,
+        ready_when_leader: args.ready_when_leader,
+        grace: args.grace,
+        orders: order,
+        stop: stopping.clone(),
+        browsers: Arc::new(browsers),
+        streams: AnswerContext::streams(),
+    };
     if let Ok(at) = listener.local_addr() {
         let who = status.identity.as_ref().map(|name| format!(" as {name}")).unwrap_or_default();
         eprintln!("answering for {}{who} on http://{at}", args.election);
     }
-    let serving = tokio::spawn(http::serve(listener, door, closing));
+    let serving = tokio::spawn(http::serve(listener, context, closing));
     let stand = Campaign {
         engine,
         name: args.election,

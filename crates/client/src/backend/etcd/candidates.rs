@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tenure_api::wire::mvccpb::{Event, KeyValue, event::EventType};
 
 use crate::FencingToken;
+use crate::backend::observe::called;
 use crate::backend::{Sight, Tenure};
 
 /// The live keys of one election.
@@ -59,12 +60,9 @@ impl Candidates {
         let first =
             self.keys.iter().min_by_key(|(key, (created, _))| (*created, (*key).clone()))?;
         let (key, (created, value)) = first;
-        Some(Tenure {
-            token: FencingToken::from_revision(*created)?,
-            value: value.to_vec(),
-            key: key.to_vec(),
-            identity: None,
-        })
+        let token = FencingToken::from_revision(*created)?;
+        let identity = called("", value, token);
+        Some(Tenure { identity, token, value: value.to_vec(), key: key.to_vec() })
     }
 }
 

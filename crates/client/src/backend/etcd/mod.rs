@@ -38,6 +38,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::observe::called;
 use super::{Backend, Boxed, Candidate, Mode, Observation, Opened, Opening};
 use crate::grpc::{Client, Endpoint, Options};
 use crate::host::Host;
@@ -96,7 +97,7 @@ impl Backend for Etcd {
     fn candidates(&self, name: ElectionName) -> Boxed<'_, Result<Vec<Candidate>, EngineError>> {
         Box::pin(async move {
             let client = self.within(self.options.request_timeout);
-            let found = client.kv().range(txn::line(&name)).await?;
+            let found = client.kv().range(txn::all_of(&name)).await?;
             Ok(in_order(&name, found.kvs))
         })
     }
@@ -107,13 +108,14 @@ fn in_order(name: &ElectionName, kvs: Vec<tenure_api::wire::mvccpb::KeyValue>) -
     let prefix = keys::prefix(name);
     let modes: Vec<Mode> = kvs.iter().map(|kv| Key::mode(&prefix, &kv.key)).collect();
     let candidate = |(at, kv): (usize, &tenure_api::wire::mvccpb::KeyValue)| {
+        let token = FencingToken::from_revision(kv.create_revision)?;
         Some(Candidate {
-            token: FencingToken::from_revision(kv.create_revision)?,
+            identity: called("", &kv.value, token),
+            token,
             key: kv.key.to_vec(),
             value: kv.value.to_vec(),
             holds: look::is_free(modes[at], &modes[..at]),
             mode: modes[at],
-            identity: None,
             session: LeaseId::from_wire(kv.lease),
             priority: 0,
             unhealthy: false,

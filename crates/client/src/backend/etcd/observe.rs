@@ -92,7 +92,7 @@ async fn read(
     name: &ElectionName,
     candidates: &mut Candidates,
 ) -> Result<(Revision, Resumed), EngineError> {
-    let found = client.kv().range(txn::line(name)).await?;
+    let found = client.kv().range(txn::all_of(name)).await?;
     let at = txn::revision(found.header.as_ref());
     candidates.reset(found.kvs);
     let (key, range_end) = keys::span(name);

@@ -42,7 +42,7 @@ fn enter_if(keys: &[CandidateKey], lease: LeaseId, value: &Bytes) -> pb::TxnRequ
         })
     };
     let first = |key: &CandidateKey| {
-        Request::RequestRange(pb::RangeRequest { limit: 1, ..line(&key.name) })
+        Request::RequestRange(pb::RangeRequest { limit: 1, ..all_of(&key.name) })
     };
     let read = |key: &CandidateKey| Request::RequestRange(one(key.key.clone()));
     pb::TxnRequest {
@@ -60,7 +60,7 @@ pub(super) fn look(candidates: &[(CandidateKey, i64)], newest_only: bool) -> pb:
             sort_order: SortOrder::Descend as i32,
             keys_only: true,
             limit: newest_only.into(),
-            ..line(&key.name)
+            ..all_of(&key.name)
         })
     };
     pb::TxnRequest {
@@ -111,7 +111,7 @@ pub(super) fn proclaim(key: &Bytes, token: i64, modified: i64, value: &Bytes) ->
 }
 
 /// All keys of an election, oldest first.
-pub(super) fn line(name: &ElectionName) -> pb::RangeRequest {
+pub(super) fn all_of(name: &ElectionName) -> pb::RangeRequest {
     let (key, range_end) = keys::span(name);
     pb::RangeRequest {
         key,

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use tenure_api::LeaseId;
 use tenure_api::wire::tenure::v1 as pb;
 
+use crate::backend::observe::called;
 use crate::backend::{Candidate, Mode, Tenure};
 use crate::{AcquireError, ElectionName, EngineError, FencingToken, Loss, RefusalKind};
 
@@ -83,13 +84,14 @@ pub(super) fn candidate(candidate: pb::Candidate) -> Option<Candidate> {
         Ok(pb::Mode::Permit) => Mode::Permit(0),
         Ok(pb::Mode::Exclusive) | Err(_) => Mode::Exclusive,
     };
+    let token = FencingToken::from_revision(candidate.token)?;
     Some(Candidate {
-        token: FencingToken::from_revision(candidate.token)?,
+        identity: called(&candidate.identity, &candidate.value, token),
+        token,
         key: candidate.key.to_vec(),
         value: candidate.value.to_vec(),
         holds: candidate.holds,
         mode,
-        identity: (!candidate.identity.is_empty()).then_some(candidate.identity),
         session: LeaseId::from_wire(candidate.session),
         priority: candidate.priority,
         unhealthy: candidate.unhealthy,
@@ -106,10 +108,7 @@ fn time(unix_ms: u64) -> Option<SystemTime> {
 
 /// A tenure, from its message.
 pub(super) fn tenure(tenure: pb::Tenure) -> Option<Tenure> {
-    Some(Tenure {
-        token: FencingToken::from_revision(tenure.token)?,
-        value: tenure.value.to_vec(),
-        key: vec![],
-        identity: (!tenure.identity.is_empty()).then_some(tenure.identity),
-    })
+    let token = FencingToken::from_revision(tenure.token)?;
+    let identity = called(&tenure.identity, &tenure.value, token);
+    Some(Tenure { identity, token, value: tenure.value.to_vec(), key: vec![] })
 }

@@ -12,12 +12,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 
-use super::{Door, Healthz, events, step_down};
+use super::{AnswerContext, Healthz, events, step_down};
 use crate::commands::sidecar::belief::Belief;
 use crate::commands::sidecar::words;
 
 /// Everything that is served.
-pub(super) fn routes(door: Door) -> Router {
+pub(super) fn routes(context: AnswerContext) -> Router {
     Router::new()
         .route("/", get(name))
         .route("/leader", get(leader))
@@ -26,15 +26,15 @@ pub(super) fn routes(door: Door) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/step-down", post(step_down::step_down))
-        .layer(middleware::from_fn_with_state(door.clone(), around))
-        .with_state(door)
+        .layer(middleware::from_fn_with_state(context.clone(), around))
+        .with_state(context)
 }
 
 /// Counts every answer, forbids caching it, and refuses what pages of others ask.
-async fn around(State(door): State<Door>, request: Request, next: Next) -> Response {
+async fn around(State(context): State<AnswerContext>, request: Request, next: Next) -> Response {
     let path = known(request.uri().path());
     let (parts, body) = request.into_parts();
-    let mut response = match door.browsers.judge(&parts) {
+    let mut response = match context.browsers.judge(&parts) {
         Ok(_) => next.run(Request::from_parts(parts, body)).await,
         Err(refused) => {
             let error = json!({ "error": refused.to_string() });
@@ -42,7 +42,7 @@ async fn around(State(door): State<Door>, request: Request, next: Next) -> Respo
         }
     };
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    door.counts.answered(path, response.status().as_u16());
+    context.counts.answered(path, response.status().as_u16());
     response
 }
 
@@ -60,46 +60,46 @@ pub(super) fn json_of(status: StatusCode, body: &Value) -> Response {
 }
 
 /// What the retired leader-elector image answered: the leader's name and nothing else.
-async fn name(State(door): State<Door>) -> Response {
-    match door.status.belief() {
+async fn name(State(context): State<AnswerContext>) -> Response {
+    match context.status.belief() {
         Belief::Sure(sure) => {
             let name = sure.leader.map_or(String::new(), |leader| leader.name);
             json_of(StatusCode::OK, &json!({ "name": name }))
         }
         Belief::Unsure(why) => {
-            json_of(StatusCode::SERVICE_UNAVAILABLE, &words::unsure(&door.status, why))
+            json_of(StatusCode::SERVICE_UNAVAILABLE, &words::unsure(&context.status, why))
         }
     }
 }
 
-async fn leader(State(door): State<Door>) -> Response {
-    let (judged_unix_ms, belief) = door.status.dated_belief();
+async fn leader(State(context): State<AnswerContext>) -> Response {
+    let (judged_unix_ms, belief) = context.status.dated_belief();
     let status = match belief {
         Belief::Sure(_) => StatusCode::OK,
         Belief::Unsure(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
-    json_of(status, &words::whole(&door.status, &belief, judged_unix_ms))
+    json_of(status, &words::whole(&context.status, &belief, judged_unix_ms))
 }
 
-async fn healthz(State(door): State<Door>) -> Response {
-    verdict(match door.healthz {
-        Healthz::Lease if door.status.lease_ran_out() => {
+async fn healthz(State(context): State<AnswerContext>) -> Response {
+    verdict(match context.healthz {
+        Healthz::Lease if context.status.lease_ran_out() => {
             Err("led, and could not renew the lease before its end".into())
         }
         Healthz::Lease => Ok(()),
-        Healthz::Leader => door.status.leads().map(drop).ok_or("not leading".into()),
+        Healthz::Leader => context.status.leads().map(drop).ok_or("not leading".into()),
     })
 }
 
 /// Ready means that there is an answer; with `?leader=1` or `--ready-when-leader`, that it is us.
-async fn readyz(State(door): State<Door>, RawQuery(query): RawQuery) -> Response {
+async fn readyz(State(context): State<AnswerContext>, RawQuery(query): RawQuery) -> Response {
     let asked = query.is_some_and(|query| query.split('&').any(|part| part == "leader=1"));
     verdict(match () {
-        () if *door.stop.borrow() => Err("stopping".into()),
-        () if asked || door.ready_when_leader => {
-            door.status.leads().map(drop).ok_or("not leading".into())
+        () if *context.stop.borrow() => Err("stopping".into()),
+        () if asked || context.ready_when_leader => {
+            context.status.leads().map(drop).ok_or("not leading".into())
         }
-        () => match door.status.belief() {
+        () => match context.status.belief() {
             Belief::Sure(_) => Ok(()),
             Belief::Unsure(why) => Err(why.text()),
         },
@@ -113,7 +113,7 @@ fn verdict(found: Result<(), String>) -> Response {
     }
 }
 
-async fn metrics(State(door): State<Door>) -> Response {
+async fn metrics(State(context): State<AnswerContext>) -> Response {
     const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, TEXT)], door.counts.text(&door.status)).into_response()
+    ([(header::CONTENT_TYPE, TEXT)], context.counts.text(&context.status)).into_response()
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
-use super::Door;
+use super::AnswerContext;
 use super::answers::json_of;
 use crate::commands::sidecar::belief::Belief;
 use crate::commands::sidecar::campaign::stopped;
@@ -27,12 +27,12 @@ use crate::commands::sidecar::words;
 /// A comment so often keeps what stands between from hanging up, and finds readers that have gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-pub(super) async fn stream(State(door): State<Door>) -> Response {
-    let Ok(permit) = Arc::clone(&door.streams).try_acquire_owned() else {
+pub(super) async fn stream(State(context): State<AnswerContext>) -> Response {
+    let Ok(permit) = Arc::clone(&context.streams).try_acquire_owned() else {
         let why = json!({ "error": "too many streams are open" });
         return json_of(StatusCode::SERVICE_UNAVAILABLE, &why);
     };
-    let events = stream::unfold(Listener::new(door, permit), |mut listener| async move {
+    let events = stream::unfold(Listener::new(context, permit), |mut listener| async move {
         let text = listener.next().await?;
         Some((Ok::<_, Infallible>(text), listener))
     });
@@ -41,17 +41,17 @@ pub(super) async fn stream(State(door): State<Door>) -> Response {
 
 /// One reader of the stream.
 struct Listener {
-    door: Door,
+    context: AnswerContext,
     news: watch::Receiver<Headline>,
     greeted: bool,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Listener {
-    fn new(door: Door, permit: OwnedSemaphorePermit) -> Listener {
-        door.counts.stream_opened();
-        let news = door.status.listen();
-        Listener { door, news, greeted: false, _permit: permit }
+    fn new(context: AnswerContext, permit: OwnedSemaphorePermit) -> Listener {
+        context.counts.stream_opened();
+        let news = context.status.listen();
+        Listener { context, news, greeted: false, _permit: permit }
     }
 
     /// The next piece of text; nothing at the end.
@@ -62,23 +62,23 @@ impl Listener {
         }
         tokio::select! {
             biased;
-            () = stopped(&mut self.door.stop) => None,
+            () = stopped(&mut self.context.stop) => None,
             changed = self.news.changed() => changed.ok().map(|()| self.event()),
             () = sleep(KEEP_ALIVE) => Some(": still here\n\n".into()),
         }
     }
 
     fn event(&self) -> String {
-        let (judged_unix_ms, belief) = self.door.status.dated_belief();
+        let (judged_unix_ms, belief) = self.context.status.dated_belief();
         let kind = if let Belief::Sure(_) = belief { "leader" } else { "stale" };
-        let data = words::whole(&self.door.status, &belief, judged_unix_ms);
+        let data = words::whole(&self.context.status, &belief, judged_unix_ms);
         format!("event: {kind}\ndata: {data}\n\n")
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.door.counts.stream_closed();
+        self.context.counts.stream_closed();
     }
 }
 
@@ -92,7 +92,6 @@ mod tests {
     use super::*;
     use crate::commands::sidecar::belief::{Leader, News};
     use crate::commands::sidecar::http::Healthz;
-    use crate::commands::sidecar::metrics::Counts;
     use crate::commands::sidecar::status_cache::StatusCache;
 
     fn led_by(name: &str, token: i64) -> News {
@@ -111,21 +110,21 @@ mod tests {
     async fn events_leave_out_for_a_slow_reader_what_came_and_went() {
         let status =
             Arc::new(StatusCache::new("jobs".into(), None, String::new(), KEEP_ALIVE * 100));
-        let (order, _orders) = mpsc::channel(1);
-        let (_stop, stopping) = watch::channel(false);
-        let counts = Arc::new(Counts::default());
-        let door = Door::new(
-            Arc::clone(&status),
-            counts,
-            Healthz::Lease,
-            false,
-            Duration::ZERO,
-            order,
-            stopping,
-            Default::default(),
-        );
-        let permit = Arc::clone(&door.streams).try_acquire_owned().unwrap();
-        let mut listener = Listener::new(door, permit);
+        let (orders, _wanted) = mpsc::channel(1);
+        let (_stop, stop) = watch::channel(false);
+        let context = AnswerContext {
+            status: Arc::clone(&status),
+            counts: Arc::default(),
+            healthz: Healthz::Lease,
+            ready_when_leader: false,
+            grace: Duration::ZERO,
+            orders,
+            stop,
+            browsers: Arc::default(),
+            streams: AnswerContext::streams(),
+        };
+        let permit = Arc::clone(&context.streams).try_acquire_owned().unwrap();
+        let mut listener = Listener::new(context, permit);
         let mut heard = status.listen();
         tokio::spawn({
             let status = Arc::clone(&status);

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::stall::Stalls;
-use super::{Door, answers};
+use super::{AnswerContext, answers};
 use crate::commands::sidecar::campaign::stopped;
 
 /// Connections at a time; more wait in the kernel.
@@ -38,10 +38,10 @@ pub(super) struct Peer(pub(super) SocketAddr);
 /// Answers until `stop`; then lets answers finish.
 pub(in crate::commands::sidecar) async fn serve(
     listener: TcpListener,
-    door: Door,
+    context: AnswerContext,
     mut stop: watch::Receiver<bool>,
 ) {
-    let router = answers::routes(door);
+    let router = answers::routes(context);
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections = JoinSet::new();
     loop {

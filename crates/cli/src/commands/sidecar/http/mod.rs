@@ -32,7 +32,7 @@ pub(super) enum Healthz {
 
 /// What every answer is made from.
 #[derive(Clone, Debug)]
-pub(super) struct Door {
+pub(super) struct AnswerContext {
     pub(super) status: Arc<StatusCache>,
     pub(super) counts: Arc<Counts>,
     pub(super) healthz: Healthz,
@@ -44,26 +44,15 @@ pub(super) struct Door {
     /// What web pages may ask.
     pub(super) browsers: Arc<Browsers>,
     /// Streams of `/sse` that may still be opened.
-    streams: Arc<Semaphore>,
+    pub(super) streams: Arc<Semaphore>,
 }
 
 /// Streams of `/sse` at a time.
 const STREAMS_MAX: usize = 64;
 
-impl Door {
-    #[expect(clippy::too_many_arguments, reason = "each is a part of its own, named by its type")]
-    pub(super) fn new(
-        status: Arc<StatusCache>,
-        counts: Arc<Counts>,
-        healthz: Healthz,
-        ready_when_leader: bool,
-        grace: Duration,
-        orders: mpsc::Sender<StepDown>,
-        stop: watch::Receiver<bool>,
-        browsers: Browsers,
-    ) -> Door {
-        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        let browsers = Arc::new(browsers);
-        Door { status, counts, healthz, ready_when_leader, grace, orders, stop, browsers, streams }
+impl AnswerContext {
+    /// How many streams may be open at a time.
+    pub(super) fn streams() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(STREAMS_MAX))
     }
 }

@@ -19,7 +19,7 @@ use tenure::FencingToken;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::Door;
+use super::AnswerContext;
 use super::answers::json_of;
 use super::listen::Peer;
 use crate::commands::sidecar::belief::{Belief, Leader};
@@ -32,46 +32,46 @@ const RESIGN_MAX: Duration = Duration::from_secs(5);
 const SUCCESSOR_MAX: Duration = Duration::from_secs(2);
 
 pub(super) async fn step_down(
-    State(door): State<Door>,
+    State(context): State<AnswerContext>,
     Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,
 ) -> Response {
     if let Err(why) = admit(peer, &headers) {
         return json_of(StatusCode::FORBIDDEN, &json!({ "error": why }));
     }
-    let Some(token) = door.status.office() else { return not_leading(&door) };
+    let Some(token) = context.status.office() else { return not_leading(&context) };
     let (answer, answered) = oneshot::channel();
     let asked = async {
-        door.orders.send(StepDown { token, answer }).await.ok()?;
+        context.orders.send(StepDown { token, answer }).await.ok()?;
         answered.await.ok()
     };
-    let done = timeout(door.grace + RESIGN_MAX, asked).await;
+    let done = timeout(context.grace + RESIGN_MAX, asked).await;
     let confirmed = match done {
         Ok(Some(SteppedDown::Done { confirmed })) => confirmed,
-        Ok(Some(SteppedDown::NotLeading)) => return not_leading(&door),
+        Ok(Some(SteppedDown::NotLeading)) => return not_leading(&context),
         // It goes on; our answers have stopped claiming it.
         Ok(None) | Err(_) => false,
     };
-    let next = timeout(SUCCESSOR_MAX, successor(&door, token)).await.ok().flatten();
+    let next = timeout(SUCCESSOR_MAX, successor(&context, token)).await.ok().flatten();
     let status = if confirmed { StatusCode::OK } else { StatusCode::ACCEPTED };
     let next = next.map(|leader| json!({ "name": leader.name, "token": leader.token.get() }));
     let body = json!({ "stepped_down": token.get(), "confirmed": confirmed, "leader": next });
     json_of(status, &body)
 }
 
-fn not_leading(door: &Door) -> Response {
-    let (judged_unix_ms, belief) = door.status.dated_belief();
-    let mut body = words::whole(&door.status, &belief, judged_unix_ms);
+fn not_leading(context: &AnswerContext) -> Response {
+    let (judged_unix_ms, belief) = context.status.dated_belief();
+    let mut body = words::whole(&context.status, &belief, judged_unix_ms);
     body["error"] = "not leading".into();
     json_of(StatusCode::CONFLICT, &body)
 }
 
 /// Waits for a leader with a greater token.
-async fn successor(door: &Door, token: FencingToken) -> Option<Leader> {
-    let mut news = door.status.listen();
+async fn successor(context: &AnswerContext, token: FencingToken) -> Option<Leader> {
+    let mut news = context.status.listen();
     loop {
         news.mark_unchanged();
-        if let Belief::Sure(sure) = door.status.belief()
+        if let Belief::Sure(sure) = context.status.belief()
             && let Some(leader) = sure.leader.filter(|leader| leader.token > token)
         {
             return Some(leader);

@@ -20,7 +20,7 @@ fn ctl(cluster: &Cluster) -> Ctl {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_answers_as_the_retired_image_did() {
+async fn sidecar_answers_as_the_retired_image_did() {
     let cluster = Cluster::start(1).await;
     let (a, b, leads) = Sidecar::pair(&cluster, "jobs", LONG).await;
     for sidecar in [&a, &b] {
@@ -44,7 +44,7 @@ async fn it_answers_as_the_retired_image_did() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_waits_for_a_server_that_is_not_there_yet() {
+async fn sidecar_waits_for_a_server_that_is_not_there_yet() {
     let mut cluster = Cluster::prepare(1, Plan::default());
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &["--ttl", TTL]);
     a.listens().await;
@@ -72,7 +72,7 @@ async fn it_waits_for_a_server_that_is_not_there_yet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stepping_down_hands_over_once() {
+async fn sidecar_hands_over_once_when_it_steps_down() {
     let cluster = Cluster::start(1).await;
     let (a, b, first) = Sidecar::pair(&cluster, "jobs", LONG).await;
     b.waits().await;
@@ -85,7 +85,7 @@ async fn stepping_down_hands_over_once() {
         assert_eq!(refused.status, 403, "{name}");
     }
     let host = a.send("POST", "/step-down", &[("host", "evil.example")]).await;
-    assert_eq!(host.status, 403, "a page whose name was made to point here");
+    assert_eq!(host.status, 421, "a page whose name was made to point here");
     assert_eq!(a.ask("/leader").await.json()["is_leader"], true, "nothing of that did anything");
 
     let asked = tokio::join!(a.send("POST", "/step-down", &[]), a.send("POST", "/step-down", &[]));
@@ -106,7 +106,7 @@ async fn stepping_down_hands_over_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_tell_how_things_stand_and_every_change() {
+async fn sidecar_events_tell_the_state_and_every_change() {
     let mut cluster = Cluster::start(1).await;
     let (a, b, first) = Sidecar::pair(&cluster, "jobs", TTL).await;
     b.waits().await;
@@ -130,7 +130,7 @@ async fn events_tell_how_things_stand_and_every_change() {
 
 /// That nothing is kept for it meanwhile is shown where the events are made, in `sidecar/http/events.rs`.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_sleeps_finds_how_things_stand() {
+async fn sidecar_reader_that_sleeps_finds_the_present_state() {
     let cluster = Cluster::start(1).await;
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &["--ttl", LONG]);
     a.leads().await;
@@ -145,7 +145,7 @@ async fn a_reader_that_sleeps_finds_how_things_stand() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_file_is_whole_dated_and_removed() {
+async fn sidecar_status_file_is_whole_dated_and_removed() {
     let cluster = Cluster::start(1).await;
     let flags = ["--ttl", TTL, "--status-file", "status.json"];
     let mut a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &flags);
@@ -185,7 +185,7 @@ async fn the_status_file_is_whole_dated_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_find_the_leader() {
+async fn sidecar_probes_find_the_leader() {
     let cluster = Cluster::start(1).await;
     let flags = ["--ttl", LONG, "--healthz", "leader", "--ready-when-leader"];
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &flags);
@@ -204,7 +204,7 @@ async fn probes_find_the_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_is_told_to_stop_resigns_and_ends() {
+async fn sidecar_that_is_told_to_stop_resigns_and_ends() {
     let mut cluster = Cluster::start(1).await;
     let (mut a, mut b, _) = Sidecar::pair(&cluster, "jobs", LONG).await;
     b.waits().await;
@@ -220,7 +220,7 @@ async fn one_that_is_told_to_stop_resigns_and_ends() {
 
 /// With `--grace` the program beside it hears of the end before others may lead.
 #[tokio::test(flavor = "multi_thread")]
-async fn with_grace_nobody_is_named_before_others_lead() {
+async fn sidecar_with_grace_names_no_leader_before_others_lead() {
     let cluster = Cluster::start(1).await;
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &["--ttl", LONG, "--grace", "3s"]);
     a.leads().await;
@@ -241,7 +241,7 @@ async fn with_grace_nobody_is_named_before_others_lead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_can_take_it_away_and_it_stands_again() {
+async fn sidecar_that_is_evicted_campaigns_again() {
     let cluster = Cluster::start(1).await;
     let (a, b, first) = Sidecar::pair(&cluster, "jobs", LONG).await;
     b.waits().await;
@@ -265,7 +265,7 @@ async fn an_operator_can_take_it_away_and_it_stands_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_elections_on_one_host_do_not_meet() {
+async fn sidecars_of_two_elections_on_one_host_do_not_meet() {
     let cluster = Cluster::start(1).await;
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "here", &["--ttl", LONG]);
     let b = Sidecar::start(&cluster.endpoints(), "mail", "here", &["--ttl", LONG]);
@@ -289,7 +289,7 @@ async fn two_elections_on_one_host_do_not_meet() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_counted_moves() {
+async fn sidecar_metrics_move() {
     let mut cluster = Cluster::start(1).await;
     let (a, b, _) = Sidecar::pair(&cluster, "jobs", TTL).await;
     b.waits().await;
@@ -341,7 +341,7 @@ async fn what_is_counted_moves() {
 }
 
 #[test]
-fn what_cannot_work_is_said_at_once() {
+fn sidecar_says_at_once_what_cannot_work() {
     for (flags, said) in [
         (&["--election", "jobs/"][..], "must not end with a slash"),
         (&["--election", "jobs", "--ttl", "1ms"], "ttl"),
@@ -366,7 +366,7 @@ fn what_cannot_work_is_said_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_real_etcd_is_not_waited_for() {
+async fn sidecar_does_not_wait_for_a_real_etcd() {
     let etcd = Etcd::start(1).await;
     let mut stands = Sidecar::start(&etcd.endpoints(), "jobs", "a", &["--ttl", LONG]);
     let mut looks = Sidecar::observe(&etcd.endpoints(), "jobs", &["--ttl", LONG]);
@@ -378,7 +378,7 @@ async fn a_real_etcd_is_not_waited_for() {
 
 /// There are few connections. A client that asks on and on and never reads an answer must not keep one.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_never_reads_is_hung_up_on() {
+async fn sidecar_hangs_up_on_readers_that_never_read() {
     const PATIENCE: Duration = Duration::from_secs(40);
     let cluster = Cluster::start(1).await;
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &["--ttl", LONG]);

@@ -114,20 +114,20 @@ fn end(child: &mut Child) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_kinds_of_clients_hold_a_lock_in_the_order_they_came() {
+async fn lock_is_held_by_all_kinds_of_clients_in_the_order_they_came() {
     const PLACES: usize = 12;
     let cluster = Cluster::start(3).await;
     let looker = caller(&cluster, 0);
     let mut everybody = std::collections::VecDeque::new();
     for place in 0..PLACES {
         everybody.push_back(Somebody::comes(&cluster, place).await);
-        looker.in_line("door", place + 1).await;
+        looker.has_candidates("door", place + 1).await;
     }
-    let line = looker.line("door").await;
+    let queue = looker.candidates("door").await;
     let mut last_token = 0;
-    for (place, wanted) in line.iter().enumerate() {
+    for (place, wanted) in queue.iter().enumerate() {
         let holds = everybody.pop_front().unwrap().holds().await;
-        let first = &looker.line("door").await[0];
+        let first = &looker.candidates("door").await[0];
         assert_eq!((&first.key, first.create_revision), (&wanted.key, wanted.create_revision));
         assert!(holds.key.is_empty() || holds.key == wanted.key, "{place}: another's key");
         assert!(holds.token.is_none_or(|token| token == wanted.create_revision));
@@ -139,11 +139,11 @@ async fn all_kinds_of_clients_hold_a_lock_in_the_order_they_came() {
             None => drop(looker.unlock(wanted.key.clone(), wanted.create_revision).await.unwrap()),
         }
     }
-    looker.in_line("door", 0).await;
+    looker.has_candidates("door", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn etcdctl_elects_in_one_line_with_plain_calls() {
+async fn etcdctl_elects_in_one_queue_with_plain_calls() {
     let cluster = Cluster::start(3).await;
     let looker = caller(&cluster, 1);
     let elect = |value: &str| {
@@ -152,11 +152,11 @@ async fn etcdctl_elects_in_one_line_with_plain_calls() {
         command.spawn().unwrap()
     };
     let mut first = elect("etcdctl 1");
-    looker.in_line("office", 1).await;
+    looker.has_candidates("office", 1).await;
     let second = looker.campaign("office", looker.lease(TTL).await, "plain");
-    looker.in_line("office", 2).await;
+    looker.has_candidates("office", 2).await;
     let mut third = elect("etcdctl 2");
-    looker.in_line("office", 3).await;
+    looker.has_candidates("office", 3).await;
     let mut observer = caller(&cluster, 2).observe("office").await;
     assert_eq!(observer.next_value().await, "etcdctl 1");
     assert!(!second.is_answered());
@@ -286,19 +286,19 @@ async fn crowd(cluster: &Cluster, count: usize, office: &Arc<Office>) -> (Leader
             candidate.resign(leader).await;
         });
     }
-    looker.in_line("office", count + 1).await;
+    looker.has_candidates("office", count + 1).await;
     (first, candidates)
 }
 
 /// Every candidate led once, one after the other, in the order in which they came.
-async fn judge(office: &Office, mut candidates: JoinSet<()>, line: &[KeyValue]) {
-    office.has_served(line.len()).await;
+async fn judge(office: &Office, mut candidates: JoinSet<()>, queue: &[KeyValue]) {
+    office.has_served(queue.len()).await;
     while let Some(ended) = candidates.join_next().await {
         ended.unwrap();
     }
     let tenures = office.tenures.lock().unwrap().clone();
-    let places: Vec<i64> = line.iter().map(|kv| kv.create_revision).collect();
-    assert_eq!(tenures, places, "everybody once, in the order of the line");
+    let places: Vec<i64> = queue.iter().map(|kv| kv.create_revision).collect();
+    assert_eq!(tenures, places, "everybody once, in the order in which they came");
 }
 
 async fn resigned(cluster: &Cluster, leader: LeaderKey) {
@@ -307,11 +307,11 @@ async fn resigned(cluster: &Cluster, leader: LeaderKey) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hundreds_wait_while_raft_leaders_are_killed() {
+async fn waiters_by_hundreds_survive_killed_raft_leaders() {
     let mut cluster = Cluster::start(3).await;
     let office = Arc::new(Office::default());
     let (first, candidates) = crowd(&cluster, 200, &office).await;
-    let line = caller(&cluster, 0).line("office").await[1..].to_vec();
+    let queue = caller(&cluster, 0).candidates("office").await[1..].to_vec();
     resigned(&cluster, first).await;
     for round in 1..=3 {
         office.has_served(round * 50).await;
@@ -321,15 +321,15 @@ async fn hundreds_wait_while_raft_leaders_are_killed() {
         cluster.members[leader].start();
         cluster.ready().await;
     }
-    judge(&office, candidates, &line).await;
+    judge(&office, candidates, &queue).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hundreds_wait_while_all_members_are_killed() {
+async fn waiters_by_hundreds_survive_all_members_killed() {
     let mut cluster = Cluster::start(3).await;
     let office = Arc::new(Office::default());
     let (first, candidates) = crowd(&cluster, 200, &office).await;
-    let line = caller(&cluster, 0).line("office").await[1..].to_vec();
+    let queue = caller(&cluster, 0).candidates("office").await[1..].to_vec();
     for member in &mut cluster.members {
         member.kill();
     }
@@ -341,38 +341,38 @@ async fn hundreds_wait_while_all_members_are_killed() {
     assert_eq!(leads.fencing_token, first.rev, "the one leader is who it was");
     assert_eq!(office.served.load(Ordering::Relaxed), 0, "nobody was elected by the restart");
     resigned(&cluster, first).await;
-    judge(&office, candidates, &line).await;
+    judge(&office, candidates, &queue).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_stops_leaves_everybody_their_places() {
+async fn member_that_stops_leaves_all_candidates_their_places() {
     let mut cluster = Cluster::start(3).await;
     let office = Arc::new(Office::default());
     let (first, candidates) = crowd(&cluster, 30, &office).await;
-    let line = caller(&cluster, 0).line("office").await;
+    let queue = caller(&cluster, 0).candidates("office").await;
     for at in 0..3 {
         assert!(cluster.members[at].stop().await.success());
         cluster.members[at].start();
         cluster.ready().await;
-        let now = caller(&cluster, at).line("office").await;
-        let places = |line: &[KeyValue]| {
-            line.iter().map(|kv| (kv.key.clone(), kv.create_revision)).collect::<Vec<_>>()
+        let now = caller(&cluster, at).candidates("office").await;
+        let places = |queue: &[KeyValue]| {
+            queue.iter().map(|kv| (kv.key.clone(), kv.create_revision)).collect::<Vec<_>>()
         };
-        assert_eq!(places(&now), places(&line));
+        assert_eq!(places(&now), places(&queue));
     }
     resigned(&cluster, first).await;
-    judge(&office, candidates, &line[1..]).await;
+    judge(&office, candidates, &queue[1..]).await;
 }
 
 /// What a call did that hung up is taken back also if nothing could be written at that time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_given_up_without_a_majority_goes_when_there_is_one() {
+async fn candidacy_given_up_without_a_majority_goes_when_there_is_one() {
     let mut cluster = Cluster::start(3).await;
     let looker = caller(&cluster, 0);
     let held = looker.locked("door", looker.lease(TTL).await).await;
     let waiting = looker.lock("door", looker.lease(TTL).await);
     let granted = looker.lock("door", 0);
-    looker.in_line("door", 3).await;
+    looker.has_candidates("door", 3).await;
     for at in [1, 2] {
         cluster.members[at].kill();
     }
@@ -392,8 +392,8 @@ async fn a_place_given_up_without_a_majority_goes_when_there_is_one() {
         cluster.members[at].start();
     }
     cluster.ready().await;
-    let line = looker.in_line("door", 1).await;
-    assert_eq!(line[0].key, held.key);
+    let queue = looker.has_candidates("door", 1).await;
+    assert_eq!(queue[0].key, held.key);
     eventually("the lease that the server granted is gone", async || {
         let leases = looker.client().lease().leases().await.map_err(|error| error.to_string())?;
         if leases.leases.len() == 2 { Ok(()) } else { Err(format!("{leases:?}")) }
@@ -404,7 +404,7 @@ async fn a_place_given_up_without_a_majority_goes_when_there_is_one() {
 /// A client whose call broke off calls again, on another member, while the first member still cleans up after it, and
 /// the lock comes free in the middle of it all. Whatever happens first: a client that is told that it holds, holds.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_is_not_taken_away_by_the_call_before_it() {
+async fn hold_is_not_taken_away_by_the_call_before_it() {
     const TRIALS: usize = 60;
     let cluster = Cluster::start(3).await;
     let (here, there, looker) = (caller(&cluster, 0), caller(&cluster, 1), caller(&cluster, 2));
@@ -414,7 +414,7 @@ async fn a_hold_is_not_taken_away_by_the_call_before_it() {
         let holder = looker.locked(&name, looker.lease(TTL).await).await;
         let lease = looker.lease(TTL).await;
         let first = here.lock(&name, lease);
-        let place = looker.in_line(&name, 2).await[1].create_revision;
+        let place = looker.has_candidates(&name, 2).await[1].create_revision;
         let unlocked = looker.unlock(holder.key, holder.fencing_token);
         let again = match trial % 3 {
             0 => {
@@ -429,8 +429,8 @@ async fn a_hold_is_not_taken_away_by_the_call_before_it() {
             _ => {
                 let again = there.lock(&name, lease);
                 eventually("the place is taken over", async || {
-                    let line = looker.line(&name).await;
-                    if line[1].version == 2 { Ok(()) } else { Err(format!("{line:?}")) }
+                    let queue = looker.candidates(&name).await;
+                    if queue[1].version == 2 { Ok(()) } else { Err(format!("{queue:?}")) }
                 })
                 .await;
                 first.hang_up();
@@ -443,16 +443,16 @@ async fn a_hold_is_not_taken_away_by_the_call_before_it() {
         at_its_old_place += usize::from(token == place);
         // What the first member does for the first call comes before what it does now.
         here.put("afterwards", "").await;
-        let line = looker.line(&name).await;
-        assert_eq!(line.len(), 1, "trial {trial}: {line:?}");
-        assert_eq!(line[0].create_revision, token, "trial {trial}");
+        let queue = looker.candidates(&name).await;
+        assert_eq!(queue.len(), 1, "trial {trial}: {queue:?}");
+        assert_eq!(queue[0].create_revision, token, "trial {trial}");
     }
     assert!(at_its_old_place >= TRIALS / 3, "a place that was taken over is kept");
 }
 
 /// A waiting call that requires a raft leader is refused when its member has none.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_wants_a_raft_leader_does_not_wait_without_one() {
+async fn call_that_wants_a_raft_leader_does_not_wait_without_one() {
     let mut cluster = Cluster::start(3).await;
     let looker = caller(&cluster, 0);
     looker.locked("door", looker.lease(TTL).await).await;
@@ -461,7 +461,7 @@ async fn a_call_that_wants_a_raft_leader_does_not_wait_without_one() {
     let mut request = tonic::Request::new(lockpb::LockRequest { name: "door".into(), lease });
     request.metadata_mut().insert("hasleader", "true".parse().unwrap());
     let waiting = tokio::spawn(async move { stub.lock(request).await });
-    looker.in_line("door", 2).await;
+    looker.has_candidates("door", 2).await;
     for at in [1, 2] {
         cluster.members[at].kill();
     }
@@ -471,7 +471,7 @@ async fn a_call_that_wants_a_raft_leader_does_not_wait_without_one() {
 
 /// A member that holds something else than the others says nothing of elections either.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_that_differs_lets_nobody_wait() {
+async fn member_that_differs_lets_no_call_wait() {
     let cluster = Cluster::start(1).await;
     let looker = caller(&cluster, 0);
     let held = looker.locked("door", looker.lease(TTL).await).await;
@@ -479,7 +479,7 @@ async fn a_member_that_differs_lets_nobody_wait() {
     let mut observer = looker.observe("office").await;
     assert_eq!(observer.next_value().await, "me");
     let waiting = looker.lock("door", looker.lease(TTL).await);
-    looker.in_line("door", 2).await;
+    looker.has_candidates("door", 2).await;
     let alarm = |action| pb::AlarmRequest {
         action: action as i32,
         member_id: 0,
@@ -495,7 +495,7 @@ async fn a_member_that_differs_lets_nobody_wait() {
     // What the call did is taken back when that can be done again.
     let lower = alarm(pb::alarm_request::AlarmAction::Deactivate);
     looker.client().maintenance().alarm(lower).await.unwrap();
-    assert_eq!(looker.in_line("door", 1).await[0].key, held.key);
+    assert_eq!(looker.has_candidates("door", 1).await[0].key, held.key);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -528,7 +528,7 @@ async fn observers_on_all_members_hear_of_every_leader_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_refused_and_named() {
+async fn calls_that_make_no_sense_are_refused_by_name() {
     let cluster = Cluster::start(3).await;
     let caller = caller(&cluster, 0);
     let lease = caller.lease(TTL).await;
@@ -561,7 +561,7 @@ async fn what_makes_no_sense_is_refused_and_named() {
     for (status, text) in refusals {
         assert_eq!(status.message(), text);
     }
-    caller.in_line("door", 0).await;
+    caller.has_candidates("door", 0).await;
     // Nothing of that is left.
     let left = caller.client().lease().leases().await.unwrap().leases;
     assert_eq!(left.len(), 1, "{left:?}");
@@ -569,7 +569,7 @@ async fn what_makes_no_sense_is_refused_and_named() {
 
 /// A repeated call takes the key over. When its lease ends it is told the same as the call that made the key.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repeated_call_whose_lease_ends_in_line_hears_that_its_session_is_expired() {
+async fn call_repeated_whose_lease_ends_while_it_waits_hears_that_its_session_expired() {
     let cluster = Cluster::start(1).await;
     let caller = caller(&cluster, 0);
     caller.locked("door", caller.lease(TTL).await).await;
@@ -577,17 +577,17 @@ async fn a_repeated_call_whose_lease_ends_in_line_hears_that_its_session_is_expi
     let lease = caller.lease(TTL).await;
     let taken_over = async |name: &str| {
         eventually(&format!("the key in {name} is taken over"), async || {
-            let line = caller.line(name).await;
-            if line[1].version == 2 { Ok(()) } else { Err(format!("{line:?}")) }
+            let queue = caller.candidates(name).await;
+            if queue[1].version == 2 { Ok(()) } else { Err(format!("{queue:?}")) }
         })
         .await;
     };
     let locks = caller.lock("door", lease);
-    caller.in_line("door", 2).await;
+    caller.has_candidates("door", 2).await;
     let locks = [locks, caller.lock("door", lease)];
     taken_over("door").await;
     let campaigns = caller.campaign("office", lease, "second");
-    caller.in_line("office", 2).await;
+    caller.has_candidates("office", 2).await;
     let campaigns = [campaigns, caller.campaign("office", lease, "second")];
     taken_over("office").await;
     caller.revoke(lease).await;

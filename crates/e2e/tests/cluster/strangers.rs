@@ -30,7 +30,7 @@ fn noise(length: usize) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_on_whatever_is_shouted_at_its_ports() {
+async fn server_serves_on_whatever_is_shouted_at_its_ports() {
     let cluster = Cluster::start(3).await;
     let clients = (0..6).map(|n| cluster.members[n % 3].client()).collect();
     let load = Load::start("load", clients);
@@ -83,7 +83,7 @@ async fn it_serves_on_whatever_is_shouted_at_its_ports() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_refuses_a_member_of_another_cluster_and_says_so() {
+async fn server_refuses_a_member_of_another_cluster_and_says_so() {
     let mut cluster = Cluster::prepare(3, tenure_e2e::Plan::default());
     let token = ["--initial-cluster-token", "somewhere-else"].map(str::to_owned);
     cluster.members[2].spawn.flags.extend(token);
@@ -100,7 +100,7 @@ async fn it_refuses_a_member_of_another_cluster_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_stops_a_member_that_came_back_without_its_data() {
+async fn server_stops_a_member_that_came_back_without_its_data() {
     let mut cluster = Cluster::start(3).await;
     let leader = cluster.leader().await;
     let forgetful = cluster.other_than(leader);

@@ -58,7 +58,7 @@ async fn writes(endpoints: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn members_are_killed_restarted_paused_and_stopped_by_what_is_typed() {
+async fn up_kills_restarts_pauses_and_stops_members_by_what_is_typed() {
     let mut up = up(&["3"]);
     let ready = event(&up, 0, "ready").await;
     let endpoints = ready["endpoints"].as_str().unwrap().to_owned();
@@ -119,7 +119,7 @@ async fn members_are_killed_restarted_paused_and_stopped_by_what_is_typed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_member_outlives_it_even_if_it_is_killed() {
+async fn up_leaves_no_member_behind_even_if_it_is_killed() {
     let mut up = up(&["3"]);
     let ready = event(&up, 0, "ready").await;
     let members = pids(&ready);
@@ -133,7 +133,7 @@ async fn no_member_outlives_it_even_if_it_is_killed() {
 
 /// A killed process cannot tidy up, so the next one does, and only for those that are gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_one_left_is_removed_by_the_next() {
+async fn up_removes_what_a_killed_one_left() {
     let home = tempfile::tempdir().unwrap();
     let start = || {
         let mut command = Command::new(tools::tenure());
@@ -152,7 +152,7 @@ async fn what_a_killed_one_left_is_removed_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_its_input_is_not_its_end() {
+async fn up_goes_on_at_the_end_of_its_input() {
     let mut command = Command::new("bash");
     let script = "exec \"$0\" up 1 -w json --client-port 0 </dev/null";
     command.args(["-c", script]).arg(tools::tenure());
@@ -166,7 +166,7 @@ async fn the_end_of_its_input_is_not_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn data_that_is_kept_is_there_again_at_the_same_addresses() {
+async fn up_finds_kept_data_again_at_the_same_addresses() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("lab");
     let dir = dir.to_str().unwrap();
@@ -191,7 +191,7 @@ async fn data_that_is_kept_is_there_again_at_the_same_addresses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_dies_by_itself_is_told_and_comes_back_only_if_asked_for() {
+async fn up_tells_of_a_member_that_died_and_starts_it_only_if_asked() {
     for restart in [false, true] {
         let mut up = if restart { up(&["3", "--restart"]) } else { up(&["3"]) };
         let ready = event(&up, 0, "ready").await;
@@ -212,7 +212,7 @@ async fn who_dies_by_itself_is_told_and_comes_back_only_if_asked_for() {
 }
 
 #[test]
-fn a_port_in_use_is_told_with_its_owner_and_the_flag() {
+fn up_tells_the_owner_of_a_port_in_use_and_the_flag() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let said =
@@ -226,7 +226,7 @@ fn a_port_in_use_is_told_with_its_owner_and_the_flag() {
 }
 
 #[test]
-fn settings_that_cannot_work_end_it() {
+fn up_ends_on_settings_that_cannot_work() {
     let run = |args: &[&str]| Command::new(tools::tenure()).arg("up").args(args).output().unwrap();
     let said = run(&["3", "--client-port", "0", "--", "--heartbeat-interval", "many"]);
     assert_eq!(said.status.code(), Some(1));
@@ -239,7 +239,7 @@ fn settings_that_cannot_work_end_it() {
 
 /// One whose data is spoilt cannot start; the others can, and that is told.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_cannot_start_does_not_keep_the_others_from_serving() {
+async fn up_serves_although_one_member_cannot_start() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().to_str().unwrap();
     let mut up = self::up(&["3", "--data-dir", dir]);

@@ -38,7 +38,7 @@ async fn comes_in(fence: &Fence, token: i64) -> Answered {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_bodies_flow_through_and_are_never_kept() {
+async fn proxy_passes_large_bodies_without_keeping_them() {
     const SIZE: usize = 64 * MIB;
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
@@ -54,7 +54,7 @@ async fn large_bodies_flow_through_and_are_never_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_reads_faster_than_the_other_side() {
+async fn proxy_reads_no_faster_than_the_other_side() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &["--upstream-timeout", "1s", "--client-timeout", "1s"]).await;
     assert_eq!(fence.get("/value").await.status, 200);
@@ -78,7 +78,7 @@ async fn nobody_reads_faster_than_the_other_side() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_piece_arrives_before_the_next_is_sent() {
+async fn proxy_passes_each_piece_before_the_next_is_sent() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
     let mut stream = fence.raw("POST /echo HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -94,7 +94,7 @@ async fn each_piece_arrives_before_the_next_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_hangs_up_is_still_waited_for() {
+async fn proxy_waits_for_a_write_whose_client_hung_up() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &["--patience", "100ms"]).await;
     // Before the answer began, and in the middle of it.
@@ -120,7 +120,7 @@ async fn who_hangs_up_is_still_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_a_request_is_never_made_whole() {
+async fn proxy_never_makes_half_a_request_whole() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
     let client = fence.raw(&format!("{}half", put("/value", 1, 8))).await;
@@ -132,7 +132,7 @@ async fn half_a_request_is_never_made_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_that_lost_its_connection_is_given_time() {
+async fn proxy_gives_time_to_an_upstream_that_lost_its_connection() {
     const SETTLE: Duration = Duration::from_secs(1);
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &["--patience", "10ms", "--settle", "1s"]).await;
@@ -146,7 +146,7 @@ async fn an_upstream_that_lost_its_connection_is_given_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_pauses_in_the_middle_is_not_waited_for_without_end() {
+async fn proxy_does_not_wait_without_end_for_a_client_that_pauses() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &["--client-timeout", "300ms", "--patience", "20s"]).await;
     let mut paused = fence.raw(&format!("{}half", put("/value", 1, 8))).await;
@@ -157,7 +157,7 @@ async fn a_client_that_pauses_in_the_middle_is_not_waited_for_without_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_that_only_reads_keeps_nobody_out() {
+async fn proxy_stream_that_only_reads_keeps_no_newer_holder_out() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
     let mut reader =
@@ -169,7 +169,7 @@ async fn a_stream_that_only_reads_keeps_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_upstream_does_not_answer_is_said_plainly() {
+async fn proxy_says_plainly_what_the_upstream_does_not_answer() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream, &["--upstream-timeout", "300ms"]).await;
     for token in [&[][..], &[("Fencing-Token", "1")]] {

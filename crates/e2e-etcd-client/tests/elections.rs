@@ -22,7 +22,7 @@ async fn lease(client: &mut Client) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_locks_and_unlocks() {
+async fn etcd_client_locks_and_unlocks() {
     let cluster = Cluster::start(3).await;
     let mut client = connect(&cluster, 0).await;
     let lease = lease(&mut client).await;
@@ -40,7 +40,7 @@ async fn it_locks_and_unlocks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_elects_proclaims_observes_and_resigns() {
+async fn etcd_client_elects_proclaims_observes_and_resigns() {
     let cluster = Cluster::start(3).await;
     let mut client = connect(&cluster, 1).await;
     let lease = lease(&mut client).await;
@@ -71,24 +71,24 @@ fn etcdctl(cluster: &Cluster) -> Child {
 
 /// etcdctl, our library, the crate and a plain call in one line, on all members.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_stands_in_one_line_with_others() {
+async fn etcd_client_waits_in_one_queue_with_others() {
     let cluster = Cluster::start(3).await;
     let looker = Caller::new(cluster.members[0].client());
     let mut first = etcdctl(&cluster);
-    looker.in_line("office", 1).await;
+    looker.has_candidates("office", 1).await;
     let engine = Engine::tenure(&cluster.endpoints()).unwrap();
     let session = Session::open(&engine, Duration::from_secs(TTL as u64)).await.unwrap();
     let candidate = Election::new(&session, "office").unwrap().candidate("library");
     let second = tokio::spawn(candidate.campaign());
-    looker.in_line("office", 2).await;
+    looker.has_candidates("office", 2).await;
     let mut client = connect(&cluster, 1).await;
     let lease = lease(&mut client).await;
     let mut waiting = client.clone();
     let third = tokio::spawn(async move { waiting.campaign("office", "crate", lease).await });
-    looker.in_line("office", 3).await;
+    looker.has_candidates("office", 3).await;
     let plain = Caller::new(cluster.members[2].client());
     let fourth = plain.campaign("office", plain.lease(TTL).await, "plain");
-    let line = looker.in_line("office", 4).await;
+    let line = looker.has_candidates("office", 4).await;
     let nobody_yet = || !third.is_finished() && !fourth.is_answered();
     assert!(!second.is_finished() && nobody_yet(), "one leads");
     // etcdctl's process dies; an operator ends its session.
@@ -110,7 +110,7 @@ async fn it_stands_in_one_line_with_others() {
 
 /// A candidate of the crate whose lease ends while it waits is refused; a real etcd elects it.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_is_not_elected_after_its_lease_ended() {
+async fn etcd_client_is_not_elected_after_its_lease_ended() {
     let cluster = Cluster::start(3).await;
     let looker = Caller::new(cluster.members[0].client());
     looker.elected("office", looker.lease(TTL).await, "first").await;
@@ -118,7 +118,7 @@ async fn it_is_not_elected_after_its_lease_ended() {
     let lease = lease(&mut client).await;
     let mut waiting = client.clone();
     let second = tokio::spawn(async move { waiting.campaign("office", "crate", lease).await });
-    looker.in_line("office", 2).await;
+    looker.has_candidates("office", 2).await;
     client.lease_revoke(lease).await.unwrap();
     let error = second.await.unwrap().unwrap_err().to_string();
     assert!(error.contains("election: session is expired"), "{error}");

@@ -51,7 +51,7 @@ async fn run(script: String, processes: &[(&str, u32)]) -> Output {
 }
 
 #[tokio::test]
-async fn every_command_of_the_operations_page_works() {
+async fn operations_page_commands_work() {
     let machines = machines(9);
     let page = with_machines("how-to/operate.md", &machines);
     let plan = Plan { addresses: Some(machines[..3].to_vec()), ..Plan::default() };
@@ -64,7 +64,7 @@ async fn every_command_of_the_operations_page_works() {
 }
 
 #[tokio::test]
-async fn every_command_of_the_import_works() {
+async fn import_page_commands_work() {
     let machines = machines(3);
     let etcd = Etcd::start(1).await;
     let page = with_machines("how-to/migrate-from-etcd.md", &machines);
@@ -104,7 +104,7 @@ async fn every_command_of_the_import_works() {
 }
 
 #[tokio::test]
-async fn every_command_of_writing_to_both_works() {
+async fn writing_to_both_page_commands_work() {
     let machines = machines(3);
     let etcd = Etcd::start(1).await;
     let page = with_machines("how-to/migrate-from-etcd.md", &machines);

@@ -26,7 +26,7 @@ fn token(token: &str) -> [(&str, &str); 1] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everybody_gets_the_answer_of_the_table() {
+async fn proxy_answers_as_its_table_says() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let fence = fence(&upstream, &home, &[]).await;
 
@@ -83,7 +83,7 @@ async fn everybody_gets_the_answer_of_the_table() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn headers_and_reads_are_as_the_flags_say() {
+async fn proxy_takes_headers_and_reads_as_the_flags_say() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let flags = ["--header", "X-Epoch", "--reads-need-token", "--resource-header", "X-Shard"];
     let fence = fence(&upstream, &home, &flags).await;
@@ -102,7 +102,7 @@ async fn headers_and_reads_are_as_the_flags_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_path_names_the_resource_and_there_is_an_end_to_them() {
+async fn proxy_takes_the_resource_from_the_path_and_limits_their_number() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let flags = ["--resource-path", "2", "--resources-max", "2"];
     let fence = fence(&upstream, &home, &flags).await;
@@ -122,7 +122,7 @@ async fn the_path_names_the_resource_and_there_is_an_end_to_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_holder_waits_for_an_older_write_and_nobody_older_comes_in_meanwhile() {
+async fn proxy_lets_a_newer_holder_wait_for_an_older_write_and_admits_none_older_meanwhile() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let fence = Arc::new(fence(&upstream, &home, &["--patience", "20s"]).await);
     let older = tokio::spawn({
@@ -151,7 +151,7 @@ async fn a_newer_holder_waits_for_an_older_write_and_nobody_older_comes_in_meanw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_holder_gets_503_while_an_older_write_does_not_end() {
+async fn proxy_answers_503_to_a_newer_holder_while_an_older_write_does_not_end() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let fence = Arc::new(fence(&upstream, &home, &["--patience", "100ms"]).await);
     let older = tokio::spawn({
@@ -177,7 +177,7 @@ async fn a_newer_holder_gets_503_while_an_older_write_does_not_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_seen_is_known_after_kill_9() {
+async fn proxy_knows_the_tokens_it_has_seen_after_kill_9() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     for newest in [34, 35, 36] {
         let mut proxy = fence(&upstream, &home, &[]).await;
@@ -193,7 +193,7 @@ async fn what_was_seen_is_known_after_kill_9() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_proxy_on_one_file_does_not_start() {
+async fn proxy_on_a_file_in_use_does_not_start() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let first = fence(&upstream, &home, &[]).await;
     let state = home.path().join("gate");
@@ -205,7 +205,7 @@ async fn a_second_proxy_on_one_file_does_not_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_meant_is_refused_at_the_start() {
+async fn proxy_refuses_flags_that_cannot_be_meant() {
     let home = TempDir::new().unwrap();
     let state = home.path().join("gate");
     let state = state.to_str().unwrap();
@@ -230,7 +230,7 @@ async fn revision(cluster: &Cluster) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_the_cluster_never_gave_shuts_nobody_out() {
+async fn proxy_is_not_shut_by_a_token_that_the_cluster_never_gave() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let cluster = Cluster::start(1).await;
     let state = home.path().join("gate");
@@ -252,7 +252,7 @@ async fn a_token_that_the_cluster_never_gave_shuts_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_cluster_is_away_the_holder_goes_on_and_nobody_newer_comes() {
+async fn proxy_lets_the_holder_go_on_and_admits_none_newer_while_the_cluster_is_away() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let mut cluster = Cluster::start(1).await;
     let state = home.path().join("gate");
@@ -300,7 +300,7 @@ async fn leader(cluster: &Cluster, identity: &str) -> (Program, i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_write_of_a_leader_that_was_paused_is_refused() {
+async fn proxy_refuses_the_write_of_a_leader_that_was_paused() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let cluster = Cluster::start(3).await;
     let state = home.path().join("gate");
@@ -328,7 +328,7 @@ fn untraced(pid: u32) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_fails_closes_the_gate_and_says_so() {
+async fn proxy_whose_disk_fails_closes_the_gate_and_says_so() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let mut proxy = fence(&upstream, &home, &["--patience", "15s"]).await;
     assert_eq!(proxy.put("/value", 7, "good").await.status, 200);
@@ -358,7 +358,7 @@ async fn a_disk_that_fails_closes_the_gate_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_stops_when_what_is_under_way_has_ended() {
+async fn proxy_stops_when_what_is_under_way_has_ended() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let mut proxy = fence(&upstream, &home, &[]).await;
     let address = proxy.address.clone();
@@ -383,7 +383,7 @@ async fn it_stops_when_what_is_under_way_has_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_signal_ends_it_at_once_and_so_does_the_end_of_grace() {
+async fn proxy_ends_at_once_by_a_second_signal_or_the_end_of_grace() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     for (grace, code) in [("1h", 130), ("50ms", 1)] {
         let mut proxy = fence(&upstream, &home, &["--grace", grace]).await;

@@ -18,7 +18,7 @@ const LONG: &str = "60s";
 const BREATH: Duration = Duration::from_millis(2);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_leads_when_the_leader_is_killed() {
+async fn sidecar_that_is_killed_is_followed_by_another() {
     let cluster = Cluster::start(3).await;
     let (mut a, b, first) = Sidecar::pair(&cluster, "jobs", TTL).await;
     let c = Sidecar::start(&cluster.endpoints(), "jobs", "c", &["--ttl", TTL]);
@@ -37,7 +37,7 @@ async fn another_leads_when_the_leader_is_killed() {
 
 /// Everything that was asked while it slept is answered when it wakes, before it has heard a thing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_leader_does_not_say_that_it_leads_when_it_wakes() {
+async fn sidecar_that_was_paused_does_not_say_that_it_leads_when_it_wakes() {
     let cluster = Cluster::start(1).await;
     let flags = ["--ttl", TTL, "--healthz", "leader", "--status-file", "status.json"];
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &flags);
@@ -129,7 +129,7 @@ async fn one_leads<'a>(sidecars: &[&'a Sidecar]) -> &'a Sidecar {
 /// Leaders sleep past their leases and wake up with questions in their ears, or are cut off while an
 /// operator makes another candidate the leader; so are members of the cluster.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_two_may_be_believed_to_lead_at_the_same_time() {
+async fn sidecars_are_never_two_that_may_be_believed() {
     const ROUNDS: usize = 12;
     let cluster = Cluster::start(3).await;
     let operator = Ctl::to(&cluster.endpoints()).with_program(tools::tenure());
@@ -191,7 +191,7 @@ async fn no_two_may_be_believed_to_lead_at_the_same_time() {
 /// The leader is cut off and believes on, its successor is known to the servers: it must neither lead nor be named by
 /// itself before that belief has run out.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_comes_after_one_that_is_cut_off_waits_for_its_time_to_pass() {
+async fn sidecar_waits_for_the_time_of_one_that_is_cut_off_to_pass() {
     let cluster = Cluster::start(1).await;
     let relay = Relay::to(cluster.members[0].client).await;
     let a = Sidecar::start(&relay.address.to_string(), "jobs", "a", &["--ttl", "4s"]);
@@ -228,7 +228,7 @@ async fn whoever_comes_after_one_that_is_cut_off_waits_for_its_time_to_pass() {
 
 /// A resignation within less than `--grace`, or an eviction: the successor still waits for all of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_in_a_hurry_does_not_shorten_the_grace() {
+async fn sidecar_grace_is_not_shortened_by_an_eviction() {
     const GRACE: Duration = Duration::from_secs(3);
     let cluster = Cluster::start(1).await;
     for verb in [&["resign", "jobs", "--within", "1ms", "--no-wait"][..], &["evict", "jobs"]] {
@@ -262,7 +262,7 @@ fn connections_to(port: u16) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_servers_it_answers_for_a_lease_and_not_longer() {
+async fn sidecar_without_servers_answers_for_a_lease_and_not_longer() {
     let mut cluster = Cluster::start(1).await;
     let flags = ["--ttl", TTL, "--status-file", "status.json"];
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "a", &flags);
@@ -318,7 +318,7 @@ async fn runs_out(sidecar: &Sidecar, gone: Instant) {
 
 /// A member that is cut off from the others still takes connections, and its watches are only silent.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_member_without_a_majority_keeps_nothing_fresh() {
+async fn sidecar_is_not_kept_fresh_by_a_member_without_a_majority() {
     let cluster = Cluster::start(3).await;
     let alone = &cluster.members[0];
     let o = Sidecar::observe(&alone.client.to_string(), "jobs", &["--ttl", TTL]);
@@ -339,7 +339,7 @@ async fn a_member_without_a_majority_keeps_nothing_fresh() {
 
 /// A program that compares names must not take another process for itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_never_says_its_own_name_for_somebody_else() {
+async fn sidecar_never_says_its_own_name_for_another() {
     let cluster = Cluster::start(1).await;
     let a = Sidecar::start(&cluster.endpoints(), "jobs", "twin", &["--ttl", LONG]);
     a.leads().await;

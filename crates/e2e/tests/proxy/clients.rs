@@ -46,7 +46,7 @@ async fn none_is_connected(fence: &Fence) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_and_does_not_read_is_not_kept() {
+async fn proxy_does_not_keep_a_client_that_does_not_read() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &["--client-timeout", "300ms"]).await;
     let mut deaf = Vec::new();
@@ -59,7 +59,7 @@ async fn who_asks_and_does_not_read_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_sends_much_and_is_refused_is_told_so() {
+async fn proxy_tells_a_client_that_sends_much_that_it_is_refused() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
     assert_eq!(fence.put("/value", 9, "new").await.status, 200);
@@ -77,7 +77,7 @@ async fn who_sends_much_and_is_refused_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_can_be_meant_in_two_ways_is_refused() {
+async fn proxy_refuses_requests_that_can_be_meant_in_two_ways() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
     let chunks = "Fencing-Token: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -102,7 +102,7 @@ async fn what_can_be_meant_in_two_ways_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_goes_with_whatever_brings_it() {
+async fn proxy_passes_bodies_of_every_framing() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
     for method in ["GET", "OPTIONS", "PUT"] {
@@ -124,7 +124,7 @@ async fn a_body_goes_with_whatever_brings_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_nothing_more_to_say_may_still_listen() {
+async fn proxy_answers_a_client_that_has_closed_its_side() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &[]).await;
     let put = b"PUT /slow HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\nContent-Length: 1\r\n\r\nx";
@@ -138,7 +138,7 @@ async fn who_has_nothing_more_to_say_may_still_listen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_head_of_no_answer_has_no_body() {
+async fn proxy_answers_head_without_a_body() {
     let free = tenure_e2e::reserve(1)[0];
     let nobody = Fence::start(&["--upstream", &free.url(), "--in-memory", "--no-cluster"]).await;
     for special in ["", "Connection: close\r\n"] {
@@ -150,7 +150,7 @@ async fn the_head_of_no_answer_has_no_body() {
 
 /// A client that hangs up leaves its exchange behind, which is a connection to the upstream.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_hangs_up_makes_no_room() {
+async fn proxy_makes_no_room_for_a_newer_holder_when_a_client_hangs_up() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream, &["--max-connections", "3", "--upstream-timeout", "1s"]).await;
     let put = b"PUT /silent HTTP/1.1\r\nHost: h\r\nFencing-Token: 1\r\nContent-Length: 0\r\n\r\n";
@@ -166,7 +166,7 @@ async fn who_hangs_up_makes_no_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_has_a_limit() {
+async fn proxy_limits_how_many_wait() {
     for flag in ["--patience", "--upstream-timeout", "--client-timeout", "--settle", "--grace"] {
         let mut proxy = Fence::spawn(&[flag, "25h", "--upstream", "http://127.0.0.1:1"]);
         assert_eq!(proxy.ends().await.code(), Some(2));
@@ -186,7 +186,7 @@ impl Drop for Running {
 
 /// A pipe holds 64 KiB. When it is full, a thread that writes to it blocks; that was the thread that served requests.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stderr_that_nobody_reads_stops_nobody() {
+async fn proxy_goes_on_when_its_stderr_is_not_read() {
     let upstream = Upstream::start().await;
     let mut command = Command::new(tools::tenure());
     command.args(["fence", "--in-memory", "--no-cluster", "--listen", "127.0.0.1:0"]);

@@ -25,7 +25,7 @@ fn script(page: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_page_works() {
+async fn proxy_page_commands_work() {
     let (upstream, cluster) = (Upstream::start().await, Cluster::start(1).await);
     let free = reserve(2);
     let page = fs::read_to_string(PAGE)

@@ -31,7 +31,7 @@ fn statuses(answers: &str) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_upstream_sees_for_whom_we_ask_and_nothing_of_the_connection() {
+async fn proxy_tells_the_upstream_whom_it_asks_for_and_nothing_of_the_connection() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream.url, &[]).await;
     let headers = [
@@ -78,7 +78,7 @@ async fn the_upstream_sees_for_whom_we_ask_and_nothing_of_the_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn read_looks_the_same_to_the_upstream_with_and_without_a_token() {
+async fn proxy_sends_reads_with_and_without_a_token_alike() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream.url, &["--rewrite-host"]).await;
     let sent = [("X-Forwarded-For", "10.1.1.1"), ("X-Forwarded-Proto", "https"), ("Accept", "a/b")];
@@ -94,7 +94,7 @@ async fn read_looks_the_same_to_the_upstream_with_and_without_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_connection_carries_everything_in_order() {
+async fn proxy_keeps_the_order_of_one_connection() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream.url, &[]).await;
     let put = "PUT /value HTTP/1.1\r\nHost: h\r\nFencing-Token: 4\r\nContent-Length: 3\r\n\r\nnew";
@@ -174,7 +174,7 @@ fn understood(answer: &str, reset: bool) -> (String, Option<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answer_ends_where_its_framing_says_or_is_seen_to_be_cut() {
+async fn proxy_ends_an_answer_where_its_framing_says_or_shows_that_it_was_cut() {
     let ok = |fields: &str, body: &str| format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}");
     let chunks = "Transfer-Encoding: chunked\r\n";
     let many = |count| (0..count).map(|n| format!("X-{n}: 1\r\n")).collect::<String>();
@@ -249,7 +249,7 @@ async fn answer_ends_where_its_framing_says_or_is_seen_to_be_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answer_without_a_length_that_was_cut_does_not_look_whole() {
+async fn proxy_does_not_make_a_cut_answer_without_a_length_look_whole() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let proxy = fence(&url, &["--upstream-timeout", "300ms"]).await;
@@ -274,7 +274,7 @@ async fn answer_without_a_length_that_was_cut_does_not_look_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_heads_pass_and_larger_ones_are_refused() {
+async fn proxy_passes_large_heads_and_refuses_larger_ones() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream.url, &[]).await;
     let large = "v".repeat(60_000);
@@ -290,7 +290,7 @@ async fn large_heads_pass_and_larger_ones_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn garbage_reaches_nobody() {
+async fn proxy_passes_no_garbage_on() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream.url, &[]).await;
     let garbage: [&[u8]; 12] = [
@@ -325,7 +325,7 @@ async fn garbage_reaches_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_request_hides_inside_another() {
+async fn proxy_lets_no_request_hide_inside_another() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream.url, &[]).await;
     // By its chunks the first request ends where the second begins; by its length the second is part of
@@ -352,7 +352,7 @@ async fn no_request_hides_inside_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_is_asked_for_only_when_it_is_wanted() {
+async fn proxy_asks_for_a_body_only_when_it_is_wanted() {
     let upstream = Upstream::start().await;
     let proxy = fence(&upstream.url, &[]).await;
     let head = |token: &str| {
@@ -399,7 +399,7 @@ async fn forgetful() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_read_is_asked_again_when_an_old_connection_ends_and_a_write_is_not() {
+async fn proxy_asks_a_read_again_when_an_old_connection_ends_and_no_write() {
     let proxy = fence(&forgetful().await, &["--threads", "1"]).await;
     for _ in 0..3 {
         assert_eq!(proxy.get("/").await.status, 200, "on a new connection, in the end");

@@ -7,7 +7,7 @@ use tenure_e2e::{Desk, page, tools};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorials/first-cluster.md");
 
 #[test]
-fn every_block_of_the_tutorial_does_what_the_page_says() {
+fn tutorial_blocks_do_what_the_page_says() {
     let steps = page::steps(&fs::read_to_string(PAGE).unwrap());
     let typed = steps.iter().filter(|step| matches!(step.act, page::Act::Type(..))).count();
     assert!(typed > 10, "{typed} blocks were found");
@@ -16,7 +16,7 @@ fn every_block_of_the_tutorial_does_what_the_page_says() {
 
 /// What a newcomer types first. A checkout builds the command, and stderr goes to the same terminal; the test has both apart.
 #[test]
-fn every_block_of_the_readme_does_what_the_page_says() {
+fn readme_blocks_do_what_the_page_says() {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
     let page = fs::read_to_string(PAGE).unwrap().replace("make run", "tenure serve 2>serve.log");
     let steps = page::steps(&page.replace("target/release/tenure", "tenure"));
@@ -27,7 +27,7 @@ fn every_block_of_the_readme_does_what_the_page_says() {
 
 /// The program is an example of the library; a server runs before.
 #[test]
-fn every_block_of_the_first_singleton_does_what_the_page_says() {
+fn first_singleton_blocks_do_what_the_page_says() {
     const PAGE: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tutorials/first-singleton.md");
     let program = tools::example("first_singleton").display().to_string();
@@ -39,7 +39,7 @@ fn every_block_of_the_first_singleton_does_what_the_page_says() {
 }
 
 #[test]
-fn every_block_of_starting_a_cluster_does_what_the_page_says() {
+fn starting_a_cluster_blocks_do_what_the_page_says() {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/start-a-cluster.md");
     let steps = page::steps(&fs::read_to_string(PAGE).unwrap());
     assert_eq!(steps.len(), 4, "{steps:?}");
@@ -48,7 +48,7 @@ fn every_block_of_starting_a_cluster_does_what_the_page_says() {
 
 /// What a server says when it was started without a word: where it listens, and what to paste next.
 #[test]
-fn a_server_says_what_to_type_next_and_that_shows_a_leader() {
+fn server_says_what_to_type_next_and_that_shows_a_leader() {
     let page = "```sh terminal=1\ntenure serve 2>serve.log\n```\n\
                 ```text\ntenure … is ready: one durable node\n  clients  http://127.0.0.1:2379  …\n  browse   http://127.0.0.1:2379/ui/\n  data     …\n  \
                 try      tenure elect nightly-job\n```\n\
@@ -62,7 +62,7 @@ fn a_server_says_what_to_type_next_and_that_shows_a_leader() {
 
 /// The page begins with a cluster, a leader, and the status file of another process.
 #[test]
-fn the_doctor_says_what_its_page_says() {
+fn doctor_says_what_its_page_says() {
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/doctor.md");
     let before = "```sh terminal=1\ntenure up 2>up.log &\n```\n```text\n…\nexport …\n```\n\
                   ```sh terminal=1\ntenure elect jobs --identity bob &\n```\n\
@@ -84,7 +84,7 @@ fn the_doctor_says_what_its_page_says() {
 
 /// A page that does not say the truth must fail, or the test above is worth nothing.
 #[test]
-fn a_page_that_is_wrong_is_noticed() {
+fn page_runner_notices_a_page_that_is_wrong() {
     let fails = |page: &str| {
         let steps = page::steps(page);
         let hasty = std::time::Duration::from_secs(2);
@@ -98,7 +98,7 @@ fn a_page_that_is_wrong_is_noticed() {
 }
 
 #[test]
-fn a_terminal_is_as_a_reader_has_it() {
+fn page_runner_has_the_terminal_of_a_reader() {
     let page = "```sh terminal=1\nfor n in 1 2; do\n  echo line $n\ndone\n```\n\
                 ```text\nline 1\nline 2\n```\n\
                 ```sh terminal=1\ncat\n```\n\

@@ -34,7 +34,7 @@ async fn hang_up(fence: &Fence, token: i64, body: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_older_write_ever_meets_a_newer_one() {
+async fn proxy_lets_no_older_write_meet_a_newer_one() {
     let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
     let state = home.path().join("gate");
     let flags = ["--state", state.to_str().unwrap(), "--no-cluster", "--threads", "4"];

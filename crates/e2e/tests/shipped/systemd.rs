@@ -41,7 +41,7 @@ fn verdict(unit: &Path, text: &str) -> (bool, String) {
 }
 
 #[test]
-fn systemd_understands_every_line_of_the_units() {
+fn units_are_understood_by_systemd() {
     let units = units();
     assert_eq!(units.len(), 5, "{units:?}");
     for unit in units {
@@ -59,7 +59,7 @@ fn systemd_understands_every_line_of_the_units() {
 
 /// A unit that is given up stays down until an operator looks.
 #[test]
-fn no_unit_is_given_up_for_what_may_pass() {
+fn unit_is_not_given_up_for_what_may_pass() {
     let refuses = [
         ("tenure.service", Some("2 5")),
         ("tenure-run.service", None),
@@ -88,7 +88,7 @@ fn unit_of_a_job_does_not_restart_it() {
 
 /// The command line of the unit, as systemd would run it.
 #[test]
-fn the_server_understands_the_command_of_its_unit() {
+fn unit_command_is_understood_by_the_server() {
     let unit = units().into_iter().find(|unit| unit.ends_with("tenure.service")).unwrap();
     let text = fs::read_to_string(unit).unwrap();
     let command = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
@@ -138,7 +138,7 @@ async fn hears_everything(socket: UnixDatagram, named: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_says_when_it_is_ready_and_when_it_stops() {
+async fn unit_says_when_it_is_ready_and_when_it_stops() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("notify");
     hears_everything(UnixDatagram::bind(&path).unwrap(), path.to_str().unwrap()).await;
@@ -149,7 +149,7 @@ async fn it_says_when_it_is_ready_and_when_it_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_serves_although_nobody_hears_that_it_is_ready() {
+async fn unit_serves_although_its_readiness_is_not_heard() {
     let mut cluster = Cluster::prepare(1, Plan::default());
     let member = &mut cluster.members[0];
     member.spawn.env.push(("NOTIFY_SOCKET".into(), "/nowhere/notify".into()));
@@ -161,7 +161,7 @@ async fn it_serves_although_nobody_hears_that_it_is_ready() {
 
 /// A manager that is busy has no room for a word; if that is lost, the unit is activating for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn it_says_again_that_it_is_ready_until_there_is_room_for_it() {
+async fn unit_says_again_that_it_is_ready_until_there_is_room_for_it() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
@@ -184,7 +184,7 @@ async fn it_says_again_that_it_is_ready_until_there_is_room_for_it() {
 
 /// As the first process of a container it would otherwise ignore the signal, and be killed much later.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_waits_for_its_cluster_ends_when_it_is_told_to() {
+async fn unit_that_waits_for_its_cluster_ends_when_it_is_told_to() {
     let flags = ["--initial-cluster-state", "existing"];
     let mut cluster = Cluster::prepare(3, Plan::flags(&flags));
     let member = &mut cluster.members[0];

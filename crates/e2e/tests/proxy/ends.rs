@@ -54,7 +54,7 @@ async fn comes_in(fence: &Fence, token: i64) {
 /// An upstream that stood still for longer than it was waited for used to find the whole old write in its
 /// connection when it woke up, and applied it after the new one.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_upstream_has_not_taken_is_taken_back() {
+async fn proxy_takes_back_what_an_upstream_has_not_taken() {
     const SIZE: usize = 1 << 20;
     let (listener, url) = listen().await;
     let fence = fence(&url, &["--upstream-timeout", "300ms"]).await;
@@ -70,7 +70,7 @@ async fn what_an_upstream_has_not_taken_is_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_word_an_upstream_is_given_as_long_again() {
+async fn proxy_gives_a_silent_upstream_as_long_again() {
     const SILENCE: Duration = Duration::from_millis(400);
     let upstream = Upstream::start().await;
     let fence = fence(&upstream.url, &["--upstream-timeout", "400ms"]).await;
@@ -89,7 +89,7 @@ async fn without_a_word_an_upstream_is_given_as_long_again() {
 /// An answer that comes early, and the end of the connection behind it, say nothing about what the
 /// upstream does with the part of the request that it has.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_early_answer_is_no_end_of_a_request_that_is_not_whole() {
+async fn proxy_takes_no_early_answer_for_the_end_of_a_request_that_is_not_whole() {
     const SETTLE: Duration = Duration::from_secs(1);
     for fields in ["Connection: close\r\n", ""] {
         let (listener, url) = listen().await;
@@ -109,7 +109,7 @@ async fn an_early_answer_is_no_end_of_a_request_that_is_not_whole() {
 
 /// Each piece is progress, so no silence ever ends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_overtaken_in_an_endless_upload_is_broken_off() {
+async fn proxy_breaks_off_an_endless_upload_that_is_overtaken() {
     let upstream = Upstream::start().await;
     let fence = fence(&upstream.url, &["--upstream-timeout", "500ms", "--settle", "0"]).await;
     let head =
@@ -136,7 +136,7 @@ async fn who_is_overtaken_in_an_endless_upload_is_broken_off() {
 
 /// The upstream answers at once and goes on reading: an upload that moves does not count as silence.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_may_go_on_behind_the_answers_head() {
+async fn proxy_lets_an_upload_go_on_behind_the_answers_head() {
     const PIECES: usize = 15;
     let (listener, url) = listen().await;
     let fence = fence(&url, &["--upstream-timeout", "300ms"]).await;
@@ -161,7 +161,7 @@ async fn an_upload_may_go_on_behind_the_answers_head() {
 
 /// They are closed without another request to trigger it.
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_nobody_uses_are_closed_without_another_request() {
+async fn proxy_closes_unused_connections_without_another_request() {
     let (listener, url) = listen().await;
     let fence = fence(&url, &["--threads", "1"]).await;
     for special in ["", "Connection: close\r\n"] {

@@ -86,13 +86,13 @@ fn has_port(container: &Value, port: &Value) -> bool {
 }
 
 #[test]
-fn the_manifests_are_what_kubernetes_accepts() {
+fn manifests_are_what_kubernetes_accepts() {
     manifests();
 }
 
 /// A checker that finds nothing wrong in anything would be worth nothing.
 #[test]
-fn what_kubernetes_would_refuse_is_found() {
+fn manifests_check_finds_what_kubernetes_would_refuse() {
     let good = fs::read_to_string(folder().join("kubernetes/server.yaml")).unwrap();
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("bad.yaml");
@@ -110,7 +110,7 @@ fn what_kubernetes_would_refuse_is_found() {
 }
 
 #[test]
-fn everything_that_is_named_exists() {
+fn manifests_name_only_what_exists() {
     let all = manifests();
     for workload in workloads(&all) {
         assert!(selects(&workload["spec"]["selector"]["matchLabels"], workload));
@@ -154,7 +154,7 @@ fn everything_that_is_named_exists() {
 /// Members are found by names that the headless service gives, before they are ready, all started at once:
 /// they become ready by finding each other.
 #[test]
-fn the_members_can_find_each_other() {
+fn manifests_let_members_find_each_other() {
     let all = manifests();
     let members = of_kind(&all, "StatefulSet")[0];
     let governing = members["spec"]["serviceName"].as_str().unwrap();
@@ -182,7 +182,7 @@ fn the_members_can_find_each_other() {
 }
 
 #[test]
-fn nobody_has_more_rights_than_needed() {
+fn manifests_give_no_more_rights_than_needed() {
     let all = manifests();
     for workload in workloads(&all) {
         let pod = &workload["spec"]["template"]["spec"];
@@ -225,7 +225,7 @@ fn resolved(container: &Value, pod: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_understands_its_command_and_serves_its_probes() {
+async fn manifests_server_understands_its_command_and_serves_its_probes() {
     let all = manifests();
     let container = running(&all, "serve");
     for pod in ["tenure-0", "tenure-1", "tenure-2"] {
@@ -258,7 +258,7 @@ async fn the_server_understands_its_command_and_serves_its_probes() {
 
 /// The sidecar of the manifest is started with its own arguments, but for the addresses that it listens on and asks.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sidecar_understands_its_command_and_serves_its_probes() {
+async fn manifests_sidecar_understands_its_command_and_serves_its_probes() {
     let all = manifests();
     let container = running(&all, "sidecar");
     assert_eq!(
@@ -297,7 +297,7 @@ async fn the_sidecar_understands_its_command_and_serves_its_probes() {
 
 /// The image that the manifests take for granted: the binary's path, and an unprivileged user.
 #[test]
-fn the_image_has_what_the_manifests_name() {
+fn image_has_what_the_manifests_name() {
     let text = fs::read_to_string(folder().join("Dockerfile")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let last = |word: &str| lines.iter().rfind(|line| line.starts_with(word)).unwrap().to_string();

@@ -1,0 +1,9 @@
+//! What is shipped beside the binary: pages, manifests, units, and the names that they use.
+#![allow(clippy::unwrap_used)]
+
+mod deploy;
+mod docs_links;
+mod public_names;
+mod runbook;
+mod systemd;
+mod tutorial;

@@ -21,6 +21,7 @@ fn messages() -> Result<(), Box<dyn std::error::Error>> {
         "v3lockpb/v3lock.proto",
         "tenure/v1/session.proto",
         "tenure/v1/election.proto",
+        "tenure/v1/member.proto",
         "grpc/health/v1/health.proto",
     ])?;
     let described = Path::new(&std::env::var("OUT_DIR")?).join("descriptors.bin");

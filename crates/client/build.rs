@@ -10,6 +10,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "v3lockpb/v3lock.proto",
             "tenure/v1/session.proto",
             "tenure/v1/election.proto",
+            "tenure/v1/member.proto",
         ],
         [protos],
     )?;

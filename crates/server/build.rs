@@ -1,7 +1,7 @@
 //! Generates the server half of the etcd v3 services and of our own, over the messages that `tenure-api` owns.
 
 /// The services with a door here; others in the files would answer Unimplemented.
-const SERVED: [&str; 10] = [
+const SERVED: [&str; 11] = [
     "KV",
     "Watch",
     "Lease",
@@ -12,6 +12,7 @@ const SERVED: [&str; 10] = [
     "Lock",
     "Sessions",
     "Elections",
+    "Members",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,6 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "v3lockpb/v3lock.proto",
             "tenure/v1/session.proto",
             "tenure/v1/election.proto",
+            "tenure/v1/member.proto",
         ],
         [protos],
     )?;

@@ -212,6 +212,8 @@ test("dashboard_goes_on from another member when its own dies, and says when no 
   await page.getByText("m1 of 3").waitFor();
   const [first, ...others] = cluster.members;
   expect(new RegExp(`net::ERR_.*${first.url}`));
+  // The others are asked whether they answer; what they answer to a page of another origin is no.
+  expect(/403 \(Forbidden\) .*\/ui\/facts\.json$/);
   await cluster.kill(first.process);
   await page.getByText(/m1 does not answer: continuing from m[23]\./).waitFor({ timeout: 15_000 });
   assert.ok(others.some((one) => page.url().startsWith(`${one.url}/ui/`)), page.url());

@@ -125,6 +125,8 @@ pub enum Read {
     Members,
     /// The alarms.
     Alarms,
+    /// How far the raft leader, if this is it, knows the other members to be.
+    Progress,
     /// The first key under a name.
     Leader(Bytes),
     /// All candidates under a name.
@@ -154,6 +156,19 @@ pub struct Answer {
     pub term: Term,
 }
 
+/// How far another member is, as the raft leader knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerProgress {
+    /// Which member.
+    pub member: MemberId,
+    /// Up to where it has the log.
+    pub matched: LogIndex,
+    /// What it is sent next.
+    pub next: LogIndex,
+    /// It has answered lately.
+    pub is_active: bool,
+}
+
 /// What a request found or did.
 #[derive(Clone, Debug)]
 pub enum Reply {
@@ -177,6 +192,8 @@ pub enum Reply {
     Members(Vec<Member>),
     /// The alarms.
     Alarms(Vec<Alarm>),
+    /// How far other members are; none if this is not the raft leader.
+    Progress(Vec<PeerProgress>),
     /// The leader's key, if there is a leader.
     Leader(Option<Arc<KeyValue>>),
     /// An election with all its candidates.

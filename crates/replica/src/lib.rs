@@ -33,7 +33,8 @@ mod writes;
 
 pub use election::{CandidacyView, ElectionOutcome};
 pub use input::{
-    Answer, Consistency, Effects, Fatal, Input, Notice, Operation, Read, Reply, Request, RequestId,
+    Answer, Consistency, Effects, Fatal, Input, Notice, Operation, PeerProgress, Read, Reply,
+    Request, RequestId,
 };
 pub use log::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 pub use message::{Message, RaftKind, RaftMessage};

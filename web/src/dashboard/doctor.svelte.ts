@@ -23,6 +23,33 @@ export interface MemberReport {
   errors: string[];
   round_trip_ms: number;
   clock_ahead_s?: number | null;
+  health?: Health;
+}
+
+/** What a member knows of itself, and, if it is the raft leader, of the others. */
+export interface Health {
+  release: string;
+  db_bytes: number;
+  quota_bytes: number;
+  flushes: number;
+  flush_us: number;
+  progress?: Progress[];
+  terms: TermSeen[];
+}
+
+export interface Progress {
+  member: string;
+  match: number;
+  next: number;
+  lag: number;
+  active: boolean;
+  round_trip_us: number;
+}
+
+export interface TermSeen {
+  term: number;
+  raft_leader: string;
+  since_unix_ms: number;
 }
 
 export interface ExaminedMember {

@@ -18,7 +18,8 @@ export class ApiError extends Error {
     return this.code === 14 || this.code === 4;
   }
   get isLoggedOut(): boolean {
-    return this.status === 401;
+    // What etcd says to a request without a token is no "unauthenticated".
+    return this.status === 401 || this.message.endsWith("user name is empty");
   }
 }
 

@@ -1,9 +1,9 @@
 //! Members of the cluster.
 
-use tenure_api::wire::etcdserverpb as pb;
+use tenure_api::wire::{etcdserverpb as pb, tenure::v1};
 
 use super::retry::Kind;
-use super::stubs::ClusterClient;
+use super::stubs::{ClusterClient, MembersClient};
 use super::{Client, ClientError};
 
 /// The service for members.
@@ -27,6 +27,15 @@ impl<'a> Cluster<'a> {
     ) -> Result<pb::MemberListResponse, ClientError> {
         let send = async |channel, request| ClusterClient::new(channel).member_list(request).await;
         self.client.call(Kind::Repeatable, request, send).await
+    }
+
+    /// How the one member is that answers: a client of one endpoint asks that one.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn health(&self) -> Result<v1::MemberHealthResponse, ClientError> {
+        let send = async |channel, request| MembersClient::new(channel).health(request).await;
+        self.client.call(Kind::Repeatable, v1::MemberHealthRequest {}, send).await
     }
 
     /// Adds a member, which is started afterwards.

@@ -6,7 +6,10 @@ pub use self::etcdserverpb::{
     auth_client::AuthClient, cluster_client::ClusterClient, kv_client::KvClient,
     lease_client::LeaseClient, maintenance_client::MaintenanceClient, watch_client::WatchClient,
 };
-pub use self::tenure_v1::{elections_client::ElectionsClient, sessions_client::SessionsClient};
+pub use self::tenure_v1::{
+    elections_client::ElectionsClient, members_client::MembersClient,
+    sessions_client::SessionsClient,
+};
 pub use self::v3electionpb::election_client::ElectionClient;
 pub use self::v3lockpb::lock_client::LockClient;
 

@@ -38,6 +38,7 @@ use self::{
     translate::{entry_in, entry_out, hard_state_in, hard_state_out, mark_of, message_in},
 };
 use crate::{
+    input::PeerProgress,
     log::{Entry, HardState, LogIndex, Persist, SnapshotMark},
     message::{RaftKind, RaftMessage},
 };
@@ -454,6 +455,21 @@ impl Consensus {
                 (wanted, untried(**id), progress.matched, std::cmp::Reverse(**id))
             })
             .map(|(id, _)| MemberId(*id))
+    }
+
+    /// How far the other members are, if this is the raft leader.
+    pub(crate) fn peer_progress(&self) -> Vec<PeerProgress> {
+        if self.role() != Role::Leader {
+            return vec![];
+        }
+        let others = self.node.raft.prs().iter().filter(|(id, _)| **id != self.setup.me.0);
+        let one = |(id, progress): (&u64, &raft::Progress)| PeerProgress {
+            member: MemberId(*id),
+            matched: progress.matched,
+            next: progress.next_idx,
+            is_active: progress.recent_active,
+        };
+        others.map(one).collect()
     }
 
     /// Up to where every follower has the log, as far as the raft leader knows.

@@ -195,6 +195,7 @@ impl Replica {
                 Reply::LeaseTimes(ids.iter().map(|id| self.lease_times(now, *id)).collect())
             }
             Read::Alarms => Reply::Alarms(state.alarms.iter().copied().collect()),
+            Read::Progress => Reply::Progress(self.raft.peer_progress()),
             Read::Members => Reply::Members(state.members()),
             Read::Leader(name) => Reply::Leader(self.leader_of(&name)),
             Read::Election(name) => Reply::Election(Box::new(self.election_view(&name, now))),

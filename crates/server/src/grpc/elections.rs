@@ -1,6 +1,11 @@
 //! Lines as others see them, and what an operator may do about them.
 
-use std::pin::Pin;
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use futures_util::{Stream, future::OptionFuture};
@@ -42,14 +47,19 @@ pub(super) struct Elections {
     limits: Option<RequestLimits>,
     feed: Feed,
     lists: BlockingPool,
+    /// Answers to share, with when each was asked for; the oldest first.
+    shared: Mutex<VecDeque<(Instant, pb::ListElectionsRequest, pb::ListElectionsResponse)>>,
 }
+
+/// Answers of [`Elections::overview`] that are kept to be shared.
+const SHARED_MAX: usize = 16;
 
 type Header = Option<tenure_api::wire::etcdserverpb::ResponseHeader>;
 
 impl Elections {
     pub(super) fn new(node: NodeHandle, limits: Option<RequestLimits>) -> Elections {
         let (feed, lists) = (Feed::new(node.clone()), BlockingPool::reads());
-        Elections { node, limits, feed, lists }
+        Elections { node, limits, feed, lists, shared: Mutex::default() }
     }
 
     /// Part of all elections, with what is to be said of each. Chosen and counted beside the core loop.
@@ -63,6 +73,7 @@ impl Elections {
             (_, other) => return Err(unexpected(&other)),
         };
         let with_tenures = request.with_tenures;
+        let (asked, key) = (Instant::now(), request.clone());
         let page = move || overview::page(&state, &request, overview::unix_ms());
         let mut response = self.lists.run(page).await.map_err(refuse)?;
         response.header = header;
@@ -77,7 +88,23 @@ impl Elections {
                 }
             }
         }
+        if key.age_max_ms > 0 {
+            let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.push_back((asked, key, response.clone()));
+            while shared.len() > SHARED_MAX {
+                shared.pop_front();
+            }
+        }
         Ok(response)
+    }
+
+    /// An answer to the same request that is young enough. Of two that ask at the same time each may still be the first.
+    fn shared(&self, request: &pb::ListElectionsRequest) -> Option<pb::ListElectionsResponse> {
+        let age_max = Duration::from_millis(request.age_max_ms.into());
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            |(asked, other, _): &&(Instant, _, _)| asked.elapsed() < age_max && other == request;
+        shared.iter().rev().find(fits).map(|(_, _, response)| response.clone())
     }
 
     async fn view(&self, by: &Admitted, name: String) -> Result<(Header, ElectionView), Status> {
@@ -162,6 +189,9 @@ impl elections_server::Elections for Elections {
         let (by, request) = self.node.admit(request)?;
         let only_prefix =
             pb::ListElectionsRequest { prefix: request.prefix.clone(), ..Default::default() };
+        if let Some(response) = self.shared(&request) {
+            return Ok(Response::new(response));
+        }
         if request != only_prefix {
             return Ok(Response::new(self.overview(&by, request).await?));
         }

@@ -13,6 +13,7 @@ mod in_process;
 mod kv;
 mod lease;
 mod maintenance;
+mod members;
 mod oversize;
 mod overview;
 mod reflection;
@@ -32,7 +33,7 @@ use tonic::service::Routes;
 use self::stubs::{
     auth_server::AuthServer, cluster_server::ClusterServer, election_server::ElectionServer,
     elections_server::ElectionsServer, kv_server::KvServer, lease_server::LeaseServer,
-    lock_server::LockServer, maintenance_server::MaintenanceServer,
+    lock_server::LockServer, maintenance_server::MaintenanceServer, members_server::MembersServer,
     sessions_server::SessionsServer,
 };
 pub use self::{
@@ -104,6 +105,10 @@ pub fn routes(node: &NodeHandle, limits: RequestLimits) -> Routes {
         )
         .add_service(
             ElectionsServer::new(elections::Elections::new(node.clone(), Some(limits)))
+                .max_decoding_message_size(frame_max),
+        )
+        .add_service(
+            MembersServer::new(members::Members::new(node.clone()))
                 .max_decoding_message_size(frame_max),
         )
         .add_service(reflection::v1())

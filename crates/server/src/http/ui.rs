@@ -228,7 +228,7 @@ fn kind(path: &str) -> &'static str {
 }
 
 /// What pages may ask for at a member that is read-only for them.
-const READS: [&str; 18] = [
+const READS: [&str; 19] = [
     "/v3/kv/range",
     "/v3/watch",
     "/v3/lease/timetolive",
@@ -246,6 +246,7 @@ const READS: [&str; 18] = [
     "/v3/tenure/elections/history",
     "/v3/tenure/elections/observe",
     "/v3/tenure/elections/follow",
+    "/v3/tenure/members/health",
     "/v3/tenure/sessions/list",
 ];
 

@@ -1,8 +1,13 @@
 //! `tenure_*`: what etcd has no name for.
 
-use std::time::Duration;
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use prometheus::{Counter, Histogram, IntCounter, IntGauge};
+use tenure_api::{MemberId, Term};
 use tenure_replica::Status;
 
 use super::make::{Buckets, Maker};
@@ -21,6 +26,20 @@ pub(crate) struct CoreMetrics {
     leases: IntGauge,
     log_tail: IntGauge,
     log_entries: IntGauge,
+    /// Terms and their raft leaders as this member saw them, oldest first.
+    terms: Mutex<VecDeque<TermSeen>>,
+}
+
+/// Terms that are remembered.
+const TERMS_MAX: usize = 64;
+
+/// A raft leader, or none, in a term.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TermSeen {
+    pub(crate) term: Term,
+    pub(crate) leader: Option<MemberId>,
+    /// The wall clock, in milliseconds since 1970.
+    pub(crate) since_ms: u64,
 }
 
 impl CoreMetrics {
@@ -59,7 +78,21 @@ impl CoreMetrics {
             leases: make.gauge("tenure_leases", "Leases that live."),
             log_tail: make.gauge("tenure_log_tail_bytes", "The part of the log in memory."),
             log_entries: make.gauge("tenure_log_tail_entries", "Entries of the log in memory."),
+            terms: Mutex::default(),
         }
+    }
+
+    /// There is another raft leader, or none any more.
+    pub(crate) fn leader_seen(&self, seen: TermSeen) {
+        let mut terms = self.terms.lock().unwrap_or_else(PoisonError::into_inner);
+        terms.push_back(seen);
+        while terms.len() > TERMS_MAX {
+            terms.pop_front();
+        }
+    }
+
+    pub(crate) fn terms(&self) -> Vec<TermSeen> {
+        self.terms.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
     pub(crate) fn vacant_for(&self, time: Duration) {

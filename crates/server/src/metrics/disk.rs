@@ -61,6 +61,13 @@ impl DiskMetrics {
         self.batch.observe(bytes as f64);
     }
 
+    /// How often the log was flushed, and how long that took on average.
+    pub(crate) fn flushes(&self) -> (u64, Duration) {
+        let (count, seconds) = (self.fsync.get_sample_count(), self.fsync.get_sample_sum());
+        let mean = if count == 0 { 0.0 } else { seconds / count as f64 };
+        (count, Duration::try_from_secs_f64(mean).unwrap_or_default())
+    }
+
     pub(crate) fn snapshot_saved(&self, took: Duration, flushed_in: Duration) {
         self.snapshot.observe(took.as_secs_f64());
         self.snapshot_flush.observe(flushed_in.as_secs_f64());

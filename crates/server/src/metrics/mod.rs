@@ -25,7 +25,7 @@ use tenure_replica::Status;
 
 use self::make::Maker;
 pub(crate) use self::{
-    core::CoreMetrics,
+    core::{CoreMetrics, TermSeen},
     disk::DiskMetrics,
     election::{ELECTIONS_NAMED_MAX, ElectionMetrics},
     health::HealthMetrics,

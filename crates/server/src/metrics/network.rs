@@ -1,6 +1,10 @@
 //! `etcd_network_*`: bytes to and from clients and members.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec};
 use tenure_api::MemberId;
@@ -17,6 +21,8 @@ pub(crate) struct NetworkMetrics {
     peer_received: IntCounterVec,
     peer_dropped: IntCounterVec,
     round_trip: HistogramVec,
+    /// The last of each member.
+    round_trips: Mutex<BTreeMap<MemberId, Duration>>,
     active: IntGaugeVec,
     disconnected: IntCounterVec,
     snapshots_sent: IntCounterVec,
@@ -61,6 +67,7 @@ impl NetworkMetrics {
                 &["To"],
                 Buckets { first: 0.0001, count: 16 },
             ),
+            round_trips: Mutex::default(),
             active: make.gauges(
                 "etcd_network_active_peers",
                 "Whether messages can be sent to a member.",
@@ -111,6 +118,12 @@ impl NetworkMetrics {
     pub(crate) fn round_trip(&self, member: MemberId, took: Duration) {
         let to = member.to_string();
         self.round_trip.with_label_values(&[&to[..]]).observe(took.as_secs_f64());
+        self.round_trips().insert(member, took);
+    }
+
+    /// The last round trip to each member to which this one sent heartbeats.
+    pub(crate) fn round_trips(&self) -> MutexGuard<'_, BTreeMap<MemberId, Duration>> {
+        self.round_trips.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn snapshot_sent(&self, to: MemberId, arrived: bool) {

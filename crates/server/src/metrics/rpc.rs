@@ -59,6 +59,7 @@ const METHODS: &[(&str, &str, &[&str])] = &[
     ("v3lockpb.Lock", UNARY, &["Lock", "Unlock"]),
     ("tenure.v1.Sessions", BIDI_STREAM, &["Session"]),
     ("tenure.v1.Sessions", UNARY, &["End", "List"]),
+    ("tenure.v1.Members", UNARY, &["Health"]),
     ("tenure.v1.Elections", UNARY, &["Candidates", "History", "List", "Transfer", "Evict", "Freeze", "Resume"]),
     ("tenure.v1.Elections", SERVER_STREAM, &["Observe", "Follow"]),
     ("grpc.health.v1.Health", UNARY, &["Check"]),

@@ -10,7 +10,7 @@ use tenure_api::{MemberId, Revision};
 use tenure_replica::{Message, Moment, Notice, RaftKind, Role, Status};
 use tracing::warn;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, TermSeen};
 
 /// Times that count as trouble.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,13 @@ impl Meter {
 
     pub(super) fn noticed(&mut self, now: Moment, notice: &Notice) {
         match notice {
-            Notice::Leader { leader, .. } => self.leader_is(now, *leader),
+            Notice::Leader { leader, term } => {
+                let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+                let since_ms = since_1970.map_or(0, |time| time.as_millis() as u64);
+                let seen = TermSeen { term: *term, leader: *leader, since_ms };
+                self.metrics.core.leader_seen(seen);
+                self.leader_is(now, *leader);
+            }
             Notice::LeasesExpired(count) => self.metrics.lease.expired.inc_by(*count as u64),
             Notice::Paused(_) => self.metrics.core.pauses.inc(),
             Notice::SnapshotInstalled(_) => self.metrics.core.snapshots_installed.inc(),

@@ -6,7 +6,7 @@ use tenure::api::wire::etcdserverpb as pb;
 use tenure::grpc::{Client, ClientError, Dialer, Endpoint, Options};
 use tokio::task::JoinSet;
 
-use super::chart::{Chart, Member, MemberReport};
+use super::chart::{Chart, Health, Member, MemberReport};
 use crate::args::Settings;
 use crate::commands::web;
 
@@ -131,7 +131,9 @@ async fn one(endpoint: Endpoint, options: Options) -> Asked {
         let took = asked.elapsed();
         let request = pb::MemberListRequest { linearizable: false };
         let roll = client.cluster().member_list(request).await?.members;
-        Ok((read(status, took), roll))
+        let mut report = read(status, took);
+        report.health = client.cluster().health().await.ok().map(Health::from);
+        Ok((report, roll))
     };
     let report: Result<_, ClientError> = report.await;
     let mut report = report.map_err(|error| match error {
@@ -158,6 +160,7 @@ fn read(status: pb::StatusResponse, took: Duration) -> MemberReport {
         errors: status.errors,
         round_trip_ms: took.as_secs_f64() * 1000.0,
         clock_ahead_s: None,
+        health: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tenure::api::wire::tenure::v1::MemberHealthResponse;
 use tenure::grpc::{Client, Options};
 
 use crate::commands::election::Times;
@@ -65,6 +66,73 @@ pub(super) struct MemberReport {
     pub(super) round_trip_ms: f64,
     /// How far its wall clock is ahead of ours, to about a second.
     pub(super) clock_ahead_s: Option<i64>,
+    /// None of a real etcd, or of an earlier release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) health: Option<Health>,
+}
+
+/// What a member knows of itself, and, if it is the raft leader, of the others.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Health {
+    pub(super) release: String,
+    pub(super) db_bytes: u64,
+    pub(super) quota_bytes: u64,
+    /// Of the log, since the member started.
+    pub(super) flushes: u64,
+    /// How long one took on average.
+    pub(super) flush_us: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) progress: Vec<Progress>,
+    pub(super) terms: Vec<TermSeen>,
+}
+
+/// How far a member is, as the raft leader knows it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Progress {
+    #[serde(serialize_with = "hex")]
+    pub(super) member: u64,
+    #[serde(rename = "match")]
+    pub(super) matched: u64,
+    pub(super) next: u64,
+    pub(super) lag: u64,
+    pub(super) active: bool,
+    pub(super) round_trip_us: u64,
+}
+
+/// A raft leader, or none, in a term, as a member saw it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct TermSeen {
+    pub(super) term: u64,
+    #[serde(serialize_with = "hex")]
+    pub(super) raft_leader: u64,
+    pub(super) since_unix_ms: u64,
+}
+
+impl From<MemberHealthResponse> for Health {
+    fn from(health: MemberHealthResponse) -> Health {
+        let progress = health.progress.into_iter().map(|one| Progress {
+            member: one.member,
+            matched: one.r#match,
+            next: one.next,
+            lag: one.lag,
+            active: one.active,
+            round_trip_us: one.round_trip_us,
+        });
+        let terms = health.terms.into_iter().map(|seen| TermSeen {
+            term: seen.term,
+            raft_leader: seen.raft_leader,
+            since_unix_ms: seen.since_unix_ms,
+        });
+        Health {
+            release: health.release,
+            db_bytes: health.db_bytes,
+            quota_bytes: health.quota_bytes,
+            flushes: health.flushes,
+            flush_us: health.flush_us,
+            progress: progress.collect(),
+            terms: terms.collect(),
+        }
+    }
 }
 
 /// One election or lock.

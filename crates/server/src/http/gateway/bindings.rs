@@ -1,7 +1,7 @@
 //! Which path is which method. The paths are etcd's; those of `tenure.v1` lie below `/v3/tenure/`.
 
 /// Path, method. `hashkv` is where etcd 3.6 has it; 3.5 has no path for it.
-pub(super) const BINDINGS: [(&str, &str); 62] = [
+pub(super) const BINDINGS: [(&str, &str); 63] = [
     ("/v3/kv/range", "etcdserverpb.KV.Range"),
     ("/v3/kv/put", "etcdserverpb.KV.Put"),
     ("/v3/kv/deleterange", "etcdserverpb.KV.DeleteRange"),
@@ -62,6 +62,7 @@ pub(super) const BINDINGS: [(&str, &str); 62] = [
     ("/v3/tenure/elections/evict", "tenure.v1.Elections.Evict"),
     ("/v3/tenure/elections/freeze", "tenure.v1.Elections.Freeze"),
     ("/v3/tenure/elections/resume", "tenure.v1.Elections.Resume"),
+    ("/v3/tenure/members/health", "tenure.v1.Members.Health"),
     ("/v3/tenure/sessions/list", "tenure.v1.Sessions.List"),
     ("/v3/tenure/sessions/end", "tenure.v1.Sessions.End"),
 ];

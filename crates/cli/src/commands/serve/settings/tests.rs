@@ -63,7 +63,9 @@ fn settings_name_every_problem_with_its_place() {
     problems.sort();
     let mut expected = [
         format!("{path}:2: max-txn-opps: there is no such setting; did you mean max-txn-ops?"),
-        format!("{path}:3: election-timeout: \"soon\" must be milliseconds, or a duration such as 100ms or 1s"),
+        format!(
+            "{path}:3: election-timeout: \"soon\" must be milliseconds, or a duration such as 100ms or 1s"
+        ),
         format!("{path}:4: max-txn-ops: must be at least 1"),
         "--pre-vote: \"maybe\" must be true or false".to_owned(),
         "ETCD_SNAPSHOT_COUNT: \"many\" is not a number it can take".to_owned(),

@@ -5,16 +5,13 @@
 //! work. What gRPC puts on the wire is little: a path, two headers, a length before the message, and
 //! a status in the trailers.
 
-use std::time::Duration;
-
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use h2::client::SendRequest;
 use h2::{RecvStream, SendStream};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use prost::Message;
-use tenure::grpc::Endpoint;
-use tokio::net::TcpStream;
+use tenure::grpc::{Dialer, Endpoint, Options};
 
 /// Room for answers, so that a stream of events never waits for us to make some.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -66,22 +63,22 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) async fn open(endpoint: &Endpoint, within: Duration) -> Result<Connection, Fault> {
-        match tokio::time::timeout(within, Connection::open_unhurried(endpoint.uri())).await {
+    pub(crate) async fn open(endpoint: &Endpoint, options: &Options) -> Result<Connection, Fault> {
+        let unhurried = Connection::open_unhurried(endpoint, options);
+        match tokio::time::timeout(options.dial_timeout, unhurried).await {
             Ok(opened) => opened,
             Err(_) => Err(Fault::Transport("no connection in time".into())),
         }
     }
 
-    async fn open_unhurried(uri: &Uri) -> Result<Connection, Fault> {
+    async fn open_unhurried(endpoint: &Endpoint, options: &Options) -> Result<Connection, Fault> {
         let io = |error: std::io::Error| Fault::Transport(error.to_string());
-        let authority = uri.authority().map_or("", |authority| authority.as_str());
-        let tcp = TcpStream::connect(authority).await.map_err(io)?;
-        tcp.set_nodelay(true).map_err(io)?;
+        let dialer = Dialer::new(options.tls.clone());
+        let socket = dialer.dial(endpoint, &["h2"]).await.map_err(io)?;
         let (send, connection) = h2::client::Builder::new()
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .handshake(tcp)
+            .handshake(socket)
             .await?;
         // Ends with the connection; whoever uses it then learns why.
         tokio::spawn(connection);
@@ -89,7 +86,7 @@ impl Connection {
             (http::header::TE, HeaderValue::from_static("trailers")),
             (http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
         ]);
-        Ok(Connection { send, endpoint: uri.clone(), headers })
+        Ok(Connection { send, endpoint: dialer.uri(endpoint), headers })
     }
 
     /// The address of a method at this member, for [`Connection::unary`] and [`Connection::stream`].

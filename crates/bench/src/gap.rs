@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure::api::wire::etcdserverpb as pb;
-use tenure::grpc::Endpoint;
+use tenure::grpc::{Endpoint, Options};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Repo
             member: client as usize,
             endpoints: Arc::clone(&endpoints),
             connection: None,
-            dial_timeout: target.options.dial_timeout,
+            options: target.options.clone(),
             acks: Vec::new(),
         };
         clients.spawn(write(writer, Arc::clone(&args), Arc::clone(&stage)));
@@ -113,7 +113,7 @@ struct Writer {
     member: usize,
     endpoints: Arc<Vec<Endpoint>>,
     connection: Option<Connection>,
-    dial_timeout: Duration,
+    options: Options,
     acks: Vec<Ack>,
 }
 
@@ -168,7 +168,7 @@ impl Writer {
             Some(connection) => connection,
             none => {
                 let endpoint = &self.endpoints[self.member % self.endpoints.len()];
-                none.insert(Connection::open(endpoint, self.dial_timeout).await?)
+                none.insert(Connection::open(endpoint, &self.options).await?)
             }
         };
         let method = connection.method(path::PUT);

@@ -2,12 +2,11 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use http::{Request, StatusCode, Uri, header};
+use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use tenure::grpc::Endpoint;
-use tokio::net::TcpStream;
+use tenure::grpc::{Dialer, Endpoint, Options};
 
 use crate::connection::Fault;
 use crate::drive::Client;
@@ -20,7 +19,8 @@ const REFUSAL_BYTES_MAX: usize = 200;
 
 /// A client that writes one key after the other, over a connection that it keeps.
 pub(crate) struct GatewayWriter {
-    endpoint: Uri,
+    endpoint: Endpoint,
+    dialer: Dialer,
     choice: KeyChoice,
     /// In base64.
     value: String,
@@ -28,9 +28,15 @@ pub(crate) struct GatewayWriter {
 }
 
 impl GatewayWriter {
-    pub(crate) fn new(endpoint: &Endpoint, choice: KeyChoice, val_size: usize) -> GatewayWriter {
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        options: &Options,
+        choice: KeyChoice,
+        val_size: usize,
+    ) -> GatewayWriter {
         GatewayWriter {
-            endpoint: endpoint.uri().clone(),
+            endpoint: endpoint.clone(),
+            dialer: Dialer::new(options.tls.clone()),
             choice,
             value: BASE64_STANDARD.encode(value(val_size)),
             connection: None,
@@ -38,7 +44,7 @@ impl GatewayWriter {
     }
 
     async fn post(&self, send: &mut SendRequest<Full<Bytes>>, body: String) -> Result<(), Fault> {
-        let authority = self.endpoint.authority().map_or("", |authority| authority.as_str());
+        let authority = self.endpoint.uri().authority().map_or("", |authority| authority.as_str());
         let request = Request::post(PATH)
             .header(header::HOST, authority)
             .header(header::CONTENT_TYPE, "application/json")
@@ -60,7 +66,7 @@ impl Client for GatewayWriter {
     async fn operate(&mut self) -> Result<(), Fault> {
         let mut send = match self.connection.take() {
             Some(send) => send,
-            None => open(&self.endpoint).await?,
+            None => open(&self.endpoint, &self.dialer).await?,
         };
         let key = BASE64_STANDARD.encode(self.choice.next());
         let body = format!(r#"{{"key":"{key}","value":"{}"}}"#, self.value);
@@ -73,11 +79,9 @@ impl Client for GatewayWriter {
     }
 }
 
-async fn open(endpoint: &Uri) -> Result<SendRequest<Full<Bytes>>, Fault> {
-    let authority = endpoint.authority().map_or("", |authority| authority.as_str());
-    let tcp = TcpStream::connect(authority).await.map_err(broken)?;
-    tcp.set_nodelay(true).map_err(broken)?;
-    let (send, connection) = handshake(TokioIo::new(tcp)).await.map_err(broken)?;
+async fn open(endpoint: &Endpoint, dialer: &Dialer) -> Result<SendRequest<Full<Bytes>>, Fault> {
+    let socket = dialer.dial(endpoint, &["http/1.1"]).await.map_err(broken)?;
+    let (send, connection) = handshake(TokioIo::new(socket)).await.map_err(broken)?;
     // Ends with the connection; whoever uses it then learns why.
     tokio::spawn(connection);
     Ok(send)

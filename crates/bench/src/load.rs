@@ -72,7 +72,7 @@ pub(crate) async fn connect(
     endpoint: &Endpoint,
     target: &BenchTarget,
 ) -> Result<Connection, ClientError> {
-    let opened = Connection::open(endpoint, target.options.dial_timeout).await;
+    let opened = Connection::open(endpoint, &target.options).await;
     opened.map_err(|fault| ClientError::Unreachable {
         endpoints: endpoint.to_string(),
         cause: fault.text().to_owned(),

@@ -42,7 +42,9 @@ pub(crate) async fn run(args: Args, target: &BenchTarget) -> anyhow::Result<Repo
         let endpoints = target.endpoints.iter().cycle().take(count);
         let clients = (0..)
             .zip(endpoints)
-            .map(|(index, endpoint)| GatewayWriter::new(endpoint, choice(index), args.val_size))
+            .map(|(index, endpoint)| {
+                GatewayWriter::new(endpoint, &target.options, choice(index), args.val_size)
+            })
             .collect();
         let (stage, clients) = drive(&args.load, clients).await;
         return Ok(Report::of("put as JSON", &target.endpoints, clients.len(), count, &stage));

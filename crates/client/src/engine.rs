@@ -24,7 +24,12 @@ impl Engine {
     /// # Errors
     /// [`ClientError::Endpoint`] for what is no address.
     pub fn etcd(endpoints: &str) -> Result<Engine, ClientError> {
-        Ok(Engine::new(Etcd::new(Endpoint::list(endpoints)?, Options::default())))
+        Ok(Engine::etcd_at(Endpoint::list(endpoints)?, Options::default()))
+    }
+
+    /// The same with timeouts, a user, TLS.
+    pub fn etcd_at(endpoints: Vec<Endpoint>, options: Options) -> Engine {
+        Engine::new(Etcd::new(endpoints, options))
     }
 
     /// tenure by its own API. Nothing is connected yet.
@@ -35,7 +40,7 @@ impl Engine {
         Ok(Engine::tenure_at(Endpoint::list(endpoints)?, Options::default()))
     }
 
-    /// The same with timeouts and a user: as long as [`Options::request_timeout`] a session may take to be opened.
+    /// The same with timeouts, a user, TLS: as long as [`Options::request_timeout`] a session may take to be opened.
     pub fn tenure_at(endpoints: Vec<Endpoint>, options: Options) -> Engine {
         Engine::new(Native::new(endpoints, options))
     }
@@ -45,11 +50,22 @@ impl Engine {
     /// # Errors
     /// If no member answers.
     pub async fn detect(endpoints: &str) -> Result<Engine, ClientError> {
-        let client = Client::new(Endpoint::list(endpoints)?, Options::default());
+        Engine::detect_at(Endpoint::list(endpoints)?, Options::default()).await
+    }
+
+    /// The same with timeouts, a user, TLS.
+    ///
+    /// # Errors
+    /// If no member answers.
+    pub async fn detect_at(
+        endpoints: Vec<Endpoint>,
+        options: Options,
+    ) -> Result<Engine, ClientError> {
+        let client = Client::new(endpoints.clone(), options.clone());
         match client.sessions().list().await {
-            Ok(_) => Engine::tenure(endpoints),
+            Ok(_) => Ok(Engine::tenure_at(endpoints, options)),
             Err(ClientError::Refused { code: Code::Unimplemented | Code::Unknown, .. }) => {
-                Engine::etcd(endpoints)
+                Ok(Engine::etcd_at(endpoints, options))
             }
             Err(error) => Err(error),
         }

@@ -140,3 +140,4 @@ pub use refusal::RefusalKind;
 pub use session::{Held, Session, SessionOptions, SessionState};
 pub use tenancy::{Doubt, Standing, Tenancy};
 pub use tenure_api as api;
+pub use tenure_tls as tls;

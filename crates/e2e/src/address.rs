@@ -24,6 +24,11 @@ impl Address {
     pub fn url(&self) -> String {
         format!("http://{self}")
     }
+
+    /// As a URL for TLS.
+    pub fn https(&self) -> String {
+        format!("https://{self}")
+    }
 }
 
 impl fmt::Display for Address {

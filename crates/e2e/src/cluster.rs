@@ -54,8 +54,10 @@ impl Cluster {
             free.chunks(2).map(|pair| (pair[0], pair[1])).collect()
         });
         let named: Vec<_> = (1..=count).map(|n| format!("n{n}")).zip(addresses).collect();
-        let initial: Vec<_> =
-            named.iter().map(|(name, (_, peer))| format!("{name}={}", peer.url())).collect();
+        let initial: Vec<_> = named
+            .iter()
+            .map(|(name, (_, peer))| format!("{name}={}", plan.spawn.peer_url(*peer)))
+            .collect();
         let initial = initial.join(",");
         let members = named.iter().map(|(name, (client, peer))| {
             let mut member = Member::new(name, home.path(), *client, *peer, &initial);
@@ -113,7 +115,7 @@ impl Cluster {
 
     /// A client that knows all members.
     pub fn client(&self) -> Client {
-        self.client_with(Options::default())
+        self.client_with(self.members[0].spawn.options())
     }
 
     /// A client that knows all members and behaves as given.

@@ -13,6 +13,8 @@ use crate::{Cluster, Etcd, Member, tools};
 pub struct Ctl {
     program: PathBuf,
     endpoints: String,
+    /// More flags.
+    flags: Vec<String>,
     /// Lives as long as this.
     etcd: Option<Etcd>,
 }
@@ -43,30 +45,41 @@ impl Said {
     }
 }
 
+fn client_flags(member: &Member) -> Vec<String> {
+    member.spawn.tls.iter().flat_map(|certs| certs.client_flags()).collect()
+}
+
 impl Ctl {
     /// etcdctl 3.5.1 for a cluster of ours.
     pub fn of(cluster: &Cluster) -> Ctl {
-        Ctl::to(&cluster.endpoints())
+        Ctl { flags: client_flags(&cluster.members[0]), ..Ctl::to(&cluster.endpoints()) }
     }
 
     /// etcdctl 3.5.1 for one member of ours.
     pub fn at(member: &Member) -> Ctl {
-        Ctl::to(&member.client.to_string())
+        Ctl { flags: client_flags(member), ..Ctl::to(&member.client.to_string()) }
     }
 
     /// etcdctl 3.5.1 for these endpoints.
     pub fn to(endpoints: &str) -> Ctl {
-        Ctl { program: tools::installed("etcdctl"), endpoints: endpoints.to_owned(), etcd: None }
+        let endpoints = endpoints.to_owned();
+        Ctl { program: tools::installed("etcdctl"), endpoints, flags: vec![], etcd: None }
     }
 
     /// Our own command, for one member of ours.
     pub fn ours(member: &Member) -> Ctl {
-        Ctl { program: tools::tenure(), endpoints: member.client.to_string(), etcd: None }
+        Ctl::at(member).with_program(tools::tenure())
     }
 
     /// Another program with the same flags, for the same endpoints.
     pub fn with_program(&self, program: PathBuf) -> Ctl {
-        Ctl { program, endpoints: self.endpoints.clone(), etcd: None }
+        let (endpoints, flags) = (self.endpoints.clone(), self.flags.clone());
+        Ctl { program, endpoints, flags, etcd: None }
+    }
+
+    /// The same with other flags in front of each command.
+    pub fn with_flags(&self, flags: &[String]) -> Ctl {
+        Ctl { flags: flags.to_vec(), ..self.with_program(self.program()) }
     }
 
     /// The program.
@@ -130,6 +143,7 @@ impl Ctl {
         command
             .env("ETCDCTL_API", "3")
             .args(["--endpoints", &self.endpoints, "--command-timeout", "10s"])
+            .args(&self.flags)
             .args(args);
         command
     }

@@ -17,10 +17,13 @@
 //! that talks on its standard output, [`Postgres`] a real database, [`Scrape`] reads `/metrics`, [`tools`] finds the
 //! foreign programs. [`recipes`] is one suite of elections and locks for every engine.
 //!
+//! [`Certs`] makes certificates for members and clients that speak TLS.
+//!
 //! Nothing here waits for a fixed time: [`eventually`] asks again until a deadline.
 
 mod address;
 mod caller;
+mod certs;
 mod cluster;
 mod ctl;
 mod etcd;
@@ -53,6 +56,7 @@ mod watcher;
 
 pub use address::{Address, reserve};
 pub use caller::{Caller, Observer, Waiting};
+pub use certs::Certs;
 pub use cluster::{Cluster, Plan, hash_everywhere};
 pub use ctl::{Ctl, Said};
 pub use etcd::Etcd;

@@ -5,13 +5,14 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use tenure::grpc::{Client, Endpoint, Options};
 
-use crate::{Address, eventually, tools};
+use crate::{Address, Certs, eventually, tools};
 
 /// Lines of a member's log that a failed test prints.
 const LOG_LINES_SHOWN: usize = 40;
@@ -27,6 +28,22 @@ pub struct Spawn {
     pub env: Vec<(OsString, OsString)>,
     /// More flags.
     pub flags: Vec<String>,
+    /// Clients speak TLS and show certificates.
+    pub tls: Option<Arc<Certs>>,
+    /// Members speak TLS with each other.
+    pub peer_tls: Option<Arc<Certs>>,
+}
+
+impl Spawn {
+    /// Where members meet one that is started so.
+    pub fn peer_url(&self, at: Address) -> String {
+        if self.peer_tls.is_some() { at.https() } else { at.url() }
+    }
+
+    /// How clients reach what is started so.
+    pub fn options(&self) -> Options {
+        self.tls.as_ref().map_or_else(Options::default, |certs| certs.options())
+    }
 }
 
 /// One member of a cluster.
@@ -84,15 +101,24 @@ impl Member {
         let mut argv = self.spawn.before.clone();
         argv.push(tools::tenure().into());
         let mut command = Command::new(&argv[0]);
+        let host = self.client.ip.to_string();
+        let tls = self.spawn.tls.iter();
+        let tls = tls.flat_map(|certs| certs.server_flags(&self.name, std::slice::from_ref(&host)));
+        let peer_tls = self.spawn.peer_tls.iter();
+        let peer_tls =
+            peer_tls.flat_map(|certs| certs.peer_flags(&self.name, std::slice::from_ref(&host)));
+        let peer_url = |at: Address| self.spawn.peer_url(at);
         command
             .args(&argv[1..])
             .args(["serve", "--log-format", "console", "--name", &self.name])
             .arg("--data-dir")
             .arg(&self.data_dir)
-            .args(["--listen-client-urls", &self.client.url()])
-            .args(["--advertise-client-urls", &self.client.url()])
-            .args(["--listen-peer-urls", &self.moved_to.unwrap_or(self.peer).url()])
-            .args(["--initial-advertise-peer-urls", &self.peer.url()])
+            .args(["--listen-client-urls", &self.client_url()])
+            .args(["--advertise-client-urls", &self.client_url()])
+            .args(tls)
+            .args(["--listen-peer-urls", &peer_url(self.moved_to.unwrap_or(self.peer))])
+            .args(["--initial-advertise-peer-urls", &peer_url(self.peer)])
+            .args(peer_tls)
             .args(["--initial-cluster", &self.initial_cluster])
             .args(&self.spawn.flags)
             .envs(self.spawn.env.iter().map(|(name, value)| (name, value)))
@@ -117,10 +143,15 @@ impl Member {
         .await;
     }
 
+    /// Where it serves clients, as a URL.
+    pub fn client_url(&self) -> String {
+        if self.spawn.tls.is_some() { self.client.https() } else { self.client.url() }
+    }
+
     /// A client of this member alone.
     pub fn client(&self) -> Client {
         let endpoint: Endpoint = self.client.to_string().parse().expect("an address");
-        Client::new(vec![endpoint], Options::default())
+        Client::new(vec![endpoint], self.spawn.options())
     }
 
     /// The process id, while it runs.

@@ -31,6 +31,22 @@ pub struct Names {
     pub uris: Vec<String>,
 }
 
+impl Names {
+    /// Whether one of the alternative names is this host: an address, or a name for which a `*` may stand in the first place.
+    pub fn cover(&self, host: &str) -> bool {
+        let host = host.trim_matches(['[', ']']);
+        if let Ok(ip) = host.parse::<IpAddr>() {
+            return self.ips.iter().any(|one| one.to_canonical() == ip.to_canonical());
+        }
+        self.dns.iter().any(|name| match name.strip_prefix("*.") {
+            None => name.eq_ignore_ascii_case(host),
+            Some(domain) => {
+                host.split_once('.').is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(domain))
+            }
+        })
+    }
+}
+
 /// One certificate, read.
 #[derive(Clone, Debug)]
 pub struct Certificate {

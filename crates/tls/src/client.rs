@@ -23,8 +23,6 @@ pub struct ClientOptions {
     pub pair: Option<PairFiles>,
     /// Versions and cipher suites.
     pub protocol: Protocol,
-    /// Application protocols, best first.
-    pub alpn: Vec<Vec<u8>>,
 }
 
 /// What a client demands of servers.
@@ -62,17 +60,25 @@ impl ClientTls {
         self.0.get()
     }
 
-    /// Begins TLS on a connection to this host: a name, or an address with or without brackets.
+    /// Begins TLS on a connection to this host: a name, or an address with or without brackets. What is spoken above it is one of
+    /// `protocols` (ALPN).
     ///
     /// # Errors
     /// What broke the connection, or what is wrong with the server.
-    pub async fn connect<S>(&self, host: &str, stream: S) -> io::Result<TlsStream<S>>
+    pub async fn connect<S>(
+        &self,
+        host: &str,
+        stream: S,
+        protocols: &[&str],
+    ) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let name = ServerName::try_from(bare.to_owned()).map_err(io::Error::other)?;
-        Ok(TlsConnector::from(self.config()).connect(name, stream).await?.into())
+        let protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let connector = TlsConnector::from(self.config());
+        Ok(connector.with_alpn(protocols).connect(name, stream).await?.into())
     }
 }
 
@@ -88,15 +94,13 @@ impl ClientOptions {
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(Unverified(provider.clone()))),
         };
-        let mut config = match &self.pair {
+        Ok(match &self.pair {
             None => builder.with_no_client_auth(),
             Some(pair) => {
                 let pair = pair.load(&provider)?;
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from((*pair).clone())))
             }
-        };
-        config.alpn_protocols.clone_from(&self.alpn);
-        Ok(config)
+        })
     }
 }
 

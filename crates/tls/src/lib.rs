@@ -4,6 +4,8 @@
 //! again once they have changed: a certificate is renewed by writing the new one over the old one. [`Certificate`] tells what
 //! stands in a certificate, and [`issue`] makes new ones.
 //!
+//! [`secret`] is for members that have no certificates.
+//!
 //! Nothing here listens, connects or knows a protocol, except for [`ClientTls::connect`], which begins TLS on a connection.
 
 mod certificate;
@@ -13,6 +15,7 @@ pub mod issue;
 mod pem;
 mod protocol;
 mod revoked;
+pub mod secret;
 mod server;
 mod watched;
 

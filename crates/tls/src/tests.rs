@@ -78,7 +78,8 @@ async fn meet(server: &ServerTls, client: ClientOptions, host: &str) -> Result<N
     let (here, there) = tokio::io::duplex(1 << 16);
     let acceptor = TlsAcceptor::from(server.config());
     let client = ClientTls::new(client).map_err(|error| error.to_string())?;
-    let (accepted, connected) = tokio::join!(acceptor.accept(here), client.connect(host, there));
+    let (accepted, connected) =
+        tokio::join!(acceptor.accept(here), client.connect(host, there, &[]));
     let accepted = accepted.map_err(|error| reason(&error));
     connected.map_err(|error| format!("{error}; {:?}", accepted.as_ref().err()))?;
     let accepted = accepted?;
@@ -267,6 +268,10 @@ fn certificate_says_until_when_it_counts_and_who_signed_it() {
     assert!(left <= DAY && left > DAY - Duration::from_secs(60), "{left:?}");
     assert!(found.fits_host("x.a.example") && found.fits_host("10.0.0.1"));
     assert!(!found.fits_host("a.example") && !found.fits_host("10.0.0.2"));
+    for host in ["x.a.example", "X.A.EXAMPLE", "10.0.0.1", "a.example", "x.y.a.example", "10.0.0.2"]
+    {
+        assert_eq!(found.names.cover(host), found.fits_host(host), "{host}");
+    }
     // Renewed for the same key, by an authority that was read from its files.
     let key = files.path("ca.key");
     write_private(&key, &files.authority.pem().key).unwrap();

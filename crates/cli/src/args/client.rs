@@ -9,10 +9,11 @@ use tenure::Engine;
 use tenure::grpc::{Client, Credentials, Endpoint, Options};
 
 use super::duration;
+use super::tls::{TlsArgs, TlsFiles};
 use crate::exit::usage;
 use crate::output::Format;
 
-const HEADING: &str = "Client options";
+pub(super) const HEADING: &str = "Client options";
 const ENDPOINTS_DEFAULT: &str = "127.0.0.1:2379";
 
 /// Flags with etcdctl's names.
@@ -39,19 +40,8 @@ pub(crate) struct ClientArgs {
     /// Write keys and values in hexadecimal (simple format)
     #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
     hex: bool,
-    /// Certificate authority of the servers (TLS arrives in a later version)
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
-    cacert: Option<String>,
-    /// Our certificate (TLS arrives in a later version)
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
-    cert: Option<String>,
-    /// The key of our certificate (TLS arrives in a later version)
-    #[arg(long = "key", global = true, value_name = "FILE", hide_short_help = true, help_heading = HEADING)]
-    // Keys on the command line are called KEY too, hence the longer name.
-    tls_key: Option<String>,
-    /// Accept any certificate of a server (TLS arrives in a later version)
-    #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
-    insecure_skip_tls_verify: bool,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// Say on stderr which settings are in effect
     #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
     debug: bool,
@@ -64,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) endpoints: Vec<Endpoint>,
     /// How to go there.
     pub(crate) options: Options,
+    /// TLS as it was asked for, which the options have too.
+    pub(crate) tls: Option<TlsFiles>,
     /// How to write what comes back.
     pub(crate) format: Format,
     /// Bytes in hexadecimal.
@@ -93,6 +85,12 @@ impl ClientArgs {
         Ok(settings)
     }
 
+    /// How to write results, for verbs that have no other use for these flags: the files that they name need not be there.
+    pub(crate) fn format(&self) -> anyhow::Result<Format> {
+        let ours = std::env::var("TENURE_WRITE_OUT").ok().filter(|text| !text.is_empty());
+        format(self.write_out, ours)
+    }
+
     fn settings_with(self, env: impl Fn(&str) -> Option<String>) -> anyhow::Result<Settings> {
         let ours = |name: &str| env(&format!("TENURE_{name}")).filter(|value| !value.is_empty());
         let either = |name: &str| {
@@ -104,24 +102,9 @@ impl ClientArgs {
             (None, Some(text)) => duration(&text).map_err(|e| usage(format!("TENURE_{name}: {e}"))),
             (None, None) => Ok(default),
         };
-        // A key in the environment means something only beside a certificate: to a command of `tenure run`,
-        // TENURE_KEY is the key that stands for its lead.
-        let tls = self.cacert.or_else(|| either("CACERT")).is_some()
-            || self.cert.or_else(|| either("CERT")).is_some()
-            || self.tls_key.is_some()
-            || self.insecure_skip_tls_verify;
-        if tls {
-            // Going on in the clear is not what was asked for.
-            return Err(usage(
-                "TLS arrives in a later version: leave out --cacert, --cert and --key",
-            ));
-        }
-        let format = match (self.write_out, ours("WRITE_OUT")) {
-            (Some(format), _) => format,
-            (None, Some(text)) => <Format as clap::ValueEnum>::from_str(&text, true)
-                .map_err(|e| usage(format!("TENURE_WRITE_OUT: {e}")))?,
-            (None, None) => Format::default(),
-        };
+        let theirs = |name: &str| env(&format!("ETCDCTL_{name}")).filter(|value| !value.is_empty());
+        let tls = self.tls.files(ours, theirs)?;
+        let format = format(self.write_out, ours("WRITE_OUT"))?;
         // A flag given twice adds up, as with etcdctl.
         let flag = Some(self.endpoints.join(",")).filter(|_| !self.endpoints.is_empty());
         let (place, endpoints) = match (flag, ours("ENDPOINTS")) {
@@ -135,20 +118,35 @@ impl ClientArgs {
         let user = self.user.or_else(|| either("USER"));
         let password = self.password.or_else(|| either("PASSWORD"));
         let defaults = Options::default();
+        let options = Options {
+            dial_timeout: time(self.dial_timeout, "DIAL_TIMEOUT", defaults.dial_timeout)?,
+            request_timeout: time(
+                self.command_timeout,
+                "COMMAND_TIMEOUT",
+                defaults.request_timeout,
+            )?,
+            credentials: user.map(|user| credentials(&user, password)).transpose()?,
+            tls: None,
+        };
         Ok(Settings {
             endpoints: Endpoint::list(&endpoints).context(place)?,
-            options: Options {
-                dial_timeout: time(self.dial_timeout, "DIAL_TIMEOUT", defaults.dial_timeout)?,
-                request_timeout: time(
-                    self.command_timeout,
-                    "COMMAND_TIMEOUT",
-                    defaults.request_timeout,
-                )?,
-                credentials: user.map(|user| credentials(&user, password)).transpose()?,
+            options: match &tls {
+                Some(tls) => tls.on(options)?,
+                None => options,
             },
+            tls,
             format,
             hex: self.hex,
         })
+    }
+}
+
+fn format(flag: Option<Format>, ours: Option<String>) -> anyhow::Result<Format> {
+    match (flag, ours) {
+        (Some(format), _) => Ok(format),
+        (None, Some(text)) => <Format as clap::ValueEnum>::from_str(&text, true)
+            .map_err(|e| usage(format!("TENURE_WRITE_OUT: {e}"))),
+        (None, None) => Ok(Format::default()),
     }
 }
 
@@ -189,15 +187,6 @@ mod tests {
         assert_eq!(first(&settle(Default::default(), &[theirs, ours]).unwrap()), "b:2");
         assert_eq!(first(&settle(Default::default(), &[theirs]).unwrap()), "c:3");
         assert_eq!(first(&settle(Default::default(), &[]).unwrap()), ENDPOINTS_DEFAULT);
-    }
-
-    #[test]
-    fn client_refuses_tls_rather_than_leaving_it_out() {
-        let flag = ClientArgs { cacert: Some("ca.pem".into()), ..Default::default() };
-        let error = settle(flag, &[]).unwrap_err().to_string();
-        assert!(error.contains("TLS arrives in a later version"), "{error}");
-        assert!(settle(Default::default(), &[("ETCDCTL_CERT", "c.pem")]).is_err());
-        assert!(settle(Default::default(), &[("TENURE_KEY", "job/1a")]).is_ok());
     }
 
     #[test]

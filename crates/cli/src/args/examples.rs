@@ -221,6 +221,16 @@ Examples:
 ",
     ),
     (
+        "certs",
+        "\
+Examples:
+  tenure certs create --member n1=10.0.0.1,n1.example --member n2=10.0.0.2 --client ops
+  tenure certs show                              what stands in them
+  tenure certs check --within 30d                exit 1 if something expires soon or does not fit
+  tenure certs renew                             those that expire soon; no process is restarted
+",
+    ),
+    (
         "member",
         "\
 Examples:

@@ -9,6 +9,7 @@ mod fuzz;
 mod overview;
 mod slip;
 mod span;
+mod tls;
 
 pub(crate) use candidate::{CandidateArgs, patience};
 pub(crate) use client::{ClientArgs, Settings};
@@ -17,6 +18,7 @@ pub(crate) use overview::{command, whole};
 pub(crate) use slip::typed;
 pub(crate) use span::{SpanArgs, bytes, lease_id};
 pub(crate) use tenure::api::duration::{duration, whole_seconds};
+pub(crate) use tls::TlsFiles;
 
 use clap::Parser;
 

@@ -24,6 +24,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
         &[
             "status",
             "member",
+            "certs",
             "endpoint",
             "alarm",
             "snapshot",
@@ -58,10 +59,11 @@ pub(crate) fn command() -> Command {
 }
 
 /// Verbs that talk to no cluster, and the client flags that they have a use for.
-const OFFLINE: [(&str, &[&str]); 8] = [
+const OFFLINE: [(&str, &[&str]); 9] = [
     ("serve", &[]),
     ("up", &["write_out"]),
     ("import", &["write_out"]),
+    ("certs", &["write_out"]),
     ("debug", &["write_out"]),
     ("lab", &["write_out"]),
     ("version", &["write_out"]),

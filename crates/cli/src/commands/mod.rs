@@ -2,6 +2,7 @@
 
 mod alarm;
 mod bench;
+mod certs;
 mod compact;
 mod completions;
 mod debug;
@@ -106,6 +107,9 @@ pub(crate) enum Command {
     /// Grant, renew, inspect and revoke leases
     #[command(subcommand)]
     Lease(lease::Command),
+    /// Make, show, check and renew certificates for members and clients
+    #[command(subcommand)]
+    Certs(certs::Command),
     /// See and change who belongs to the cluster
     #[command(subcommand)]
     Member(member::Command),
@@ -179,6 +183,7 @@ impl Command {
             Command::Txn(args) => block_on(txn::run(args, client.settings()?)),
             Command::Watch(args) => block_on(watch::run(args, client.settings()?)),
             Command::Lease(command) => block_on(lease::run(command, client.settings()?)),
+            Command::Certs(command) => certs::run(command, client),
             Command::Member(command) => block_on(member::run(command, client.settings()?)),
             Command::Status => block_on(status::run(client.settings()?)),
             Command::Snapshot(command) => snapshot::run(command, client),

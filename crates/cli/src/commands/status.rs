@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tenure::api::wire::etcdserverpb as pb;
-use tenure::grpc::{Client, ClientError, Endpoint};
+use tenure::grpc::{Client, ClientError, Dialer, Endpoint};
 
 use super::web;
 use crate::args::Settings;
@@ -26,9 +26,13 @@ pub(crate) async fn run(settings: Settings) -> anyhow::Result<Exit> {
         members.iter().find(|member| member.id == id).map(|member| member.name.clone())
     };
     let patience = settings.options.dial_timeout;
+    let dialer = &Dialer::new(settings.options.tls.clone());
     let named = answers.into_iter().map(|(endpoint, member)| {
         let name = name_of(&member.status).unwrap_or_default();
-        async move { NamedStatus { name, release: release(&endpoint, patience).await, member } }
+        async move {
+            let release = release(dialer, &endpoint, patience).await;
+            NamedStatus { name, release, member }
+        }
     });
     let named = futures_util::future::join_all(named).await;
     let mut output = Output::stdout(&settings);
@@ -38,13 +42,12 @@ pub(crate) async fn run(settings: Settings) -> anyhow::Result<Exit> {
 }
 
 /// Which release of tenure serves there, if it is one.
-async fn release(endpoint: &Endpoint, patience: Duration) -> Option<String> {
+async fn release(dialer: &Dialer, endpoint: &Endpoint, patience: Duration) -> Option<String> {
     #[derive(Deserialize)]
     struct Version {
         tenure: String,
     }
-    let uri = format!("http://{}/tenure/version", endpoint.uri().authority()?).parse().ok()?;
-    let answer = web::get(&uri, 2379, patience).await.ok()?;
+    let answer = web::get(dialer, endpoint, "/tenure/version", patience).await.ok()?;
     let version: Version = serde_json::from_slice(&answer.body).ok()?;
     let is_release = |text: &String| {
         text.len() <= RELEASE_BYTES_MAX && text.chars().all(|c| c.is_ascii_graphic())

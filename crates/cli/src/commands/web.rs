@@ -1,14 +1,14 @@
-//! Plain HTTP questions: a sidecar's belief, a member's wall clock and release.
+//! HTTP questions: a sidecar's belief, a member's wall clock and release.
 
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use http::{Request, StatusCode, Uri, header};
+use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tenure::grpc::{Dialer, Endpoint};
 
 /// No sidecar has more to say.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -23,21 +23,22 @@ pub(super) struct Answer {
 }
 
 /// Asks once, for so long at the most.
-pub(super) async fn get(uri: &Uri, port: u16, patience: Duration) -> anyhow::Result<Answer> {
-    let asked = tokio::time::timeout(patience, ask(uri, port)).await;
+pub(super) async fn get(
+    dialer: &Dialer,
+    at: &Endpoint,
+    path: &str,
+    patience: Duration,
+) -> anyhow::Result<Answer> {
+    let asked = tokio::time::timeout(patience, ask(dialer, at, path)).await;
     asked.unwrap_or_else(|_| bail!("no answer within {patience:?}"))
 }
 
-async fn ask(uri: &Uri, port: u16) -> anyhow::Result<Answer> {
-    if uri.scheme_str().is_some_and(|scheme| scheme != "http") {
-        bail!("only http:// is understood");
-    }
-    let authority = uri.authority().context("no host")?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let stream = TcpStream::connect((host, authority.port_u16().unwrap_or(port))).await?;
+async fn ask(dialer: &Dialer, at: &Endpoint, path: &str) -> anyhow::Result<Answer> {
+    let stream = dialer.dial(at, &["http/1.1"]).await?;
+    let authority = at.uri().authority().context("no host")?;
     let (mut send, connection) = handshake(TokioIo::new(stream)).await?;
     let talking = tokio::spawn(connection);
-    let request = Request::get(uri.path())
+    let request = Request::get(path)
         .header(header::HOST, authority.as_str())
         .header(header::ACCEPT, "application/json")
         .body(Empty::<Bytes>::new())?;

@@ -22,6 +22,14 @@ pub(super) fn confirm_stopped(session: &SessionCharge, cause: Option<Cause>) {
     let Ok(endpoints) = Endpoint::list(&session.endpoints) else { return };
     let credentials = session.user.clone().map(|(name, password)| Credentials { name, password });
     let options = Options { credentials, request_timeout: ttl / 2, ..Options::default() };
+    let options = match &session.tls {
+        None => options,
+        // Without its files there is no way to tell.
+        Some(tls) => match tls.on(options) {
+            Ok(options) => options,
+            Err(_) => return,
+        },
+    };
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
     };

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tenure::clock::Moment;
 
 use super::plan::kill_time;
+use crate::args::TlsFiles;
 
 /// What a guardian is told once, before anything else.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +39,8 @@ pub(crate) struct SessionCharge {
     pub(crate) endpoints: String,
     /// Name and password.
     pub(crate) user: Option<(String, String)>,
+    #[serde(default)]
+    pub(crate) tls: Option<TlsFiles>,
 }
 
 /// A watchdog device.

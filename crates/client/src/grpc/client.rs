@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tenure_tls::{ClientOptions, ClientTls, TlsError};
 use tokio::time::{Instant, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 use super::auth::{Credentials, Token};
+use super::dial::{Connector, Dialer};
 use super::retry::{Attempts, Kind, Next, PAUSE};
 use super::{ClientError, Cluster, Elections, Endpoint, Kv, Lease, Maintenance, Sessions, Watch};
 
@@ -26,6 +28,9 @@ pub struct Options {
     pub request_timeout: Duration,
     /// The user to authenticate as, if the cluster requires it.
     pub credentials: Option<Credentials>,
+    /// TLS, for endpoints that say `https://` and those that say nothing. Without it, `https://` is spoken with the authorities
+    /// of the system.
+    pub tls: Option<Arc<ClientTls>>,
 }
 
 impl Default for Options {
@@ -34,6 +39,7 @@ impl Default for Options {
             dial_timeout: Duration::from_secs(2),
             request_timeout: Duration::from_secs(5),
             credentials: None,
+            tls: None,
         }
     }
 }
@@ -45,8 +51,16 @@ impl Options {
         Options {
             dial_timeout: self.dial_timeout.min(attempt_max),
             request_timeout: self.request_timeout.min(attempt_max),
-            credentials: self.credentials.clone(),
+            ..self.clone()
         }
+    }
+
+    /// The same by TLS.
+    ///
+    /// # Errors
+    /// If the files cannot be used.
+    pub fn with_tls(self, tls: ClientOptions) -> Result<Options, TlsError> {
+        Ok(Options { tls: Some(Arc::new(ClientTls::new(tls)?)), ..self })
     }
 }
 
@@ -74,14 +88,16 @@ impl Client {
     /// If there is no endpoint.
     pub fn new(endpoints: Vec<Endpoint>, options: Options) -> Client {
         assert!(!endpoints.is_empty(), "a client needs an endpoint");
+        let dialer = Dialer::new(options.tls.clone());
         let members = endpoints
             .into_iter()
             .map(|endpoint| {
-                let channel = Channel::builder(endpoint.uri().clone())
+                let connector = Connector { dialer: dialer.clone(), endpoint: endpoint.clone() };
+                let channel = Channel::builder(dialer.uri(&endpoint))
                     .connect_timeout(options.dial_timeout)
                     .http2_keep_alive_interval(PING_INTERVAL)
                     .keep_alive_timeout(PING_TIMEOUT)
-                    .connect_lazy();
+                    .connect_with_connector_lazy(connector);
                 Member { endpoint, channel }
             })
             .collect();

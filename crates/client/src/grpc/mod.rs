@@ -23,6 +23,7 @@
 mod auth;
 mod client;
 mod cluster;
+mod dial;
 mod elections;
 mod endpoint;
 mod error;
@@ -37,6 +38,7 @@ mod watch;
 pub use auth::Credentials;
 pub use client::{Client, Options};
 pub use cluster::Cluster;
+pub use dial::{Dialer, Socket};
 pub use elections::{ElectionFeed, Elections, SessionStream, Sessions};
 pub use endpoint::Endpoint;
 pub use error::ClientError;

@@ -21,6 +21,7 @@ mod overload;
 mod overload_measured;
 mod overload_starved;
 mod reflection;
+mod tls;
 mod traces;
 mod ui;
 mod watch;

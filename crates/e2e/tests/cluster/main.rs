@@ -16,6 +16,7 @@ mod membership;
 mod needs_leader;
 mod one_direction;
 mod partition;
+mod peer_tls;
 mod power;
 mod progress;
 mod replacing;

@@ -8,7 +8,8 @@ use std::{
 };
 
 use tempfile::TempDir;
-use tenure_e2e::{Cluster, Fence, Program, Upstream, eventually, pb, tools};
+use tenure_e2e::{Certs, Cluster, Fence, Program, Upstream, eventually, pb, tools};
+use tokio::io::AsyncReadExt;
 
 const FOREVER: &str = "9223372036854775807";
 
@@ -400,4 +401,40 @@ async fn proxy_ends_at_once_by_a_second_signal_or_the_end_of_grace() {
         assert_eq!(proxy.program.ends().await.code(), Some(code));
         tokio::time::timeout(Duration::from_secs(20), stream.readable()).await.unwrap().unwrap();
     }
+}
+
+/// One proxy before another: the first speaks TLS to the second, which demands a certificate of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn fence_proxy_speaks_tls_to_its_clients_and_to_its_upstream() {
+    let (upstream, certs) = (Upstream::start().await, Certs::new());
+    let text = |path: &Path| path.display().to_string();
+    let (ca, inner_pair, outer_pair) =
+        (text(&certs.ca()), certs.pair("inner", &[]), certs.pair("outer", &[]));
+    let home = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let cert = ["--listen-cert", &text(&inner_pair.cert), "--listen-key", &text(&inner_pair.key)];
+    let inner =
+        fence(&upstream, &home[0], &[&cert[..], &["--listen-client-ca", &ca]].concat()).await;
+    let port = inner.address.rsplit_once(':').unwrap().1;
+    let mut at = upstream.clone();
+    at.url = format!("https://127.0.0.1:{port}");
+    let trust = ["--upstream-cacert", &ca];
+    let shows =
+        ["--upstream-cert", &text(&outer_pair.cert), "--upstream-key", &text(&outer_pair.key)];
+    {
+        let outer = fence(&at, &home[1], &[&trust[..], &shows].concat()).await;
+        assert_eq!(outer.put("/value", 33, "secret").await.status, 200);
+        assert_eq!(outer.get("/value").await.body, "secret");
+        assert_eq!(outer.put("/value", 32, "late").await.status, 409);
+        let mut clear = inner.raw("GET /value HTTP/1.1\r\nHost: shop\r\n\r\n").await;
+        let mut answer = Vec::new();
+        let _ = clear.read_to_end(&mut answer).await;
+        assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+    }
+    let stranger = fence(&at, &home[1], &trust).await;
+    assert_eq!(stranger.get("/value").await.status, 502, "it shows no certificate");
+    let elsewhere = Certs::new();
+    drop(stranger);
+    let astray = ["--upstream-cacert", &text(&elsewhere.ca())];
+    let astray = fence(&at, &home[1], &[&astray[..], &shows].concat()).await;
+    assert_eq!(astray.get("/value").await.status, 502, "the upstream is another one");
 }

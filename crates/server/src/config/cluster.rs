@@ -7,22 +7,32 @@ use super::Config;
 impl Config {
     /// The members the cluster starts with, in order of their ids. Only for settings without problems.
     pub fn members(&self) -> Vec<Member> {
-        self.members_spelled(|url| url.trim_end_matches('/'))
+        self.members_spelled(|url| url.trim_end_matches('/').to_owned())
     }
 
     /// The members as a directory knows them that belongs to this one. Earlier releases took a slash at the
-    /// end of an address for a part of it, and made another id of it.
+    /// end of an address for a part of it, and made another id of it. A cluster that was founded in the clear and speaks TLS now,
+    /// or the other way round, is the same one.
     pub(crate) fn members_as_known_by(&self, me: MemberId) -> Vec<Member> {
-        let as_written = self.members_spelled(|url| url);
-        if as_written.iter().any(|member| member.id == me) { as_written } else { self.members() }
+        let with_scheme = |scheme: &str, url: &str| match url.split_once("://") {
+            Some(("http" | "https", rest)) => format!("{scheme}://{}", rest.trim_end_matches('/')),
+            _ => url.to_owned(),
+        };
+        let spellings = [
+            self.members_spelled(str::to_owned),
+            self.members_spelled(|url| with_scheme("http", url)),
+            self.members_spelled(|url| with_scheme("https", url)),
+        ];
+        let known = spellings.into_iter().find(|all| all.iter().any(|member| member.id == me));
+        known.unwrap_or_else(|| self.members())
     }
 
-    fn members_spelled(&self, spell: fn(&str) -> &str) -> Vec<Member> {
+    fn members_spelled(&self, spell: impl Fn(&str) -> String) -> Vec<Member> {
         let mut members: Vec<Member> = parse_cluster(&self.initial_cluster)
             .unwrap_or_default()
             .into_iter()
             .map(|(name, urls)| {
-                let mut peer_urls: Vec<_> = urls.iter().map(|url| spell(url).to_owned()).collect();
+                let mut peer_urls: Vec<_> = urls.iter().map(|url| spell(url)).collect();
                 peer_urls.sort_unstable();
                 let id = MemberId(hash(
                     peer_urls.iter().map(String::as_str).chain([&self.initial_cluster_token[..]]),
@@ -75,17 +85,16 @@ pub(super) fn parse_cluster(text: &str) -> Result<Vec<(String, Vec<String>)>, St
     Ok(members)
 }
 
-/// The `host:port` of a URL at which members meet.
-pub(crate) fn peer_address(url: &str) -> Result<String, String> {
-    if is_tls(url) {
-        return Err(format!("{url}: TLS between members arrives in a later version; use http://"));
-    }
-    address(url)
-}
-
 /// Whether a URL asks for TLS.
 pub fn is_tls(url: &str) -> bool {
     url.starts_with("https://")
+}
+
+/// The host of a URL.
+pub(crate) fn host(url: &str) -> Option<String> {
+    let address = address(url).ok()?;
+    let (host, _) = address.rsplit_once(':')?;
+    Some(host.trim_matches(['[', ']']).to_owned())
 }
 
 /// The `host:port` of a URL.
@@ -150,11 +159,31 @@ mod tests {
             Config { initial_cluster: "a=http://h:1/,b=http://h:2".into(), ..plain.clone() };
         assert_eq!(plain.members(), slash.members());
         assert_eq!(plain.members_as_known_by(plain.member_id()), plain.members());
-        let earlier = slash.members_spelled(|url| url);
+        let earlier = slash.members_spelled(str::to_owned);
         let me = slash.member_id_in(&earlier);
         assert_ne!(me, slash.member_id());
         assert_eq!(slash.members_as_known_by(me), earlier);
         assert_eq!(slash.members_as_known_by(slash.member_id()), slash.members());
+    }
+
+    /// A running cluster is given certificates, and its settings are rewritten.
+    #[test]
+    fn scheme_makes_another_member_only_where_there_is_no_directory_yet() {
+        let clear = Config {
+            initial_cluster: "a=http://h:1,b=http://h:2".into(),
+            name: "a".into(),
+            ..Config::default()
+        };
+        for list in ["a=https://h:1,b=https://h:2", "a=https://h:1/,b=http://h:2"] {
+            let secured = Config { initial_cluster: list.into(), ..clear.clone() };
+            assert_ne!(secured.member_id(), clear.member_id());
+            let known = secured.members_as_known_by(clear.member_id());
+            assert_eq!(known, clear.members());
+            assert_eq!(secured.cluster_id_of(&known), clear.cluster_id());
+        }
+        let secured =
+            Config { initial_cluster: "a=https://h:1,b=https://h:2".into(), ..clear.clone() };
+        assert_eq!(clear.members_as_known_by(secured.member_id()), secured.members());
     }
 
     #[test]
@@ -162,7 +191,6 @@ mod tests {
         assert_eq!(address("http://127.0.0.1:2379").as_deref(), Ok("127.0.0.1:2379"));
         assert_eq!(address("http://[::1]:2379/").as_deref(), Ok("[::1]:2379"));
         assert_eq!(address("https://a:1").as_deref(), Ok("a:1"));
-        assert!(peer_address("https://a:1").is_err() && peer_address("http://a:1").is_ok());
         for bad in
             ["127.0.0.1:2379", "http://:1", "http://a", "http://a:b", "http://a:1/x", "ftp://a:1"]
         {

@@ -9,8 +9,8 @@ mod tls;
 
 use std::{path::PathBuf, time::Duration};
 
-pub(crate) use self::cluster::hash;
-pub(crate) use self::{cluster::peer_address, tls::auto_pair};
+pub(crate) use self::cluster::{hash, host};
+pub(crate) use self::tls::auto_pair;
 pub use self::{
     cluster::{address, is_tls},
     compaction::AutoCompaction,
@@ -82,6 +82,16 @@ pub struct Config {
     pub ui: UiMode,
     /// TLS with clients: `--cert-file` and the like.
     pub client_tls: TlsSettings,
+    /// TLS with other members: `--peer-cert-file` and the like.
+    pub peer_tls: TlsSettings,
+    /// `--peer-client-cert-file` and `--peer-client-key-file`: the pair that is shown to other members, if it is another one.
+    pub peer_client_pair: (Option<PathBuf>, Option<PathBuf>),
+    /// `--peer-skip-client-san-verification`: a member's certificate need not name that member.
+    pub peer_skip_names: bool,
+    /// `--peer-secret-file`: a secret that all members know.
+    pub peer_secret_file: Option<PathBuf>,
+    /// `--peer-allow-insecure`: members that have neither yet are spoken to all the same.
+    pub peer_allow_insecure: bool,
     /// Versions of TLS and cipher suites.
     pub tls_protocol: TlsProtocol,
     /// `--self-signed-cert-validity`: for how many years a certificate counts that a member makes itself.
@@ -150,6 +160,11 @@ impl Default for Config {
             host_whitelist: vec![],
             ui: UiMode::On,
             client_tls: TlsSettings::default(),
+            peer_tls: TlsSettings::default(),
+            peer_client_pair: (None, None),
+            peer_skip_names: false,
+            peer_secret_file: None,
+            peer_allow_insecure: false,
             tls_protocol: TlsProtocol::default(),
             self_signed_cert_validity: 1,
         }

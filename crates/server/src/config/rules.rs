@@ -4,7 +4,7 @@ use std::{fmt, path::Path, time::Duration};
 
 use super::{
     AutoCompaction, Config,
-    cluster::{address, parse_cluster, peer_address},
+    cluster::{address, parse_cluster},
 };
 
 /// A setting that breaks a rule.
@@ -41,18 +41,16 @@ impl Config {
         if self.name.is_empty() {
             broken("name", "must not be empty".into());
         }
-        type Read = fn(&str) -> Result<String, String>;
-        let read: [(_, _, Read); 4] = [
-            ("listen-client-urls", &self.listen_client_urls, address),
-            ("advertise-client-urls", &self.advertise_client_urls, address),
-            ("listen-peer-urls", &self.listen_peer_urls, peer_address),
-            ("initial-advertise-peer-urls", &self.initial_advertise_peer_urls, peer_address),
-        ];
-        for (flag, urls, read) in read {
+        for (flag, urls) in [
+            ("listen-client-urls", &self.listen_client_urls),
+            ("advertise-client-urls", &self.advertise_client_urls),
+            ("listen-peer-urls", &self.listen_peer_urls),
+            ("initial-advertise-peer-urls", &self.initial_advertise_peer_urls),
+        ] {
             if urls.is_empty() {
                 broken(flag, "at least one URL is needed, such as http://127.0.0.1:2379".into());
             }
-            for rule in urls.iter().filter_map(|url| read(url).err()) {
+            for rule in urls.iter().filter_map(|url| address(url).err()) {
                 broken(flag, rule);
             }
         }
@@ -119,16 +117,17 @@ impl Config {
                 broken("initial-cluster", format!("{name} must have one URL"));
             }
             for url in urls {
-                if let Err(rule) = peer_address(url) {
+                if let Err(rule) = address(url) {
                     broken("initial-cluster", rule);
                 }
             }
         }
-        // By address: a slash at the end makes no other.
+        // By address: neither a slash at the end nor the scheme makes another.
         let sorted = |urls: &[String]| {
-            let mut places: Vec<_> = urls.iter().map(|url| url.trim_end_matches('/')).collect();
+            let place = |url: &String| address(url).unwrap_or_else(|_| url.clone());
+            let mut places: Vec<_> = urls.iter().map(place).collect();
             places.sort_unstable();
-            places.into_iter().map(str::to_owned).collect::<Vec<_>>()
+            places
         };
         let all: Vec<String> = members.iter().flat_map(|(_, urls)| urls).cloned().collect();
         if let Some(twice) = sorted(&all).windows(2).find(|pair| pair[0] == pair[1]) {
@@ -241,7 +240,7 @@ mod tests {
         let twice = "default=http://127.0.0.1:2380,b=http://127.0.0.1:2380/";
         let config = Config { initial_cluster: twice.into(), ..config };
         let told: Vec<_> = config.problems().iter().map(ToString::to_string).collect();
-        assert_eq!(told, ["--initial-cluster: http://127.0.0.1:2380 stands there twice"]);
+        assert_eq!(told, ["--initial-cluster: 127.0.0.1:2380 stands there twice"]);
     }
 
     #[test]

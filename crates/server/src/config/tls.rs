@@ -1,10 +1,19 @@
 //! TLS: which files, and who is let in.
 
-use std::path::{Path, PathBuf};
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
-use tenure_tls::{Allowed, Clients, PairFiles, Protocol, ProtocolError, ServerOptions, TlsError};
+use tenure_tls::{
+    Allowed, ClientOptions, ClientTls, Clients, PairFiles, Protocol, ProtocolError, ServerOptions,
+    TlsError, Verify, secret::SharedSecret,
+};
 
-use super::{Config, cluster::is_tls};
+use super::{
+    Config,
+    cluster::{address, host, is_tls},
+};
 
 /// One of etcd's two groups of settings: for clients, or for members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +67,10 @@ impl TlsSettings {
         Some(PairFiles { cert, key })
     }
 
+    fn has_pair(&self) -> bool {
+        self.has_files() || self.auto
+    }
+
     fn has_files(&self) -> bool {
         self.cert_file.is_some() || self.key_file.is_some()
     }
@@ -92,6 +105,16 @@ fn client_flag(words: &str) -> &'static str {
     }
 }
 
+fn peer_flag(words: &str) -> &'static str {
+    match words {
+        "key-file" => "peer-key-file",
+        "trusted-ca-file" => "peer-trusted-ca-file",
+        "crl-file" => "peer-crl-file",
+        "cert-allowed-hostname" => "peer-cert-allowed-hostname",
+        _ => "peer-cert-file",
+    }
+}
+
 impl Config {
     /// What breaks rules about TLS, the files included.
     pub(super) fn check_tls(&self, broken: &mut impl FnMut(&'static str, String)) {
@@ -101,46 +124,144 @@ impl Config {
         }
         let protocol = protocol.unwrap_or_default();
         check_section(&self.client_tls, client_flag, &protocol, broken);
+        check_section(&self.peer_tls, peer_flag, &protocol, broken);
         if self.self_signed_cert_validity == 0 {
             let rule = "selfSignedCertValidity is invalid,it should be greater than 0";
             broken("self-signed-cert-validity", rule.into());
         }
-        let pair = self.client_tls.has_files() || self.client_tls.auto;
-        for url in self.listen_client_urls.iter().filter(|url| is_tls(url) && !pair) {
-            let rule = format!(
-                "TLS key/cert (--cert-file, --key-file) must be provided for client url {url} with HTTPS scheme"
-            );
-            broken("listen-client-urls", rule);
+        if !self.client_tls.has_pair() {
+            for url in self.listen_client_urls.iter().filter(|url| is_tls(url)) {
+                let rule = format!(
+                    "TLS key/cert (--cert-file, --key-file) must be provided for client url {url} with HTTPS scheme"
+                );
+                broken("listen-client-urls", rule);
+            }
+            if self.listen_metrics_urls.iter().any(|url| is_tls(url)) {
+                let rule = "client TLS key/cert (--cert-file, --key-file) must be provided for metrics secure url";
+                broken("listen-metrics-urls", rule.into());
+            }
         }
-        for url in self.listen_metrics_urls.iter().filter(|url| is_tls(url)) {
-            let rule = format!("{url}: TLS for metrics arrives in a later version; use http://");
-            broken("listen-metrics-urls", rule);
+        self.check_peer_tls(&protocol, broken);
+    }
+
+    fn check_peer_tls(&self, protocol: &Protocol, broken: &mut impl FnMut(&'static str, String)) {
+        if !self.peer_tls.has_pair() {
+            for url in self.listen_peer_urls.iter().filter(|url| is_tls(url)) {
+                let at = address(url).unwrap_or_default();
+                let rule = format!(
+                    "cannot listen on TLS for {at}: KeyFile and CertFile are not presented"
+                );
+                broken("listen-peer-urls", rule);
+            }
         }
+        match &self.peer_client_pair {
+            (None, None) => {}
+            (Some(_), Some(_)) if self.peer_tls.pair().is_some() => {
+                if let Err(wrong) = ClientTls::new(self.peer_client_options(None, protocol.clone()))
+                {
+                    broken("peer-client-cert-file", wrong.to_string());
+                }
+            }
+            (cert, key) => {
+                let rule = format!(
+                    "ClientKeyFile and ClientCertFile must both be present or both absent: key: {}, cert: {}]",
+                    shown(key),
+                    shown(cert)
+                );
+                broken("peer-client-cert-file", rule);
+            }
+        }
+        if let Some(path) = &self.peer_secret_file
+            && let Err(wrong) = SharedSecret::load(path)
+        {
+            broken("peer-secret-file", wrong.to_string());
+        }
+        if self.peer_allow_insecure && !self.peers_by_tls() && self.peer_secret_file.is_none() {
+            let rule = "it goes with https:// in --listen-peer-urls or with --peer-secret-file: nothing is secure otherwise";
+            broken("peer-allow-insecure", rule.into());
+        }
+    }
+
+    /// Whether members speak TLS to each other.
+    pub(crate) fn peers_by_tls(&self) -> bool {
+        self.listen_peer_urls.iter().any(|url| is_tls(url))
+    }
+
+    /// For calls of other members, with the pair that is shown unless there is another one for that.
+    pub(crate) fn peer_client_options(
+        &self,
+        pair: Option<PairFiles>,
+        protocol: Protocol,
+    ) -> ClientOptions {
+        let (cert, key) = self.peer_client_pair.clone();
+        let other = cert.zip(key).map(|(cert, key)| PairFiles { cert, key });
+        let tls = &self.peer_tls;
+        let verify = match &tls.trusted_ca_file {
+            Some(file) => Verify::By(file.clone()),
+            // Nobody has signed what a member makes itself.
+            None if tls.auto && !tls.has_files() => Verify::Nothing,
+            None => Verify::System,
+        };
+        ClientOptions { verify, pair: other.or(pair).or_else(|| tls.pair()), protocol }
     }
 
     /// What is odd about the settings, but can work.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let tls = &self.client_tls;
-        for url in self.listen_client_urls.iter().filter(|url| !is_tls(url)) {
-            if tls.has_files() {
-                warnings.push(format!(
-                    "the scheme of --listen-client-urls {url} is http while --cert-file and --key-file are given; \
-                     ignoring them there: what comes over it is not encrypted"
-                ));
+        for (side, tls, urls, flag) in [
+            ("client", &self.client_tls, &self.listen_client_urls, "listen-client-urls"),
+            ("peer", &self.peer_tls, &self.listen_peer_urls, "listen-peer-urls"),
+        ] {
+            let prefix = if side == "peer" { "peer-" } else { "" };
+            for url in urls.iter().filter(|url| !is_tls(url)) {
+                if tls.has_files() {
+                    warnings.push(format!(
+                        "the scheme of --{flag} {url} is http while --{prefix}cert-file and --{prefix}key-file are \
+                         given; ignoring them there: what comes over it is not encrypted"
+                    ));
+                }
+                if tls.client_cert_auth {
+                    warnings.push(format!(
+                        "the scheme of --{flag} {url} is http while --{prefix}client-cert-auth is given; \
+                         ignoring it there: a {side} needs no certificate"
+                    ));
+                }
+                if !is_loopback(url) {
+                    let way = match side {
+                        "peer" => "https:// with --peer-cert-file, or --peer-secret-file",
+                        _ => "https:// with --cert-file",
+                    };
+                    if side == "client" || self.peer_secret_file.is_none() {
+                        warnings.push(format!(
+                            "--{flag} {url} can be reached from other machines and has no TLS: whatever can connect \
+                             is believed, and reads along; use {way} (tenure certs makes certificates)"
+                        ));
+                    }
+                }
             }
-            if tls.client_cert_auth {
-                warnings.push(format!(
-                    "the scheme of --listen-client-urls {url} is http while --client-cert-auth is given; \
-                     ignoring it there: a client needs no certificate"
-                ));
+            if tls.auto && tls.has_files() {
+                warnings.push(format!("ignoring {side} auto TLS since certs given"));
             }
         }
-        if tls.auto && tls.has_files() {
-            warnings.push("ignoring client auto TLS since certs given".into());
+        if self.peer_allow_insecure {
+            warnings.push(
+                "--peer-allow-insecure: members are spoken to in the clear where they have nothing better; remove it \
+                 once all of them have"
+                    .into(),
+            );
         }
         warnings
     }
+}
+
+/// Whether only this machine can connect to a URL.
+fn is_loopback(url: &str) -> bool {
+    let Some(host) = host(url) else { return false };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+fn shown(path: &Option<PathBuf>) -> String {
+    path.as_deref().map_or("", |path| path.to_str().unwrap_or("?")).to_owned()
 }
 
 fn check_section(
@@ -149,9 +270,6 @@ fn check_section(
     protocol: &Protocol,
     broken: &mut impl FnMut(&'static str, String),
 ) {
-    let shown = |path: &Option<PathBuf>| {
-        path.as_deref().map_or("", |p| p.to_str().unwrap_or("?")).to_owned()
-    };
     if tls.cert_file.is_some() != tls.key_file.is_some() {
         let given = if tls.cert_file.is_some() { "cert-file" } else { "key-file" };
         let (key, cert) = (shown(&tls.key_file), shown(&tls.cert_file));

@@ -13,7 +13,7 @@ use super::{
     reply::{refuse, unexpected},
     stubs,
 };
-use crate::{admission::Admitted, config::peer_address, node::NodeHandle};
+use crate::{admission::Admitted, config::address, node::NodeHandle};
 
 pub(super) struct Cluster {
     node: NodeHandle,
@@ -39,7 +39,7 @@ impl Cluster {
 /// Members reach each other by one URL each. A slash at its end makes no other address.
 fn checked(urls: Vec<String>) -> Result<Vec<String>, Status> {
     match &urls[..] {
-        [url] if peer_address(url).is_ok() => Ok(vec![url.trim_end_matches('/').to_owned()]),
+        [url] if address(url).is_ok() => Ok(vec![url.trim_end_matches('/').to_owned()]),
         _ => Err(refuse(Failure::BadMemberUrls)),
     }
 }

@@ -34,13 +34,17 @@ pub(super) enum FrameKind {
     Ask = 8,
     /// The answer.
     Roster = 9,
+    /// Before a hello, where members share a secret: random bytes of the caller; then those of the called side with its proof.
+    Challenge = 10,
+    /// The caller's proof.
+    Proof = 11,
 }
 
 impl FrameKind {
     fn from_tag(tag: u8) -> Option<FrameKind> {
         use FrameKind::*;
         let pieces = [SnapshotHead, SnapshotPiece, SnapshotEnd, SnapshotStored];
-        [Hello, Refusal, Message, Ask, Roster]
+        [Hello, Refusal, Message, Ask, Roster, Challenge, Proof]
             .into_iter()
             .chain(pieces)
             .find(|kind| *kind as u8 == tag)
@@ -182,5 +186,7 @@ pub(super) async fn write_frame(
     let mut frame = Vec::with_capacity(FRAME_HEADER_BYTES + payload.len());
     put_frame(&mut frame, kind, |out| out.extend_from_slice(payload))
         .map_err(|length| FrameError::TooLong { length, max: FRAME_BYTES_MAX })?;
-    Ok(stream.write_all(&frame).await?)
+    stream.write_all(&frame).await?;
+    // TLS keeps what the socket had no room for.
+    Ok(stream.flush().await?)
 }

@@ -25,7 +25,7 @@ const MAGIC: &[u8; 11] = b"tenure-peer";
 /// A hello and a refusal are short; garbage is noticed at once.
 const HELLO_BYTES_MAX: usize = 256;
 /// What a caller says first may also be a list of members.
-const FIRST_BYTES_MAX: usize = 64 << 10;
+pub(super) const FIRST_BYTES_MAX: usize = 64 << 10;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,13 @@ pub(super) enum Refusal {
         "the cluster uses commands of version {0}, which this release does not know: install a newer one"
     )]
     TooOld(u32),
+    #[error("it must prove that it knows the secret of --peer-secret-file")]
+    Unproven,
+    #[error(
+        "its certificate does not name member {0}: neither the host of its peer URL as an alternative name, nor its --name as the \
+         common name (--peer-skip-client-san-verification does not look)"
+    )]
+    OtherCertificate(MemberId),
 }
 
 /// How a handshake ended without a connection.
@@ -240,6 +247,8 @@ impl Codec for Refusal {
             Refusal::Busy => (7, 0),
             Refusal::Removed(member) => (8, member.0),
             Refusal::TooOld(version) => (9, u64::from(version)),
+            Refusal::Unproven => (10, 0),
+            Refusal::OtherCertificate(member) => (11, member.0),
         };
         out.push(tag);
         put_u64(out, detail);
@@ -258,6 +267,8 @@ impl Codec for Refusal {
             7 => Refusal::Busy,
             8 => Refusal::Removed(MemberId(detail)),
             9 => Refusal::TooOld(u32::try_from(detail).map_err(|_| DecodeError::Overflow)?),
+            10 => Refusal::Unproven,
+            11 => Refusal::OtherCertificate(MemberId(detail)),
             tag => return Err(DecodeError::UnknownTag { what: "refusal", tag }),
         })
     }

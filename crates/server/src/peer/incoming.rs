@@ -13,6 +13,7 @@ use std::{
 
 use bytes::BytesMut;
 use tenure_replica::{Message, codec::Codec};
+use tenure_tls::Names;
 use tokio::{io::AsyncReadExt, net::TcpListener, task::JoinSet};
 use tracing::{debug, warn};
 
@@ -23,6 +24,7 @@ use super::{
     link::Link,
     outgoing::set_options,
     presence::Call,
+    security::{Arrived, PeerStream},
     strangers::Strangers,
     transfer,
     transport::{PeerEvent, Shared},
@@ -60,8 +62,18 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
         };
         let (shared, grumble) = (shared.clone(), grumble.clone());
         calls.spawn(async move {
+            let arrived = match shared.security.accept(stream, address).await {
+                Some(Ok(arrived)) => arrived,
+                Some(Err(cause)) => {
+                    let ip = address.ip();
+                    return grumble.about(format!(
+                        "closed a call from {ip} that is not from a member: {cause}"
+                    ));
+                }
+                None => return,
+            };
             if let Some((accepted, stream, buffer)) =
-                greet(&shared, stream, address, &grumble).await
+                greet(&shared, arrived, address, &grumble).await
             {
                 drop(stranger);
                 accepted.serve(shared, stream, buffer).await;
@@ -82,13 +94,13 @@ enum Entry {
     Snapshot(transfer::Slot),
 }
 
-async fn greet<S: Stream>(
+async fn greet(
     shared: &Arc<Shared>,
-    mut stream: S,
+    arrived: Arrived,
     address: SocketAddr,
     grumble: &Grumble,
-) -> Option<(Accepted, S, BytesMut)> {
-    let mut buffer = BytesMut::new();
+) -> Option<(Accepted, PeerStream, BytesMut)> {
+    let Arrived { mut stream, mut buffer, names } = arrived;
     let hello = match listen(&mut stream, &mut buffer).await {
         Ok(Caller::Member(hello)) => hello,
         Ok(Caller::Asks(ask)) => {
@@ -112,7 +124,7 @@ async fn greet<S: Stream>(
             return None;
         }
     };
-    match admit(shared, &hello) {
+    match admit(shared, &hello, names.as_ref()) {
         Ok(accepted) => Some((accepted, stream, buffer)),
         Err(refusal) => {
             let (from, ip) = (hello.from, address.ip());
@@ -132,8 +144,11 @@ async fn answer(shared: &Shared, stream: &mut impl Stream, ask: Ask) -> Result<(
     write_frame(stream, FrameKind::Roster, &shared.roster().to_bytes()).await
 }
 
-fn admit(shared: &Shared, hello: &Hello) -> Result<Accepted, Refusal> {
+fn admit(shared: &Shared, hello: &Hello, names: Option<&Names>) -> Result<Accepted, Refusal> {
     let link = shared.check(hello)?;
+    if !shared.security.fits(names, &shared.name_of(hello.from), &link.address) {
+        return Err(Refusal::OtherCertificate(hello.from));
+    }
     let entry = match hello.purpose {
         Purpose::Messages => {
             let mut presence = link.presence();

@@ -9,7 +9,7 @@
 //! speed: the moment at which another process dies. Its kernel closes its connections, and
 //! [`PeerEvent::Lost`] says so at once. `presence` has the rules.
 //!
-//! Reading order: `frame`, `handshake`, `roster`, `link`, `presence`, `outgoing`, `strangers`, `incoming`,
+//! Reading order: `frame`, `handshake`, `security`, `roster`, `link`, `presence`, `outgoing`, `strangers`, `incoming`,
 //! `transfer`, `transport`. `docs/reference/formats.md` has every byte.
 //!
 //! Whoever can open a connection can say hello. So nothing that ends this member or that stays is believed because of what
@@ -27,6 +27,7 @@ mod link;
 mod outgoing;
 mod presence;
 mod roster;
+mod security;
 mod strangers;
 #[cfg(test)]
 mod tests;
@@ -38,4 +39,5 @@ pub(crate) use grumble::Grumble;
 pub use handshake::PROTOCOL_VERSION;
 pub use link::OUTGOING_BYTES_MAX;
 pub use roster::{AskError, Roster, ask};
+pub use security::PeerSecurity;
 pub use transport::{Known, PeerEvent, Traffic, Transport, TransportConfig};

@@ -6,11 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::timeout,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tracing::debug;
 
 use super::{
@@ -24,8 +20,6 @@ use crate::{io::Stream, liveness::Liveness};
 
 /// A member that has not answered for so long is worth a line.
 const SILENT_MAX: Duration = Duration::from_secs(2);
-/// How long a connection may take to stand.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Members hear of each other many times a second: one that is silent is soon gone.
 const LIVENESS: Liveness = Liveness {
     unacknowledged_max: Duration::from_secs(2),
@@ -65,7 +59,7 @@ pub(super) async fn keep_calling(shared: Arc<Shared>, link: Arc<Link>) {
                         shared.tell(PeerEvent::Removed { by: link.id });
                     }
                     HandshakeError::Refused(Refusal::UnknownMember(_)) => {
-                        roster::tell(&link.address, &shared.roster()).await;
+                        roster::tell(&link.address, &shared.security, &shared.roster()).await;
                     }
                     _ => {}
                 }
@@ -103,10 +97,7 @@ pub(super) async fn call(
     link: &Link,
     purpose: Purpose,
 ) -> Result<(impl Stream, Hello), CallError> {
-    let mut stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(&link.address))
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
-    set_options(&stream)?;
+    let mut stream = shared.security.dial(&link.address).await?;
     let theirs = introduce(&mut stream, &shared.hello(link.id, purpose)).await?;
     shared.check(&theirs).map_err(CallError::Unwanted)?;
     if theirs.from != link.id {
@@ -168,7 +159,11 @@ async fn pump(link: &Link, mut stream: impl Stream) -> io::Error {
             }
         } else {
             tokio::select! {
-                written = write.write_all(&bytes) => {
+                written = async {
+                    write.write_all(&bytes).await?;
+                    // TLS keeps what the socket had no room for.
+                    write.flush().await
+                } => {
                     link.sent_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                     written
                 }

@@ -6,11 +6,12 @@ use std::{io, time::Duration};
 use bytes::BytesMut;
 use tenure_api::{ClusterId, Member};
 use tenure_replica::codec::{Codec, DecodeError, Reader, put_u64};
-use tokio::{net::TcpStream, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     frame::{FrameError, FrameKind, read_frame, write_frame},
     handshake::{Ask, HandshakeError, PROTOCOL_VERSION, Refusal},
+    security::PeerSecurity,
 };
 use crate::io::Stream;
 
@@ -42,9 +43,9 @@ pub enum AskError {
 }
 
 /// Asks the member at an address (`host:port`) for the members of its cluster.
-pub async fn ask(address: &str) -> Result<Roster, AskError> {
+pub async fn ask(address: &str, security: &PeerSecurity) -> Result<Roster, AskError> {
     let answer = async {
-        let mut stream = TcpStream::connect(address).await?;
+        let mut stream = security.dial(address).await?;
         let asked = exchange(&mut stream).await;
         asked.map_err(|error| AskError::NoAnswer(error.to_string()))
     };
@@ -54,9 +55,9 @@ pub async fn ask(address: &str) -> Result<Roster, AskError> {
 
 /// Tells the member at an address the members of the cluster. A member that was away while we were
 /// added does not know us, and if we lead, no other member will tell it.
-pub(super) async fn tell(address: &str, roster: &Roster) {
+pub(super) async fn tell(address: &str, security: &PeerSecurity, roster: &Roster) {
     let told = async {
-        let mut stream = TcpStream::connect(address).await?;
+        let mut stream = security.dial(address).await?;
         write_frame(&mut stream, FrameKind::Roster, &roster.to_bytes()).await
     };
     // If it does not arrive, the next refusal has us try again.

@@ -24,6 +24,7 @@ use super::{
     link::{Link, lock},
     outgoing,
     roster::{Roster, ask},
+    security::PeerSecurity,
     transfer,
 };
 use crate::{called::called, disk::snapshot::ReceivedSnapshot};
@@ -50,6 +51,8 @@ pub struct TransportConfig {
     pub peers: Vec<(MemberId, String)>,
     /// Where arriving snapshots go.
     pub snapshots: PathBuf,
+    /// What members must have to be spoken to.
+    pub security: PeerSecurity,
 }
 
 /// What happens between members.
@@ -136,6 +139,7 @@ pub(super) struct Shared {
     boot: u64,
     directory: u64,
     command_version: u32,
+    pub(super) security: PeerSecurity,
     pub(super) snapshots: PathBuf,
     pub(super) events: mpsc::UnboundedSender<PeerEvent>,
     links: Mutex<BTreeMap<MemberId, Arc<Link>>>,
@@ -170,6 +174,7 @@ impl Transport {
             boot: config.boot,
             directory: config.directory,
             command_version: config.command_version,
+            security: config.security,
             snapshots: config.snapshots,
             events,
             links: Mutex::default(),
@@ -276,6 +281,13 @@ impl Shared {
         called(id, &lock(&self.known).members)
     }
 
+    /// A member's name; empty if it has none, or is not known.
+    pub(super) fn name_of(&self, id: MemberId) -> String {
+        let known = lock(&self.known);
+        let member = known.members.iter().find(|member| member.id == id);
+        member.map_or(String::new(), |member| member.name.clone())
+    }
+
     pub(super) fn tell(&self, event: PeerEvent) {
         // If the receiver is gone, the member is stopping.
         let _ = self.events.send(event);
@@ -351,7 +363,7 @@ impl Shared {
         let shared = self.clone();
         tokio::spawn(async move {
             for link in links.into_iter().filter(|link| !shared.is_off_list(link.id)) {
-                let Ok(roster) = ask(&link.address).await else { continue };
+                let Ok(roster) = ask(&link.address, &shared.security).await else { continue };
                 if roster.cluster_id == shared.cluster_id {
                     let news = roster.members.into_iter().filter(|one| shared.is_news(one));
                     let unknown: Vec<Member> = news.collect();

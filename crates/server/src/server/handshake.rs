@@ -31,9 +31,15 @@ use crate::{
 /// The first byte of a connection that speaks TLS. No method of HTTP begins with it.
 const HANDSHAKE: u8 = 0x16;
 
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.server.fmt(f)
+    }
+}
+
 /// TLS at some addresses. Clones share what is under way.
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(crate) struct Tls {
     server: Arc<ServerTls>,
     names_user: bool,
     under_way: Arc<UnderWay>,
@@ -42,13 +48,13 @@ pub(super) struct Tls {
 }
 
 /// A client that has proven what it had to.
-pub(super) struct Greeted {
-    pub(super) stream: TlsStream<TcpStream>,
-    pub(super) secured: Secured,
+pub(crate) struct Greeted {
+    pub(crate) stream: TlsStream<TcpStream>,
+    pub(crate) secured: Secured,
 }
 
 impl Tls {
-    pub(super) fn new(server: ServerTls, names_user: bool) -> Tls {
+    pub(crate) fn new(server: ServerTls, names_user: bool) -> Tls {
         Tls {
             server: Arc::new(server),
             names_user,
@@ -59,7 +65,7 @@ impl Tls {
     }
 
     /// The client behind a connection; none if the handshake failed, of which the log tells.
-    pub(super) async fn greet(&self, stream: TcpStream, from: SocketAddr) -> Option<Greeted> {
+    pub(crate) async fn greet(&self, stream: TcpStream, from: SocketAddr) -> Option<Greeted> {
         let one = self.under_way.begin();
         let greeted = tokio::select! {
             greeted = timeout(HANDSHAKE_MAX, self.handshake(stream)) => match greeted {

@@ -2,7 +2,7 @@
 
 mod authority;
 mod bootstrap;
-mod handshake;
+pub(crate) mod handshake;
 mod listen;
 mod metered;
 mod serve;
@@ -30,13 +30,13 @@ use crate::{
     admission::{Admission, Calls, Connections, ReadThrottle},
     backup::{self, BackupError},
     browsers::{Browsers, Guarded},
-    config::{self, AutoCompaction, Config, Problem, UiMode, address, is_tls},
+    config::{self, AutoCompaction, Config, Problem, UiMode, host, is_tls},
     disk::{DataDir, DiskError, Identity, RecoveredLog, Torn, snapshot},
     grpc,
     http::{self, UiFacts},
     metrics::{Counted, Metrics},
     node::{Alarms, Core, NodeHandle, Parts, Stopped},
-    peer::{Transport, TransportConfig},
+    peer::{PeerSecurity, Transport, TransportConfig},
 };
 
 /// Why a server did not start.
@@ -207,6 +207,7 @@ impl Server {
             listener,
             peers: bootstrap.peers(),
             snapshots: snapshots.clone(),
+            security: PeerSecurity::new(&config)?,
         };
         let transport = Transport::start(setup, peer_sender);
         let parts = Parts {
@@ -355,7 +356,10 @@ impl Server {
 
 /// TLS with clients, if an address asks for it.
 fn client_tls(config: &Config) -> Result<Option<Tls>, TlsError> {
-    let urls = || config.listen_client_urls.iter().filter(|url| is_tls(url));
+    let urls = || {
+        let all = config.listen_client_urls.iter().chain(&config.listen_metrics_urls);
+        all.filter(|url| is_tls(url))
+    };
     if urls().next().is_none() {
         return Ok(None);
     }
@@ -371,13 +375,6 @@ fn client_tls(config: &Config) -> Result<Option<Tls>, TlsError> {
     let protocol = config.tls_protocol.read().unwrap_or_default();
     let server = ServerTls::new(settings.server(pair, protocol))?;
     Ok(Some(Tls::new(server, settings.client_cert_auth)))
-}
-
-/// The host of a URL.
-fn host(url: &str) -> Option<String> {
-    let address = address(url).ok()?;
-    let (host, _) = address.rsplit_once(':')?;
-    Some(host.trim_matches(['[', ']']).to_owned())
 }
 
 /// Makes the directory this member's.

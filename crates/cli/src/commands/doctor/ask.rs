@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use http::Uri;
 use tenure::api::wire::etcdserverpb as pb;
-use tenure::grpc::{Client, ClientError, Endpoint, Options};
+use tenure::grpc::{Client, ClientError, Dialer, Endpoint, Options};
 use tokio::task::JoinSet;
 
 use super::chart::{Chart, Health, Member, MemberReport};
@@ -122,6 +121,7 @@ async fn each(endpoints: Vec<Endpoint>, options: &Options) -> Vec<Asked> {
 
 async fn one(endpoint: Endpoint, options: Options) -> Asked {
     let patience = options.request_timeout;
+    let dialer = Dialer::new(options.tls.clone());
     let client = Client::new(vec![endpoint.clone()], options);
     let report = async {
         // The first answer has the time in it that the connection took.
@@ -142,7 +142,7 @@ async fn one(endpoint: Endpoint, options: Options) -> Asked {
         other => other.to_string(),
     });
     if let Ok((report, _)) = &mut report {
-        report.clock_ahead_s = clock(endpoint.uri(), patience).await;
+        report.clock_ahead_s = clock(&dialer, &endpoint, patience).await;
     }
     Asked { endpoint, client, report }
 }
@@ -165,10 +165,8 @@ fn read(status: pb::StatusResponse, took: Duration) -> MemberReport {
 }
 
 /// Every answer over HTTP carries the time.
-async fn clock(endpoint: &Uri, patience: Duration) -> Option<i64> {
-    let authority = endpoint.authority()?;
-    let uri = format!("http://{authority}/version").parse().ok()?;
-    let theirs = web::get(&uri, 2379, patience).await.ok()?.date?;
+async fn clock(dialer: &Dialer, endpoint: &Endpoint, patience: Duration) -> Option<i64> {
+    let theirs = web::get(dialer, endpoint, "/version", patience).await.ok()?.date?;
     let ours = SystemTime::now();
     Some(match theirs.duration_since(ours) {
         Ok(ahead) => ahead.as_secs() as i64,

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::Uri;
 use serde_json::Value;
+use tenure::grpc::{Dialer, Endpoint};
 
 use super::chart::{Belief, Believer};
 use crate::args::Settings;
@@ -79,11 +80,22 @@ impl Believer {
     }
 }
 
-async fn sidecar(url: &str, settings: &Settings) -> anyhow::Result<Belief> {
+/// A sidecar's address, and the path of what it believes.
+fn sidecar_at(url: &str) -> anyhow::Result<(Endpoint, String)> {
     let with_scheme = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    let base = with_scheme.trim_end_matches('/').trim_end_matches("/leader");
-    let uri: Uri = format!("{base}/leader").parse()?;
-    let answer = web::get(&uri, SIDECAR_PORT, settings.options.request_timeout).await?;
+    let uri: Uri = with_scheme.parse()?;
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        anyhow::bail!("no host");
+    };
+    let port = authority.port_u16().unwrap_or(SIDECAR_PORT);
+    let base = uri.path().trim_end_matches('/').trim_end_matches("/leader");
+    Ok((format!("{scheme}://{}:{port}", authority.host()).parse()?, format!("{base}/leader")))
+}
+
+async fn sidecar(url: &str, settings: &Settings) -> anyhow::Result<Belief> {
+    let (at, path) = sidecar_at(url)?;
+    let dialer = Dialer::new(settings.options.tls.clone());
+    let answer = web::get(&dialer, &at, &path, settings.options.request_timeout).await?;
     match serde_json::from_slice(&answer.body) {
         Ok(json) => Ok(read(&json, false)),
         Err(_) => anyhow::bail!("{} and no JSON: is that a sidecar?", answer.status),

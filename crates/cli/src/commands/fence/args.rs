@@ -8,6 +8,7 @@ use http::HeaderName;
 use tenure::fence::{FencingToken, GateLimits};
 
 use super::resource::ResourceNaming;
+use super::tls::ProxyTlsArgs;
 use super::upstream::Upstream;
 use crate::args::duration;
 
@@ -32,7 +33,7 @@ Try:
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct Args {
-    /// The service behind the proxy, as http://HOST:PORT; a path is put before the path of each request
+    /// The service behind the proxy, as http://HOST:PORT or https://HOST:PORT; a path is put before the path of each request
     #[arg(long, value_name = "URL")]
     pub(super) upstream: Upstream,
     /// The file with the newest tokens. It is created if it does not exist
@@ -47,6 +48,8 @@ pub(crate) struct Args {
     /// The address for requests; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     pub(super) listen: SocketAddr,
+    #[command(flatten)]
+    pub(super) tls: ProxyTlsArgs,
     /// The address for /metrics and /healthz; without it they are not served
     #[arg(long, value_name = "ADDRESS")]
     pub(super) admin_listen: Option<SocketAddr>,

@@ -18,6 +18,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HTTP: HeaderValue = HeaderValue::from_static("http");
+const HTTPS: HeaderValue = HeaderValue::from_static("https");
 const VIA_PROXY: HeaderValue = HeaderValue::from_static("1.1 tenure-fence");
 
 /// Whether a request asks for another protocol. An offer of HTTP/2 may be ignored, and the request be
@@ -55,11 +56,20 @@ pub(super) fn set_chunked(parts: &mut Parts) {
     }
 }
 
+/// Where a request comes from, as the upstream is told.
+#[derive(Debug)]
+pub(super) struct Origin<'a> {
+    /// The client's address.
+    pub(super) client: &'a HeaderValue,
+    /// It came by TLS.
+    pub(super) secure: bool,
+}
+
 /// Rewrites a client's request for the upstream. `None` if its target cannot be passed on.
 pub(super) fn to_upstream(
     parts: &mut Parts,
     upstream: &Upstream,
-    client: &HeaderValue,
+    origin: &Origin<'_>,
     rewrite_host: bool,
 ) -> Option<()> {
     let headers = &mut parts.headers;
@@ -79,9 +89,9 @@ pub(super) fn to_upstream(
     if rewrite_host || !headers.contains_key(HOST) {
         headers.insert(HOST, upstream.authority.clone());
     }
-    headers.entry(FORWARDED_PROTO).or_insert(HTTP);
+    headers.entry(FORWARDED_PROTO).or_insert(if origin.secure { HTTPS } else { HTTP });
     // Lists may be given as several lines (RFC 9110, 5.3).
-    headers.append(FORWARDED_FOR, client.clone());
+    headers.append(FORWARDED_FOR, origin.client.clone());
     headers.append(VIA, VIA_PROXY);
     if !upstream.takes_unchanged(&parts.uri) {
         parts.uri = upstream.target(&parts.uri)?;
@@ -159,7 +169,8 @@ mod tests {
         let mut parts = request.body(()).unwrap().into_parts().0;
         let upstream = upstream.parse().unwrap();
         let client = HeaderValue::from_static("10.0.0.9");
-        to_upstream(&mut parts, &upstream, &client, rewrite_host).unwrap();
+        let origin = Origin { client: &client, secure: false };
+        to_upstream(&mut parts, &upstream, &origin, rewrite_host).unwrap();
         parts
     }
 

@@ -32,11 +32,13 @@ mod resource;
 mod response_body;
 mod serve;
 mod socket;
+mod tls;
 mod upstream;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure::tls::{ClientTls, ServerTls};
 use tokio::sync::OwnedSemaphorePermit;
 
 use self::admission::AdmissionPolicy;
@@ -54,6 +56,10 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug)]
 struct Proxy {
     upstream: Upstream,
+    /// Clients speak TLS.
+    tls: Option<Arc<ServerTls>>,
+    /// The upstream does.
+    upstream_tls: Option<Arc<ClientTls>>,
     /// Whether the upstream gets its own name in `Host`.
     rewrite_host: bool,
     admission: AdmissionPolicy,

@@ -4,11 +4,13 @@
 //! thread. The connection that was returned last is taken first; the others grow old and are closed.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
+use tenure::tls::ClientTls;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 
@@ -31,6 +33,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Pool {
     upstream: Upstream,
+    tls: Option<Arc<ClientTls>>,
     idle: Mutex<Vec<(Instant, UpstreamConnection)>>,
 }
 
@@ -63,8 +66,9 @@ impl UpstreamConnection {
 }
 
 impl Pool {
-    pub(super) fn new(upstream: Upstream) -> Pool {
-        Pool { upstream, idle: Mutex::new(Vec::new()) }
+    /// By TLS, if there is any.
+    pub(super) fn new(upstream: Upstream, tls: Option<Arc<ClientTls>>) -> Pool {
+        Pool { upstream, tls, idle: Mutex::new(Vec::new()) }
     }
 
     /// A connection that is ready for a request.
@@ -124,21 +128,35 @@ impl Pool {
         };
         // A write that stalls here is the upstream's silence, which the exchange limits.
         let (socket, handle) = Socket::new(stream, None);
-        let mut builder = Builder::new();
-        // One buffer for head and body: to copy a short body costs less than a vectored write.
-        builder.max_header_size(HEAD_BYTES_MAX).writev(false);
-        let opened = builder.handshake(TokioIo::new(socket)).await;
-        let (sender, connection) = opened.map_err(|error| Failure::Broken(error.to_string()))?;
-        let task = tokio::spawn(async move {
-            // The exchange on it is told what went wrong.
-            let _ = connection.await;
-        });
-        Ok(UpstreamConnection {
-            sender,
-            task: task.abort_handle(),
-            socket: handle,
-            in_exchange: true,
-            reused: false,
-        })
+        let Some(tls) = &self.tls else { return speak(socket, handle).await };
+        let (host, _) = self.upstream.address();
+        match tokio::time::timeout(CONNECT_MAX, tls.connect(host, socket, &["http/1.1"])).await {
+            Ok(Ok(secured)) => speak(secured, handle).await,
+            Ok(Err(cause)) => Err(Failure::Unreachable(cause)),
+            Err(_) => Err(Failure::Unreachable(io::ErrorKind::TimedOut.into())),
+        }
     }
+}
+
+/// Begins HTTP on a connection to the upstream.
+async fn speak<S>(stream: S, handle: SocketHandle) -> Result<UpstreamConnection, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new();
+    // One buffer for head and body: to copy a short body costs less than a vectored write.
+    builder.max_header_size(HEAD_BYTES_MAX).writev(false);
+    let opened = builder.handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = opened.map_err(|error| Failure::Broken(error.to_string()))?;
+    let task = tokio::spawn(async move {
+        // The exchange on it is told what went wrong.
+        let _ = connection.await;
+    });
+    Ok(UpstreamConnection {
+        sender,
+        task: task.abort_handle(),
+        socket: handle,
+        in_exchange: true,
+        reused: false,
+    })
 }

@@ -46,10 +46,14 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
         true => None,
         false => Some(Horizon::new(client.settings()?.client())),
     };
+    let server_tls = args.tls.server()?;
+    let upstream_tls = args.tls.upstream(&args.upstream)?;
     let listener = listen(args.listen, "--listen").await?;
     let address = listener.local_addr()?;
     let proxy = Arc::new(Proxy {
         upstream: args.upstream.clone(),
+        tls: server_tls,
+        upstream_tls,
         rewrite_host: args.rewrite_host,
         metrics: Metrics::new(&gate),
         admission: AdmissionPolicy {
@@ -184,7 +188,7 @@ impl Workers {
         for number in 0..threads.unwrap_or(cores) {
             let (inbox, accepted) = mpsc::unbounded_channel();
             inboxes.push(inbox);
-            let pool = Pool::new(proxy.upstream.clone());
+            let pool = Pool::new(proxy.upstream.clone(), proxy.upstream_tls.clone());
             let worker = Arc::new(Worker { proxy: Arc::clone(proxy), pool });
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let (stopped, working) = (stopped.clone(), working.clone());

@@ -8,6 +8,7 @@ use http::{HeaderValue, Uri};
 /// The service behind the proxy.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream {
+    secure: bool,
     host: String,
     port: u16,
     /// As in the header `Host`.
@@ -17,6 +18,11 @@ pub(super) struct Upstream {
 }
 
 impl Upstream {
+    /// Whether it is spoken to by TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
     /// Host and port.
     pub(super) fn address(&self) -> (&str, u16) {
         (&self.host, self.port)
@@ -39,7 +45,8 @@ impl Upstream {
 
 impl std::fmt::Display for Upstream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "http://{}{}", self.authority.to_str().unwrap_or_default(), self.base)
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority.to_str().unwrap_or_default(), self.base)
     }
 }
 
@@ -47,15 +54,13 @@ impl FromStr for Upstream {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Upstream, String> {
-        const FORM: &str = "write it as http://HOST:PORT or http://HOST:PORT/PATH";
+        const FORM: &str = "write it as http(s)://HOST:PORT or http(s)://HOST:PORT/PATH";
         let uri: Uri = text.parse().map_err(|error| format!("{error}; {FORM}"))?;
-        match uri.scheme() {
-            Some(scheme) if *scheme == Scheme::HTTP => {}
-            Some(scheme) if *scheme == Scheme::HTTPS => {
-                return Err("TLS arrives in a later version: use http://".to_owned());
-            }
+        let secure = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
             _ => return Err(FORM.to_owned()),
-        }
+        };
         let authority = uri.authority().ok_or(FORM)?;
         // An authority has brackets around an IPv6 address; connecting takes it without.
         let host = authority.host().trim_matches(['[', ']']);
@@ -63,8 +68,9 @@ impl FromStr for Upstream {
             return Err(FORM.to_owned());
         }
         Ok(Upstream {
+            secure,
             host: host.to_owned(),
-            port: authority.port_u16().unwrap_or(80),
+            port: authority.port_u16().unwrap_or(if secure { 443 } else { 80 }),
             authority: HeaderValue::from_str(authority.as_str()).map_err(|_| FORM)?,
             base: uri.path().trim_end_matches('/').to_owned(),
         })
@@ -95,16 +101,10 @@ mod tests {
         assert_eq!(upstream.authority, "[::1]:81");
         let upstream: Upstream = "http://h".parse().unwrap();
         assert_eq!(upstream.address(), ("h", 80));
-        for bad in [
-            "h:1",
-            "https://h:1",
-            "http://a@h:1",
-            "http://h:1/?q",
-            "http://[]:1",
-            "ftp://h",
-            "/x",
-            "",
-        ] {
+        let upstream: Upstream = "https://h/base".parse().unwrap();
+        assert_eq!((upstream.address(), upstream.is_secure()), (("h", 443), true));
+        assert_eq!(upstream.to_string(), "https://h/base");
+        for bad in ["h:1", "http://a@h:1", "http://h:1/?q", "http://[]:1", "ftp://h", "/x", ""] {
             assert!(bad.parse::<Upstream>().is_err(), "{bad:?}");
         }
     }

@@ -19,7 +19,7 @@ use super::signals::{Signals, Wish};
 use super::slot::SlotRun;
 use super::stonith::Stonith;
 use super::terminal::Terminal;
-use crate::args::Settings;
+use crate::args::{Settings, TlsFiles};
 use crate::commands::opening::SessionOpening;
 use crate::commands::queue::Queue;
 use crate::exit::Exit;
@@ -196,6 +196,7 @@ impl Supervisor {
             ttl_ms: u64::try_from(session.ttl().as_millis()).unwrap_or(u64::MAX),
             endpoints: self.endpoints(),
             user: user.map(|user| (user.name.clone(), user.password.clone())),
+            tls: self.settings.tls.clone(),
         }
     }
 
@@ -216,6 +217,7 @@ impl Supervisor {
             ("TENURE_IDENTITY", self.identity.clone().into()),
             ("TENURE_ENDPOINTS", self.endpoints().into()),
         ];
+        environment.extend(self.settings.tls.iter().flat_map(TlsFiles::environment));
         if let Some(held) = held {
             environment.push(("TENURE_TOKEN", held.token().get().to_string().into()));
             if let Some(slot) = held.slot() {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use super::plan::{Ports, name, url};
+use super::plan::name;
 use super::told::Mouth;
 use crate::commands::serve::LEASH;
 
@@ -20,9 +20,11 @@ use crate::commands::serve::LEASH;
 #[derive(Debug)]
 pub(super) struct Recipe<'a> {
     pub(super) at: usize,
-    pub(super) ports: Ports,
     pub(super) home: &'a Path,
     pub(super) initial_cluster: &'a str,
+    pub(super) client_url: &'a str,
+    pub(super) peer_url: &'a str,
+    pub(super) tls_flags: &'a [String],
     pub(super) flags: &'a [String],
 }
 
@@ -94,7 +96,7 @@ async fn look_after(
 fn command(recipe: &Recipe<'_>) -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("this program does not know its own path")?;
     let name = name(recipe.at);
-    let (client, peer) = (url(recipe.ports.client), url(recipe.ports.peer));
+    let (client, peer) = (recipe.client_url, recipe.peer_url);
     let mut command = Command::new(program);
     // What is set for clients or for another server must not reach members.
     for (variable, _) in std::env::vars_os() {
@@ -106,9 +108,10 @@ fn command(recipe: &Recipe<'_>) -> anyhow::Result<Command> {
     command
         .args(["serve", "--log-format", "console", "--name", &name, "--data-dir"])
         .arg(recipe.home.join(&name))
-        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--listen-client-urls", client, "--advertise-client-urls", client])
+        .args(["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer])
         .args(["--initial-cluster", recipe.initial_cluster])
+        .args(recipe.tls_flags)
         .args(recipe.flags)
         .env(LEASH, getpid().as_raw_nonzero().to_string())
         // Ctrl-C is for us: we end them in order.

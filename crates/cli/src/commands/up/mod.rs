@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// The first member's port for members; each further one is 10 higher; 0 for any [default: 2380, or any if one is taken]
     #[arg(long, value_name = "PORT")]
     peer_port: Option<u16>,
+    /// Speak TLS on all ports, with certificates that are made in the data directory and must be shown
+    #[arg(long)]
+    tls: bool,
     /// Restart a member that ends by itself
     #[arg(long)]
     restart: bool,
@@ -57,6 +60,7 @@ Type a letter, a number where there is one, and Enter:
 Examples:
   tenure up                                     three members, until q or Ctrl-C
   tenure up 5 --data-dir lab                    five, and their data stays in lab
+  tenure up --tls                               with certificates on both sides of every connection
   tenure up 3 -- --log-level warn               flags of tenure serve for all of them
   tenure up 3 -w json </dev/null >up.log &      in the background; SIGTERM ends it
 
@@ -75,7 +79,7 @@ fn odd(text: &str) -> Result<usize, String> {
 
 /// Brings them up and looks after them until told to stop.
 pub(crate) fn run(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
-    let format = client.settings()?.format;
+    let format = client.format()?;
     if let Some(flag) = args.flags.iter().find(|flag| plan::is_ours(flag)) {
         return Err(usage(format!("{flag} is for tenure up to decide: see tenure up --help")));
     }

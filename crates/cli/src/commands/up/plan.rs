@@ -10,9 +10,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use tenure::tls::PairFiles;
 
 use super::temp_dir::TempHome;
 use super::{Args, MEMBERS_DEFAULT};
+use crate::args::TlsFiles;
+use crate::commands::certs::{Member, Store, Wish, create};
 use crate::exit::usage;
 
 const CLIENT_PORT: u16 = 2379;
@@ -23,6 +26,10 @@ const STEP: u16 = 10;
 const ANY: Range<u16> = 12_000..32_000;
 /// In a directory that is kept: a line for each member, its two ports.
 const PORTS_FILE: &str = "ports";
+/// There, the certificates.
+const CERTS_DIR: &str = "certs";
+/// Whom the certificate for clients names.
+const CLIENT: &str = "client";
 
 /// The settings of `tenure serve` that follow from the plan.
 const OURS: [&str; 9] = [
@@ -70,6 +77,8 @@ impl Home {
 pub(super) struct Plan {
     pub(super) home: Home,
     pub(super) ports: Vec<Ports>,
+    /// The certificates, if TLS is spoken.
+    pub(super) tls: Option<Store>,
     /// Why these are not the usual ones, if no others were asked for.
     pub(super) elsewhere: Option<String>,
 }
@@ -79,7 +88,8 @@ impl Plan {
         let Some(dir) = &args.data_dir else {
             let (ports, elsewhere) = choose(args, args.members.unwrap_or(MEMBERS_DEFAULT))?;
             let home = Home::Temporary(TempHome::open().context("a temporary directory")?);
-            return Ok(Plan { home, ports, elsewhere });
+            let tls = args.tls.then(|| certificates(home.path(), ports.len())).transpose()?;
+            return Ok(Plan { home, ports, tls, elsewhere });
         };
         fs::create_dir_all(dir).with_context(|| format!("--data-dir {}", dir.display()))?;
         let file = dir.join(PORTS_FILE);
@@ -95,13 +105,44 @@ impl Plan {
                 return Err(error).with_context(|| format!("cannot read {}", file.display()));
             }
         };
-        Ok(Plan { home: Home::Kept(dir.clone()), ports, elsewhere })
+        let tls = args.tls.then(|| certificates(dir, ports.len())).transpose()?;
+        Ok(Plan { home: Home::Kept(dir.clone()), ports, tls, elsewhere })
     }
 
     /// All members, as `--initial-cluster` has them.
     pub(super) fn initial_cluster(&self) -> String {
-        let member = |(at, ports): (usize, &Ports)| format!("{}={}", name(at), url(ports.peer));
+        let member =
+            |(at, ports): (usize, &Ports)| format!("{}={}", name(at), self.url(ports.peer));
         self.ports.iter().enumerate().map(member).collect::<Vec<_>>().join(",")
+    }
+
+    /// Where something listens.
+    pub(super) fn url(&self, port: u16) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{port}")
+    }
+
+    /// What clients need beside addresses, as it is set in their environment.
+    pub(super) fn client_tls(&self) -> Option<TlsFiles> {
+        let store = self.tls.as_ref()?;
+        let PairFiles { cert, key } = store.pair(CLIENT);
+        Some(TlsFiles::new(store.ca(), cert, key))
+    }
+
+    /// The flags of a member for its certificates.
+    pub(super) fn tls_flags(&self, at: usize) -> Vec<String> {
+        let Some(store) = &self.tls else { return vec![] };
+        let PairFiles { cert, key } = store.pair(&name(at));
+        let mut flags = Vec::new();
+        for prefix in ["", "peer-"] {
+            for (flag, path) in
+                [("cert-file", &cert), ("key-file", &key), ("trusted-ca-file", &store.ca())]
+            {
+                flags.extend([format!("--{prefix}{flag}"), path.display().to_string()]);
+            }
+            flags.push(format!("--{prefix}client-cert-auth"));
+        }
+        flags
     }
 
     /// All client addresses, as `TENURE_ENDPOINTS` has them.
@@ -116,8 +157,14 @@ pub(super) fn name(at: usize) -> String {
     format!("n{}", at + 1)
 }
 
-pub(super) fn url(port: u16) -> String {
-    format!("http://127.0.0.1:{port}")
+/// The certificates in a directory, which are made if there are none. One that is kept may have fewer members than it had.
+fn certificates(home: &Path, members: usize) -> anyhow::Result<Store> {
+    let store = Store::at(home.join(CERTS_DIR));
+    if !store.ca().exists() {
+        let members = (0..members).map(|at| Member { name: name(at), hosts: vec![] }).collect();
+        create(&store, &Wish { members, clients: vec![CLIENT.into()], ..Wish::default() })?;
+    }
+    Ok(store)
 }
 
 /// The usual ports if all of them are free, or any, and why. Ports that were asked for must be free.
@@ -252,6 +299,7 @@ mod tests {
             data_dir: Some(dir.to_owned()),
             client_port: None,
             peer_port: None,
+            tls: false,
             restart: false,
             flags: vec![],
         }

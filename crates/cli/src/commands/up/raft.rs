@@ -7,6 +7,8 @@ use std::time::Duration;
 use tenure::grpc::{Client, Endpoint, Options};
 use tokio::task::JoinSet;
 
+use crate::args::TlsFiles;
+
 /// A paused member does not answer; the others must not wait for it.
 const PATIENCE: Duration = Duration::from_millis(300);
 
@@ -31,9 +33,13 @@ pub(super) struct View {
 
 impl Raft {
     /// Must be called inside a runtime.
-    pub(super) fn new(endpoints: &str) -> anyhow::Result<Raft> {
+    pub(super) fn new(endpoints: &str, tls: Option<&TlsFiles>) -> anyhow::Result<Raft> {
         let options =
-            Options { dial_timeout: PATIENCE, request_timeout: PATIENCE, credentials: None };
+            Options { dial_timeout: PATIENCE, request_timeout: PATIENCE, ..Options::default() };
+        let options = match tls {
+            Some(tls) => tls.on(options)?,
+            None => options,
+        };
         let client = |at: Endpoint| Client::new(vec![at], options.clone());
         let clients = Endpoint::list(endpoints)?.into_iter().map(client).collect();
         Ok(Raft { clients, ids: Arc::default() })

@@ -11,9 +11,10 @@ use tokio::time::{Sleep, sleep};
 use super::input;
 use super::member::{End, Process, Recipe};
 use super::order::{self, Order};
-use super::plan::{Home, Plan, name, url};
+use super::plan::{Home, Plan, name};
 use super::raft::{Raft, View};
 use super::told::{Mouth, Seen, Told};
+use crate::args::TlsFiles;
 use crate::exit::Exit;
 use crate::output::Format;
 
@@ -81,7 +82,7 @@ impl Supervisor {
             self.start(at)?;
         }
         let (views, mut seen) = mpsc::unbounded_channel();
-        let raft = Raft::new(&self.plan.endpoints())?;
+        let raft = Raft::new(&self.plan.endpoints(), self.plan.client_tls().as_ref())?;
         let watching = tokio::spawn(watch(raft.clone(), self.members.len(), views));
         let mut lines = Some(input::lines());
         let exit = loop {
@@ -111,11 +112,14 @@ impl Supervisor {
     }
 
     fn start(&mut self, at: usize) -> anyhow::Result<()> {
+        let ports = self.plan.ports[at];
         let recipe = Recipe {
             at,
-            ports: self.plan.ports[at],
             home: self.plan.home.path(),
             initial_cluster: &self.plan.initial_cluster(),
+            client_url: &self.plan.url(ports.client),
+            peer_url: &self.plan.url(ports.peer),
+            tls_flags: &self.plan.tls_flags(at),
             flags: &self.flags,
         };
         let process = Process::start(&recipe, self.mouth, self.ends.clone())?;
@@ -173,6 +177,7 @@ impl Supervisor {
             after_ms: self.began.elapsed().as_millis() as u64,
             members: self.everybody(),
             endpoints: self.plan.endpoints(),
+            tls: self.plan.client_tls().iter().flat_map(assignments).collect(),
             browse: self.browse(),
             data_dir: self.plan.home.path().display().to_string(),
             kept: matches!(self.plan.home, Home::Kept(_)),
@@ -184,14 +189,16 @@ impl Supervisor {
     fn browse(&self) -> Option<String> {
         let flags = self.flags.join(" ");
         let is_off = flags.contains("--ui off") || flags.contains("--ui=off");
-        (!is_off).then(|| format!("{}/ui/", url(self.plan.ports[0].client)))
+        // With TLS, a browser would have to have a certificate.
+        let shows = !is_off && self.plan.tls.is_none();
+        shows.then(|| format!("{}/ui/", self.plan.url(self.plan.ports[0].client)))
     }
 
     fn everybody(&self) -> Vec<Seen> {
         let seen = |(at, member): (usize, &Member)| Seen {
             member: name(at),
-            client_url: url(self.plan.ports[at].client),
-            peer_url: url(self.plan.ports[at].peer),
+            client_url: self.plan.url(self.plan.ports[at].client),
+            peer_url: self.plan.url(self.plan.ports[at].peer),
             pid: member.process.as_ref().map(|process| process.pid),
             state: match (&member.process, member.paused) {
                 (None, _) => "ended",
@@ -364,6 +371,12 @@ impl Stop {
             _ = hangup => {}
         }
     }
+}
+
+/// What a shell sets for clients.
+fn assignments(tls: &TlsFiles) -> Vec<String> {
+    let set = tls.environment();
+    set.into_iter().map(|(name, value)| format!("{name}={}", value.to_string_lossy())).collect()
 }
 
 /// Whether this process was started so that a closed terminal does not end it.

@@ -17,6 +17,9 @@ pub(super) enum Told {
         after_ms: u64,
         members: Vec<Seen>,
         endpoints: String,
+        /// What clients set in their environment beside the endpoints, to speak TLS.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        tls: Vec<String>,
         /// The dashboard, unless it is switched off.
         #[serde(skip_serializing_if = "Option::is_none")]
         browse: Option<String>,
@@ -128,14 +131,15 @@ impl Told {
         let lines =
             |members: &[Seen]| members.iter().map(Seen::line).collect::<Vec<_>>().join("\n");
         match self {
-            Told::Ready { after_ms, members, endpoints, browse, data_dir, kept } => {
+            Told::Ready { after_ms, members, endpoints, tls, browse, data_dir, kept } => {
                 let stays = if *kept { "it stays" } else { "gone at the end" };
                 let browse =
                     browse.as_ref().map(|url| format!("\nbrowse {url}")).unwrap_or_default();
                 format!(
                     "{}{browse}\nready after {after_ms} ms; data in {data_dir} ({stays}); in another terminal:\n\
-                     export TENURE_ENDPOINTS={endpoints}",
-                    lines(members)
+                     export TENURE_ENDPOINTS={endpoints}{}",
+                    lines(members),
+                    tls.iter().map(|one| format!(" {one}")).collect::<String>()
                 )
             }
             Told::Started { member, pid } => format!("{member} started, pid {pid}"),

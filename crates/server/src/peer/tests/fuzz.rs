@@ -89,6 +89,7 @@ fn read(kind: FrameKind, payload: &[u8]) -> Result<(), TestCaseError> {
         FrameKind::Ask => comes_back::<Ask>(payload),
         FrameKind::Roster => comes_back::<Roster>(payload),
         FrameKind::SnapshotPiece | FrameKind::SnapshotEnd | FrameKind::SnapshotStored => Ok(()),
+        FrameKind::Challenge | FrameKind::Proof => Ok(()),
     }
 }
 

@@ -135,7 +135,7 @@ async fn whoever_asks_is_told_the_members() {
     };
     let known = Known { members: vec![member.clone()], cluster_version: 2, ..Known::default() };
     one.transport.know(known);
-    let roster = ask(&at.to_string()).await.unwrap();
+    let roster = ask(&at.to_string(), &PeerSecurity::default()).await.unwrap();
     let expected = Roster { cluster_id: CLUSTER, cluster_version: 2, members: vec![member] };
     assert_eq!(roster, expected);
 }

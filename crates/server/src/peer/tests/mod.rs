@@ -5,6 +5,7 @@
 mod calls;
 mod fuzz;
 mod handshakes;
+mod security;
 mod snapshots;
 
 use std::{
@@ -42,6 +43,16 @@ struct Side {
 
 impl Side {
     fn start(me: MemberId, listener: TcpListener, boot: u64, peer: (MemberId, SocketAddr)) -> Side {
+        Side::start_with(PeerSecurity::default(), me, listener, boot, peer)
+    }
+
+    fn start_with(
+        security: PeerSecurity,
+        me: MemberId,
+        listener: TcpListener,
+        boot: u64,
+        peer: (MemberId, SocketAddr),
+    ) -> Side {
         let snapshots = tempfile::tempdir().unwrap();
         let (sender, events) = mpsc::unbounded_channel();
         let config = TransportConfig {
@@ -52,6 +63,7 @@ impl Side {
             command_version: 5,
             listener,
             peers: vec![(peer.0, peer.1.to_string())],
+            security,
             snapshots: snapshots.path().to_owned(),
         };
         Side { transport: Transport::start(config, sender), events, snapshots }

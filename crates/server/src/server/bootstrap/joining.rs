@@ -5,7 +5,7 @@ use tracing::warn;
 
 use crate::{
     config::{Config, address},
-    peer::{AskError, Roster, ask},
+    peer::{AskError, PeerSecurity, Roster, ask},
     server::StartError,
 };
 
@@ -63,6 +63,7 @@ pub(super) fn agreed<'a>(names: &[(&'a Roster, MemberId)]) -> Option<(&'a Roster
 pub(super) struct Asking {
     addresses: Vec<String>,
     rounds: u32,
+    security: PeerSecurity,
 }
 
 impl Asking {
@@ -76,14 +77,14 @@ impl Asking {
         if addresses.is_empty() {
             return Err(StartError::NobodyToJoin(config.data_dir.clone()));
         }
-        Ok(Asking { addresses, rounds: 0 })
+        Ok(Asking { addresses, rounds: 0, security: PeerSecurity::new(config)? })
     }
 
     pub(super) async fn round(&mut self) -> Vec<Roster> {
         let mut rosters = Vec::new();
         let mut causes = Vec::new();
         for at in &self.addresses {
-            match ask(at).await {
+            match ask(at, &self.security).await {
                 // A member that is joining itself has no list yet.
                 Ok(roster) if roster.members.is_empty() => {
                     causes.push(format!("{at}: it is joining itself"));

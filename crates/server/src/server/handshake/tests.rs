@@ -86,7 +86,7 @@ impl Port {
         let pair = name.map(|name| pair(&self.dir, &self.authority, name));
         let verify = Verify::By(self.dir.path().join("ca.crt"));
         let client = ClientTls::new(ClientOptions { verify, pair, ..ClientOptions::default() });
-        client.unwrap().connect("127.0.0.1", self.connect().await).await
+        client.unwrap().connect("127.0.0.1", self.connect().await, &[]).await
     }
 }
 

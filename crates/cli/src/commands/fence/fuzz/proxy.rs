@@ -47,9 +47,11 @@ fn worker(upstream: &str) -> Arc<Worker> {
     let gate = Gate::in_memory(GateLimits::default());
     let timeouts = Timeouts { upstream: LIMIT, client: LIMIT, settle: Duration::ZERO };
     let upstream: super::super::Upstream = upstream.parse().unwrap();
-    let pool = Pool::new(upstream.clone());
+    let pool = Pool::new(upstream.clone(), None);
     let proxy = Proxy {
         upstream,
+        tls: None,
+        upstream_tls: None,
         rewrite_host: false,
         metrics: Metrics::new(&gate),
         admission: AdmissionPolicy {

@@ -28,8 +28,6 @@ const fn refused(flag: &'static str, why: &'static str) -> Foreign {
     Foreign { flag, fate: Fate::Refused { unless: &["", "false"] }, why }
 }
 
-const TLS: &str = "TLS between members arrives in a later version; until then nothing between them is encrypted, so leave it out";
-const TLS_DETAIL: &str = "it only matters with TLS, which arrives in a later version";
 const USERS: &str = "users and roles arrive in a later version";
 const DISCOVERY: &str = "members are not discovered here; name them with --initial-cluster";
 const V2: &str = "the v2 API is not served";
@@ -84,16 +82,6 @@ pub(super) const FOREIGN: &[Foreign] = &[
     ignored("enable-grpc-gateway", "what is served over HTTP cannot be switched off"),
     ignored("client-cert-file", "a member does not call its own client port"),
     ignored("client-key-file", "a member does not call its own client port"),
-    refused("peer-cert-file", TLS),
-    refused("peer-key-file", TLS),
-    refused("peer-client-cert-auth", TLS),
-    refused("peer-client-cert-file", TLS),
-    refused("peer-client-key-file", TLS),
-    refused("peer-trusted-ca-file", TLS),
-    refused("peer-cert-allowed-cn", TLS),
-    refused("peer-cert-allowed-hostname", TLS),
-    refused("peer-auto-tls", TLS),
-    refused("peer-crl-file", TLS),
     Foreign { flag: "auth-token", fate: Fate::Refused { unless: &["simple", ""] }, why: USERS },
     ignored("bcrypt-cost", USERS),
     ignored("auth-token-ttl", USERS),
@@ -120,8 +108,6 @@ pub(super) const FOREIGN: &[Foreign] = &[
     ignored("compaction-batch-limit", "compaction goes in steps of a fixed size"),
     ignored("experimental-compaction-sleep-interval", "compaction goes in steps of a fixed size"),
     ignored("compaction-sleep-interval", "compaction goes in steps of a fixed size"),
-    ignored("experimental-peer-skip-client-san-verification", TLS_DETAIL),
-    ignored("peer-skip-client-san-verification", TLS_DETAIL),
     ignored("experimental-txn-mode-write-with-shared-buffer", NO_BACKEND),
     ignored("experimental-bootstrap-defrag-threshold-megabytes", NO_BACKEND),
     ignored("bootstrap-defrag-threshold-megabytes", NO_BACKEND),

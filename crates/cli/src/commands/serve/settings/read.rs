@@ -140,6 +140,23 @@ impl Reader<'_> {
                 allowed_cns: self.list("client-cert-allowed-cn"),
                 auto: self.switch("auto-tls"),
             },
+            peer_tls: TlsSettings {
+                cert_file: self.path("peer-cert-file"),
+                key_file: self.path("peer-key-file"),
+                client_cert_auth: self.switch("peer-client-cert-auth"),
+                trusted_ca_file: self.path("peer-trusted-ca-file"),
+                crl_file: self.path("peer-crl-file"),
+                allowed_hostnames: self.list("peer-cert-allowed-hostname"),
+                allowed_cns: self.list("peer-cert-allowed-cn"),
+                auto: self.switch("peer-auto-tls"),
+            },
+            peer_client_pair: (
+                self.path("peer-client-cert-file"),
+                self.path("peer-client-key-file"),
+            ),
+            peer_skip_names: self.switch("peer-skip-client-san-verification"),
+            peer_secret_file: self.path("peer-secret-file"),
+            peer_allow_insecure: self.switch("peer-allow-insecure"),
             tls_protocol: TlsProtocol {
                 min_version: self.text("tls-min-version"),
                 max_version: self.text("tls-max-version"),

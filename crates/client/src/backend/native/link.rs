@@ -343,6 +343,9 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
                 return shared.end(loss);
             }
             Err(NotAttached::Over(_)) => host.pause(backoff.pause()).await,
+            Err(NotAttached::Failed(error)) if error.is_about_the_user() => {
+                return shared.end(Loss::AuthLost);
+            }
             Err(NotAttached::Failed(error)) => {
                 tracing::debug!(%error, "cannot attach the session");
                 host.pause(backoff.pause()).await;
@@ -374,11 +377,7 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
                 }
             }
             None => return None,
-            Some(Err(error)) => {
-                let denied = [Code::PermissionDenied, Code::Unauthenticated].map(Some);
-                let auth = denied.contains(&error.code());
-                return auth.then_some(Loss::AuthLost);
-            }
+            Some(Err(error)) => return error.is_about_the_user().then_some(Loss::AuthLost),
         }
     }
 }

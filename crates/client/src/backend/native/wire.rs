@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tonic::Streaming;
 
 use crate::backend::Boxed;
-use crate::grpc::{Client, ClientError, Code, Endpoint, Options};
+use crate::grpc::{Client, ClientError, Code, Endpoint, Options, is_stale};
 
 /// The members of a cluster, and how to reach them.
 pub trait Reach: fmt::Debug + Send + Sync + 'static {
@@ -149,6 +149,10 @@ fn heard<T: Send + 'static>(stream: Streaming<T>) -> Heard<T> {
 /// Why a stream ended, as sessions and observers see it.
 pub fn stream_error(status: &tonic::Status) -> ClientError {
     match status.code() {
+        // Opened again it has another token, or the opening is refused.
+        code if is_stale(status.message()) => {
+            ClientError::Unavailable { code, text: status.message().to_owned() }
+        }
         code @ (Code::Unimplemented
         | Code::PermissionDenied
         | Code::Unauthenticated

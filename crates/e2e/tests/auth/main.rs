@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod asking;
+mod at_work;
 mod commands;
+mod foreign_clients;
+mod gateway;
+mod lessons;
 mod library;
 mod stage;
 mod transcript;

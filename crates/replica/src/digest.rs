@@ -3,7 +3,7 @@
 use crc32fast::Hasher;
 
 use crate::{
-    snapshot::{queue_chunks, roll},
+    snapshot::{auth_chunks, queue_chunks, roll},
     state::State,
 };
 
@@ -25,7 +25,7 @@ impl State {
                 hasher.update(key);
             }
         }
-        for chunk in queue_chunks(&self.elections) {
+        for chunk in queue_chunks(&self.elections).chain(auth_chunks(&self.auth)) {
             hasher.update(&chunk);
         }
         let revisions = [self.store.revision(), self.store.compacted()];

@@ -4,6 +4,7 @@
 //! member does is decided in `tenure-replica`, which this crate feeds and obeys.
 
 mod admission;
+mod auth;
 pub mod backup;
 pub mod browsers;
 mod called;

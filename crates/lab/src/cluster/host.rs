@@ -43,7 +43,7 @@ fn turn_of(input: &Input) -> u8 {
         Input::Wake
         | Input::Request(..)
         | Input::Watch(_)
-        | Input::Election(_)
+        | Input::Election(..)
         | Input::HandOver => 2,
     }
 }

@@ -229,7 +229,7 @@ impl Truth {
         }
         for Attributed { by, command } in &batch.commands {
             match by {
-                Principal::Anonymous => {}
+                Principal::Anonymous | Principal::Unproven => {}
                 Principal::User { .. } => counts.count("by a user"),
                 Principal::System => counts.count("by the system"),
             }

@@ -313,7 +313,12 @@ impl World {
     }
 
     pub fn listen(&mut self, member: MemberNumber, input: ListenerInput) {
-        self.arrive(member, self.members[&member].life, Input::Election(input));
+        self.listen_by(member, Principal::Anonymous, input);
+    }
+
+    /// The same, for a principal.
+    pub fn listen_by(&mut self, member: MemberNumber, by: Principal, input: ListenerInput) {
+        self.arrive(member, self.members[&member].life, Input::Election(by, input));
     }
 
     pub fn watch(&mut self, member: MemberNumber, input: WatchInput) {

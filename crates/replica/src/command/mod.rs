@@ -5,6 +5,7 @@
 //! only once every member has said that it knows that version (the cluster version), so that no
 //! member ever meets a command it cannot read.
 
+mod auth;
 mod batch;
 mod bytes;
 mod election;
@@ -18,6 +19,7 @@ pub use tenure_api::JoinSpec;
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 pub use self::{
+    auth::AuthCommand,
     batch::{Attributed, Batch},
     election::{
         AdminCommand, ElectionCommand, Overdue, SessionEnding, SessionRequest, StopCause, Successor,
@@ -35,7 +37,7 @@ pub(crate) use self::{
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 8;
+pub const COMMAND_VERSION: u32 = 9;
 /// The version that brought elections and locks. Lines are kept from it on.
 pub const ELECTIONS_SINCE: u32 = 3;
 /// The version from which on the raft leader vouches for its own disk. It brings no command: every member must know that a
@@ -51,6 +53,8 @@ pub(crate) const PRINCIPALS_SINCE: u32 = 7;
 pub const UNUSED_LEASES_SINCE: u32 = 7;
 /// The version from which on a guardian may say why it has ended a session.
 pub const STOP_CAUSES_SINCE: u32 = 8;
+/// The version from which on there can be users and roles.
+pub const USERS_SINCE: u32 = 9;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +121,8 @@ pub enum Command {
     Audit,
     /// Something about sessions, elections and locks.
     Election(ElectionCommand),
+    /// Something about users and roles.
+    Auth(AuthCommand),
 }
 
 /// A lease found dead, and what its judge knew.
@@ -157,6 +163,7 @@ impl Command {
                 STOP_CAUSES_SINCE
             }
             Command::Election(_) => ELECTIONS_SINCE,
+            Command::Auth(_) => USERS_SINCE,
         }
     }
 

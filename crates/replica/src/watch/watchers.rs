@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_api::{Event, Revision};
+use tenure_api::{Event, Principal, Revision};
 
 use super::{
     Interest, Told, WatchCreate, WatchId, WatchInput, WatchNews, WatchRefusal, WatchStream,
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Moment,
     mvcc::{Change, Store},
+    state::State,
 };
 
 /// Bounds on what watching may take.
@@ -71,6 +72,7 @@ struct Stream {
 
 #[derive(Debug)]
 struct Watcher {
+    by: Principal,
     interest: Interest,
     place: Place,
     /// When it is next looked whether it was quiet, if it asked for that.
@@ -93,14 +95,28 @@ impl Watchers {
     }
 
     /// Does what a stream asks.
-    pub fn handle(&mut self, now: Moment, input: WatchInput, store: &Store) {
+    pub fn handle(&mut self, now: Moment, input: WatchInput, state: &State) {
+        let store = &state.store;
         match input {
-            WatchInput::Create(stream, create) => self.create(now, stream, create, store),
+            WatchInput::Create(stream, create) => {
+                match state.permit_watch(&create.by, &create.interest.span) {
+                    Ok(()) => self.create(now, stream, create, store),
+                    Err(failure) => {
+                        let (why, revision) = (WatchRefusal::Denied(failure), store.revision());
+                        self.news.push(WatchNews::Refused { stream, why, revision });
+                    }
+                }
+            }
             WatchInput::Cancel(stream, id) => {
                 let told = Told { stream, id };
                 if self.remove(told).is_some() {
                     let revision = store.revision();
-                    self.news.push(WatchNews::Cancelled { to: told, compacted: None, revision });
+                    self.news.push(WatchNews::Cancelled {
+                        to: told,
+                        compacted: None,
+                        denied: None,
+                        revision,
+                    });
                     self.answer_progress(stream, revision);
                 }
             }
@@ -123,6 +139,25 @@ impl Watchers {
                 }
                 self.streams.remove(&stream);
             }
+        }
+    }
+
+    /// Users or roles changed: ends the watches of principals that may not watch any more.
+    pub fn judge(&mut self, state: &State) {
+        let mut denied = Vec::new();
+        for (stream, known) in &self.streams {
+            for (id, watcher) in &known.watchers {
+                if let Err(failure) = state.permit_watch(&watcher.by, &watcher.interest.span) {
+                    denied.push((Told { stream: *stream, id: *id }, failure));
+                }
+            }
+        }
+        let revision = state.store.revision();
+        for (to, failure) in denied {
+            self.remove(to);
+            let denied = Some(failure);
+            self.news.push(WatchNews::Cancelled { to, compacted: None, denied, revision });
+            self.answer_progress(to.stream, revision);
         }
     }
 
@@ -259,7 +294,8 @@ impl Watchers {
         }
         let progress_at = create.progress_notify.then_some(now + self.limits.progress_interval);
         self.progress_due.extend(progress_at.map(|at| (at, to)));
-        let watcher = Watcher { interest: create.interest, place, progress_at, told_at: now };
+        let WatchCreate { by, interest, .. } = create;
+        let watcher = Watcher { by, interest, place, progress_at, told_at: now };
         self.streams.entry(stream).or_default().watchers.insert(id, watcher);
     }
 
@@ -342,7 +378,7 @@ impl Watchers {
         if next < store.compacted() {
             let compacted = Some(store.compacted());
             self.remove(to);
-            self.news.push(WatchNews::Cancelled { to, compacted, revision });
+            self.news.push(WatchNews::Cancelled { to, compacted, denied: None, revision });
             self.answer_progress(to.stream, revision);
             return false;
         }

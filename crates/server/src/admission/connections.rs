@@ -104,7 +104,6 @@ pub(crate) struct Secured {
 impl Connection {
     /// The user that the client's certificate names, if certificates name users here. Only for gRPC: etcd takes no
     /// certificate for a user where a request came as JSON.
-    #[cfg_attr(not(test), expect(dead_code, reason = "users come next"))]
     pub(crate) fn certificate_user(&self) -> Option<&str> {
         let secured = self.tls.as_deref().filter(|secured| secured.names_user)?;
         let name = &secured.certificate.as_ref()?.common_name;

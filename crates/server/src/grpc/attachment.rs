@@ -176,6 +176,7 @@ impl Attachment {
                 {
                     break;
                 }
+                Some((ListenerEvent::Denied(failure), _)) => return Err(refuse(failure)),
                 Some(_) => {}
                 None => return Err(refuse(Failure::Stopped)),
             }
@@ -239,6 +240,10 @@ impl Attachment {
                 ttl_ms: 0,
                 candidacies: candidacies.iter().map(candidacy).collect(),
             }),
+            ListenerEvent::Denied(failure) => {
+                let _ = self.responses.send(Err(refuse(failure))).await;
+                return Some(End::Told);
+            }
             ListenerEvent::Held | ListenerEvent::Gone(_) | ListenerEvent::Observed(_) => {
                 return None;
             }

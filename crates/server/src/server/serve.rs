@@ -292,7 +292,7 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new(&Config::default()));
         let throttle = ReadThrottle::new(metrics.network.client_held.clone());
-        let inner = Counted { router: Admission(axum::Router::new()), metrics };
+        let inner = Counted { router: Admission::open(axum::Router::new()), metrics };
         let router = Guarded { browsers: Arc::default(), inner };
         let (stop, stopping) = watch::channel(false);
         let (calls, connections) = (Calls::default(), Connections::new(1));

@@ -162,6 +162,9 @@ impl Reader<'_> {
                 max_version: self.text("tls-max-version"),
                 cipher_suites: self.list("cipher-suites"),
             },
+            auth_token: self.text("auth-token"),
+            auth_token_ttl: self.seconds("auth-token-ttl").unwrap_or(default.auth_token_ttl),
+            bcrypt_cost: self.number("bcrypt-cost").unwrap_or(default.bcrypt_cost),
             self_signed_cert_validity: self
                 .number("self-signed-cert-validity")
                 .unwrap_or(default.self_signed_cert_validity),
@@ -301,6 +304,16 @@ impl Reader<'_> {
                 })
                 .ok(),
         }
+    }
+
+    fn seconds(&mut self, flag: &str) -> Option<Duration> {
+        let text = self.text(flag);
+        let seconds = text.parse().map(Duration::from_secs).or_else(|_| duration(&text));
+        seconds
+            .map_err(|_| {
+                self.wrong(flag, format!("{text:?} must be seconds, or a duration such as 5m"))
+            })
+            .ok()
     }
 
     fn switch(&mut self, flag: &str) -> bool {

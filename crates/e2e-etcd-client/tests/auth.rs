@@ -1,7 +1,9 @@
 //! Users and roles as the etcd-client crate manages them and logs in.
 #![allow(clippy::unwrap_used)]
 
-use etcd_client::{Client, ConnectOptions, Permission, RoleRevokePermissionOptions, UserAddOptions};
+use etcd_client::{
+    Client, ConnectOptions, Permission, RoleRevokePermissionOptions, UserAddOptions,
+};
 use tenure_e2e::Cluster;
 
 async fn connect(cluster: &Cluster, user: Option<(&str, &str)>) -> Result<Client, String> {
@@ -46,9 +48,13 @@ async fn etcd_client_manages_users_and_logs_in() {
     assert!(error.contains("user name is empty"), "{error}");
 
     let mut root = connect(&cluster, Some(("root", "pw"))).await.unwrap();
-    root.role_revoke_permission("app", "app/", Some(RoleRevokePermissionOptions::new().with_prefix()))
-        .await
-        .unwrap();
+    root.role_revoke_permission(
+        "app",
+        "app/",
+        Some(RoleRevokePermissionOptions::new().with_prefix()),
+    )
+    .await
+    .unwrap();
     let error = app.put("app/a", "2", None).await.unwrap_err().to_string();
     assert!(error.contains("permission denied"), "{error}");
     root.user_revoke_role("app", "app").await.unwrap();

@@ -6,6 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use tenure::api::Span;
 use tenure::api::wire::authpb::permission::Type;
 use tenure::api::wire::{authpb, etcdserverpb as pb};
+use tenure::grpc::{Client, ClientError, Code};
 
 use crate::args::{Settings, SpanArgs};
 use crate::exit::Exit;
@@ -68,12 +69,17 @@ pub(crate) enum Permission {
 }
 
 impl Permission {
-    /// As a right to keys: an election is its candidates' keys.
-    fn of_keys(self) -> Type {
+    /// As it is granted. A real etcd knows rights to keys only: there an election is its candidates' keys.
+    fn granted(self, knows_elections: bool) -> Type {
         match self {
-            Permission::Read | Permission::Observe => Type::Read,
+            Permission::Read => Type::Read,
             Permission::Write => Type::Write,
-            Permission::Readwrite | Permission::Campaign | Permission::Rule => Type::Readwrite,
+            Permission::Readwrite => Type::Readwrite,
+            Permission::Observe if knows_elections => Type::Observe,
+            Permission::Campaign if knows_elections => Type::Campaign,
+            Permission::Rule if knows_elections => Type::Rule,
+            Permission::Observe => Type::Read,
+            Permission::Campaign | Permission::Rule => Type::Readwrite,
         }
     }
 
@@ -104,7 +110,8 @@ pub(crate) async fn run(command: Command, settings: Settings) -> anyhow::Result<
         Command::List => output.role_list(&auth.role_list(pb::AuthRoleListRequest {}).await?)?,
         Command::GrantPermission { name, permission, keys } => {
             let (key, range_end) = granted(permission, keys)?.to_wire();
-            let perm_type = permission.of_keys() as i32;
+            let named = permission.is_about_elections() && knows_elections(&client).await?;
+            let perm_type = permission.granted(named) as i32;
             let perm = Some(authpb::Permission { perm_type, key, range_end });
             let request = pb::AuthRoleGrantPermissionRequest { name: name.clone(), perm };
             let granted = auth.role_grant(request).await?;
@@ -123,6 +130,16 @@ pub(crate) async fn run(command: Command, settings: Settings) -> anyhow::Result<
     }
     output.flush()?;
     Ok(Exit::Done)
+}
+
+/// Whether it is tenure.
+async fn knows_elections(client: &Client) -> Result<bool, ClientError> {
+    match client.cluster().health().await {
+        Ok(_) | Err(ClientError::Denied { .. }) => Ok(true),
+        Err(ClientError::Refused { code: Code::PermissionDenied, .. }) => Ok(true),
+        Err(ClientError::Refused { code: Code::Unimplemented | Code::Unknown, .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The keys that a permission is about: those below the name of an election, and of all whose names begin with it.

@@ -205,13 +205,21 @@ impl<W: Write> Output<W> {
             Format::Simple => {
                 writeln!(self.out, "Role {}", visible(name))?;
                 for (heading, types) in [
-                    ("KV Read:", [Type::Read, Type::Readwrite]),
-                    ("KV Write:", [Type::Write, Type::Readwrite]),
+                    ("KV Read:", &[Type::Read, Type::Readwrite][..]),
+                    ("KV Write:", &[Type::Write, Type::Readwrite]),
+                    ("Observe:", &[Type::Observe]),
+                    ("Campaign:", &[Type::Campaign]),
+                    ("Rule:", &[Type::Rule]),
                 ] {
-                    writeln!(self.out, "{heading}")?;
-                    for permission in
-                        role.perm.iter().filter(|one| types.contains(&one.perm_type()))
-                    {
+                    let is_one = |one: &&authpb::Permission| {
+                        types.iter().any(|known| one.perm_type == *known as i32)
+                    };
+                    let mut some = role.perm.iter().filter(is_one).peekable();
+                    // etcdctl always has the first two, and knows of no others.
+                    if heading.starts_with("KV") || some.peek().is_some() {
+                        writeln!(self.out, "{heading}")?;
+                    }
+                    for permission in some {
                         writeln!(self.out, "\t{}", keys(permission))?;
                     }
                 }
@@ -220,7 +228,7 @@ impl<W: Write> Output<W> {
                 fields::header(&mut self.out, role.header.as_ref())?;
                 for permission in &role.perm {
                     // Two spaces, as etcdctl writes it.
-                    let name = permission.perm_type().as_str_name();
+                    let name = right(permission);
                     fields::field(&mut self.out, "PermType", format_args!(" {name}"))?;
                     fields::field(&mut self.out, "Key", quoted(&permission.key))?;
                     fields::field(&mut self.out, "RangeEnd", quoted(&permission.range_end))?;
@@ -236,15 +244,19 @@ impl<W: Write> Output<W> {
                 self.json(&Role { header: Header::of(role.header.as_ref()), perm })?;
             }
             Format::Table => {
-                let row = |one: &authpb::Permission| {
-                    [one.perm_type().as_str_name().to_lowercase(), keys(one)]
-                };
+                let row = |one: &authpb::Permission| [right(one).to_lowercase(), keys(one)];
                 let rows: Vec<_> = role.perm.iter().map(row).collect();
                 table::draw(&mut self.out, ["PERMISSION", "KEYS"], &rows)?;
             }
         }
         Ok(())
     }
+}
+
+/// The name of a right; the number of one that only a newer server knows.
+fn right(permission: &authpb::Permission) -> String {
+    let known = Type::try_from(permission.perm_type);
+    known.map_or_else(|_| permission.perm_type.to_string(), |known| known.as_str_name().to_owned())
 }
 
 fn text(key: &[u8]) -> String {
@@ -316,7 +328,10 @@ mod tests {
              {\"permType\":1,\"key\":\"eg==\",\"range_end\":\"AA==\"}]}\n"
         );
         let table = write(Format::Table);
-        assert!(table.contains("|  readwrite | ") && table.contains(" [a, b) (prefix a) |"), "{table}");
+        assert!(
+            table.contains("|  readwrite | ") && table.contains(" [a, b) (prefix a) |"),
+            "{table}"
+        );
     }
 
     #[test]

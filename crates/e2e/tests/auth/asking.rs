@@ -204,9 +204,8 @@ impl Asker {
 
 /// A whole Go error in short.
 fn of_go(reason: &str) -> String {
-    let parts = reason
-        .strip_prefix("rpc error: code = ")
-        .and_then(|rest| rest.split_once(" desc = "));
+    let parts =
+        reason.strip_prefix("rpc error: code = ").and_then(|rest| rest.split_once(" desc = "));
     match parts {
         Some(("PermissionDenied", text)) => refusal(Code::PermissionDenied, text),
         Some(("Unauthenticated", text)) => refusal(Code::Unauthenticated, text),

@@ -48,10 +48,8 @@ async fn auth_enable_under_load_fails_no_request_of_a_client_with_a_login() {
             done
         }));
     }
-    let engine = Engine::tenure_at(
-        Endpoint::list(&side.endpoints()).unwrap(),
-        stage::options("alice"),
-    );
+    let engine =
+        Engine::tenure_at(Endpoint::list(&side.endpoints()).unwrap(), stage::options("alice"));
     let session = Session::open(&engine, Duration::from_secs(3)).await.unwrap();
     let election = Election::new(&session, "foo/job").unwrap();
     let lead = election.candidate("me").campaign().await.unwrap();
@@ -110,8 +108,7 @@ async fn revoked_permission_ends_a_watch() {
     let create = pb::WatchCreateRequest { key: "foo/a".into(), ..Default::default() };
     let mut watch = alice.watch().resumed(create).await.unwrap();
     assert!(watch.next().await.unwrap().created);
-    let revoke =
-        pb::AuthUserRevokeRoleRequest { name: "alice".into(), role: "alice".into() };
+    let revoke = pb::AuthUserRevokeRoleRequest { name: "alice".into(), role: "alice".into() };
     root.auth().user_revoke_role(revoke).await.unwrap();
     let error = watch.next().await.unwrap_err();
     assert!(error.to_string().contains("user \"alice\" may not read \"foo/a\""), "{error}");
@@ -146,7 +143,8 @@ async fn run_and_elect_lead_with_a_user() {
     fs::write(&file, password("alice")).unwrap();
     let user = ["--user", "alice", "--password-file", file.to_str().unwrap()];
     // Its command uses the same login by itself.
-    let work = ["run", "foo/job", "--", "sh", "-c", "\"$0\" get foo/none && echo ready; exec sleep 1000"];
+    let work =
+        ["run", "foo/job", "--", "sh", "-c", "\"$0\" get foo/none && echo ready; exec sleep 1000"];
     let tenure = tools::tenure().display().to_string();
     let words = [&user[..], &work, &[&tenure]].concat();
     let run = Supervised::start(&side.endpoints(), &words);

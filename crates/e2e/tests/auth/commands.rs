@@ -60,8 +60,9 @@ const LIFE: &[&[&str]] = &[
 fn plain(said: Said) -> Said {
     let mut out = String::new();
     for line in said.out.lines() {
-        let is_header =
-            ["\"ClusterID\"", "\"MemberID\"", "\"Revision\"", "\"RaftTerm\""].iter().any(|h| line.starts_with(h));
+        let is_header = ["\"ClusterID\"", "\"MemberID\"", "\"Revision\"", "\"RaftTerm\""]
+            .iter()
+            .any(|h| line.starts_with(h));
         let json: Result<serde_json::Value, _> = serde_json::from_str(line);
         match json {
             Ok(serde_json::Value::Object(mut object)) => {

@@ -51,10 +51,7 @@ async fn play(side: Side) {
         refused(&[("authorization", "abc")], FOO_A).await,
         said(401, 16, "invalid auth token")
     );
-    assert_eq!(
-        refused(&[("authorization", &token)], K1).await,
-        said(403, 7, "permission denied")
-    );
+    assert_eq!(refused(&[("authorization", &token)], K1).await, said(403, 7, "permission denied"));
     let wrong = gateway.post("/v3/auth/authenticate", login("alice", "x")).await;
     assert_eq!(wrong.status, 400);
     assert_eq!(

@@ -97,7 +97,8 @@ async fn lesson_rights_have_no_way_around_them() {
     assert_eq!(carol.time_to_live(left).await, "PD");
     let op = |request| pb::RequestOp { request: Some(request) };
     use pb::request_op::Request::{RequestPut, RequestRange, RequestTxn};
-    let mut inner = pb::TxnRequest { success: vec![op(RequestPut(put("k2")))], ..Default::default() };
+    let mut inner =
+        pb::TxnRequest { success: vec![op(RequestPut(put("k2")))], ..Default::default() };
     for _ in 0..3 {
         let nested = op(RequestTxn(inner));
         inner = pb::TxnRequest { failure: vec![nested], ..Default::default() };

@@ -111,7 +111,10 @@ async fn explains(side: Side) {
     };
     let wrong = with(Some(Credentials::user("alice", "wrong")));
     let error = wrong.kv().put(put("foo/a")).await.unwrap_err();
-    assert!(matches!(&error, ClientError::LoginFailed { user, .. } if user == "alice"), "{error:?}");
+    assert!(
+        matches!(&error, ClientError::LoginFailed { user, .. } if user == "alice"),
+        "{error:?}"
+    );
     assert!(error.is_refused() && error.is_about_the_user() && !error.outcome_unknown());
     let stranger = with(None).kv().put(put("foo/a")).await.unwrap_err();
     assert_eq!(stranger.to_string(), "etcdserver: user name is empty");
@@ -173,11 +176,9 @@ async fn leads(side: Side, engine: impl Fn(Vec<Endpoint>, Options) -> Engine) {
     // A user that is no more loses what it holds: it may not renew it.
     let lead = election.candidate("me").campaign().await.unwrap();
     root.auth().user_delete(pb::AuthUserDeleteRequest { name: "alice".into() }).await.unwrap();
-    eventually("the session of a deleted user is lost", async || {
-        match session.state() {
-            SessionState::Lost(_) => Ok(()),
-            state => Err(format!("{state:?}")),
-        }
+    eventually("the session of a deleted user is lost", async || match session.state() {
+        SessionState::Lost(_) => Ok(()),
+        state => Err(format!("{state:?}")),
     })
     .await;
     assert!(!lead.may_act());

@@ -109,10 +109,12 @@ pub(crate) async fn asker(side: &Side, member: usize) -> Asker {
 }
 
 /// A token for a user, by hand.
-pub(crate) async fn token(asker: &Asker, name: &str, password: &str) -> Result<String, tonic::Status> {
-    let request =
-        pb::AuthenticateRequest { name: name.to_owned(), password: password.to_owned() };
+pub(crate) async fn token(
+    asker: &Asker,
+    name: &str,
+    password: &str,
+) -> Result<String, tonic::Status> {
+    let request = pb::AuthenticateRequest { name: name.to_owned(), password: password.to_owned() };
     let answer = AuthClient::new(asker.channel()).authenticate(request).await?;
     Ok(answer.into_inner().token)
 }
-

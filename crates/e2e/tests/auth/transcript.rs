@@ -102,7 +102,8 @@ async fn setting_up(t: &mut Transcript, anybody: &Asker, client: &Client) {
     t.same(" 4 does not", (revision(client).await - granted).to_string(), "0");
     t.same(" 5 user \"\"", anybody.user_add(Default::default()).await, "UE");
     t.same(" 6 role \"\"", anybody.role_add(Default::default()).await, "RE");
-    let grant = |name: &str, perm| pb::AuthRoleGrantPermissionRequest { name: name.to_owned(), perm };
+    let grant =
+        |name: &str, perm| pb::AuthRoleGrantPermissionRequest { name: name.to_owned(), perm };
     t.same(" 7 no permission, no role", anybody.role_grant(grant("none", None)).await, "PV");
     let role = pb::AuthRoleAddRequest { name: "odd".into() };
     t.same(" 8 add a role", anybody.role_add(role).await, "OK");
@@ -169,8 +170,7 @@ async fn keys(t: &mut Transcript, anybody: &Asker, bob: &Asker, lease: i64) {
     t.same("32 put w1", bob.put(put("w1")).await, "OK");
     let prev = || pb::PutRequest { prev_kv: true, ..put("w1") };
     t.same("32 put w1 prev_kv", bob.put(prev()).await, "PD");
-    let delete =
-        pb::DeleteRangeRequest { key: "w1".into(), prev_kv: true, ..Default::default() };
+    let delete = pb::DeleteRangeRequest { key: "w1".into(), prev_kv: true, ..Default::default() };
     t.same("33 delete w1 prev_kv", bob.delete(delete).await, "PD");
     t.same("34 txn compare k2", bob.txn(txn(vec![compare("k2")], vec![], vec![])).await, "PD");
     let unreadable = txn(vec![compare("w1")], vec![Op::RequestPut(put("w1"))], vec![]);

@@ -21,8 +21,8 @@ use std::{
     thread::JoinHandle,
 };
 
-use tenure_replica::{Answer, Operation};
 use tenure_api::{Failure, Principal};
+use tenure_replica::{Answer, Operation};
 
 pub use self::file::AuditError;
 use self::{file::LogFile, record::Record};
@@ -68,7 +68,8 @@ impl Audit {
         let lost = Arc::new(AtomicU64::new(0));
         let known = lost.clone();
         let writer = std::thread::Builder::new().name("audit".into());
-        let writer = writer.spawn(move || write(waiting, out, &known)).map_err(AuditError::Thread)?;
+        let writer =
+            writer.spawn(move || write(waiting, out, &known)).map_err(AuditError::Thread)?;
         Ok(Audit(Some(Arc::new(Open {
             member: member.to_owned(),
             lines: Mutex::new(Some(lines)),
@@ -159,9 +160,9 @@ fn write(waiting: Receiver<String>, mut out: LogFile, lost: &AtomicU64) {
 
 #[cfg(test)]
 mod tests {
-    use tenure_api::{LeaseId, MemberId, Principal};
+    use tenure_api::{LeaseId, MemberId, Principal, Proof};
     use tenure_replica::{
-        Read, Consistency,
+        Consistency, Read,
         command::{AdminCommand, Command, ElectionCommand, MemberChange},
     };
 
@@ -185,7 +186,11 @@ mod tests {
     }
 
     fn ann() -> Admitted {
-        Admitted::in_process(Principal::User { name: "ann".into(), auth_revision: 7 })
+        Admitted::in_process(Principal::User {
+            name: "ann".into(),
+            auth_revision: 7,
+            proof: Proof::Held,
+        })
     }
 
     #[test]
@@ -202,17 +207,26 @@ mod tests {
         drop(audit);
         let lines = lines(&dir, "audit.log");
         assert_eq!(lines.len(), 4);
-        let of = |line: usize, field: &str| lines[line][field].as_str().unwrap_or_default().to_owned();
+        let of =
+            |line: usize, field: &str| lines[line][field].as_str().unwrap_or_default().to_owned();
         assert_eq!(of(0, "user"), "ann");
         assert_eq!(of(0, "action"), "election.freeze");
         assert_eq!(lines[0]["election"], "nightly/job");
         assert_eq!((of(0, "member"), of(0, "outcome")), ("n1".to_owned(), "refused".to_owned()));
         assert_eq!(of(0, "why"), "etcdserver: no leader");
         assert_eq!(of(1, "outcome"), "unknown");
-        assert_eq!((of(2, "action"), of(2, "target")), ("member.remove".to_owned(), "a1".to_owned()));
+        assert_eq!(
+            (of(2, "action"), of(2, "target")),
+            ("member.remove".to_owned(), "a1".to_owned())
+        );
         assert!(lines[2].get("user").is_none(), "{}", lines[2]);
-        assert_eq!((of(3, "action"), of(3, "from")), ("auth.login".to_owned(), "10.0.0.1:99".to_owned()));
-        assert!(of(0, "time").ends_with('Z') && of(0, "time").len() == "2026-11-19T21:00:00.000Z".len());
+        assert_eq!(
+            (of(3, "action"), of(3, "from")),
+            ("auth.login".to_owned(), "10.0.0.1:99".to_owned())
+        );
+        assert!(
+            of(0, "time").ends_with('Z') && of(0, "time").len() == "2026-11-19T21:00:00.000Z".len()
+        );
     }
 
     #[test]
@@ -229,7 +243,10 @@ mod tests {
     fn audit_file_is_replaced_when_it_is_full_and_old_ones_go() {
         let (dir, audit) = opened(400);
         for n in 0..40 {
-            audit.begin(&ann(), &freeze(&format!("job-{n}"))).unwrap().came_to(&Err(Failure::NoLeader));
+            audit
+                .begin(&ann(), &freeze(&format!("job-{n}")))
+                .unwrap()
+                .came_to(&Err(Failure::NoLeader));
             // One write a line, so that every file is filled.
             while audit.0.as_ref().unwrap().lost.load(Ordering::Relaxed) > 0 {}
         }

@@ -95,6 +95,8 @@ impl Record {
     pub(super) fn by(self, by: &Principal, from: Option<&str>) -> Record {
         let user = match by {
             Principal::User { name, .. } => Some(name.to_string()),
+            // A login is asked for by a stranger, and done by the member.
+            Principal::System if self.action == "auth.login" => None,
             Principal::System => Some("(the cluster itself)".to_owned()),
             _ => None,
         };
@@ -144,10 +146,9 @@ fn of_command(command: &Command) -> Option<Record> {
         Command::Election(command) => of_election(command),
         Command::Auth(command) => Some(of_auth(command)),
         Command::Members(change) => Some(of_members(change)),
-        Command::LowerAlarm(alarm) => Some(Record {
-            target: Some(alarm.member.to_string()),
-            ..Record::new("alarm.disarm")
-        }),
+        Command::LowerAlarm(alarm) => {
+            Some(Record { target: Some(alarm.member.to_string()), ..Record::new("alarm.disarm") })
+        }
         Command::Compact(revision) => Some(Record {
             detail: Some(format!("revision {}", revision.0)),
             ..Record::new("keys.compact")

@@ -11,7 +11,7 @@ use tonic::transport::Channel;
 use tonic::{Extensions, Request, Response, Status};
 
 use super::dial::{Connector, Dialer};
-use super::login::{Credentials, Login, Password, Stamp, is_busy};
+use super::login::{Credentials, Login, Password, Stamp, StreamLogin, is_busy};
 use super::need::Need;
 use super::retry::{Attempts, Failed, Kind, Next, PAUSE};
 use super::{
@@ -22,6 +22,9 @@ use super::{
 /// connections that ping more often than every 5 s.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// How long a login may take where a request may take less: a password is slow to check on purpose.
+const LOGIN_TIME: Duration = Duration::from_secs(5);
 
 /// Settings of a client.
 #[derive(Clone, Debug)]
@@ -211,31 +214,37 @@ impl Client {
         Sent: Future<Output = Result<Response<Res>, Status>>,
     {
         let after = self.options.request_timeout;
-        let deadline = Instant::now() + after;
+        let mut deadline = Instant::now() + after;
         let mut attempts = Attempts::new(kind, self.login.renews());
         loop {
             let turn = self.turn();
             let channel = self.at(turn).channel.clone();
-            let mut stamp = Stamp::default();
-            let mut logged_in = false;
-            let sent = async {
-                let mut request = Request::new(request.clone());
-                stamp = self.login.stamp(&channel, &mut request).await?;
-                logged_in = true;
-                send(channel, request).await
+            let mut request = Request::new(request.clone());
+            // What a member takes to check a password is not taken from the time of the request.
+            let began = Instant::now();
+            let login_until = deadline.max(began + LOGIN_TIME);
+            let stamped = timeout_at(login_until, self.login.stamp(&channel, &mut request)).await;
+            deadline += began.elapsed();
+            let (logged_in, sent) = match stamped {
+                Ok(Ok(stamp)) => {
+                    let sent = timeout_at(deadline, send(channel, request)).await;
+                    (Some(stamp), sent)
+                }
+                Ok(Err(status)) => (None, Ok(Err(status))),
+                Err(late) => (None, Err(late)),
             };
-            let status = match timeout_at(deadline, sent).await {
+            let status = match sent {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
                 Ok(Err(status)) => status,
                 Err(_) => {
                     self.leave(turn);
-                    return Err(attempts.timed_out(after, logged_in));
+                    return Err(attempts.timed_out(after, logged_in.is_some()));
                 }
             };
-            let failed = match (logged_in, self.login.user()) {
-                (true, _) | (false, None) => Failed::Request,
-                (false, Some(_)) if is_busy(&status) => Failed::BusyLogin,
-                (false, Some(user)) => Failed::Login(user),
+            let failed = match (&logged_in, self.login.user()) {
+                (Some(_), _) | (None, None) => Failed::Request,
+                (None, Some(_)) if is_busy(&status) => Failed::BusyLogin,
+                (None, Some(user)) => Failed::Login(user),
             };
             match attempts.failed(&status, failed, &self.at(turn).endpoint, &self.addresses()) {
                 Next::GiveUp(error) => {
@@ -245,7 +254,7 @@ impl Client {
                     return Err(error);
                 }
                 Next::Authenticate => {
-                    self.renew_login(&stamp);
+                    self.renew_login(&logged_in.unwrap_or_default());
                 }
                 Next::Elsewhere => {
                     self.leave(turn);
@@ -275,6 +284,11 @@ impl Client {
     /// Says what the user lacks, if that is why a request was refused.
     pub(super) fn denied(&self, error: ClientError, need: Need) -> ClientError {
         error.denied(self.login.user(), need)
+    }
+
+    /// The login of a stream that was opened just now.
+    pub(crate) fn stream_login(&self) -> StreamLogin {
+        StreamLogin::now(&self.login)
     }
 
     /// Lets the next request log in again, unless another one has since this stamp; false where that is not possible.

@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Request, Streaming};
 
+use super::login::StreamLogin;
 use super::need::Need;
 use super::retry::Kind;
 use super::stubs::{ElectionsClient, SessionsClient};
@@ -102,6 +103,7 @@ pub struct Elections<'a> {
 #[derive(Debug)]
 pub struct ElectionFeed {
     news: Streaming<pb::FollowResponse>,
+    login: StreamLogin,
 }
 
 impl ElectionFeed {
@@ -110,7 +112,7 @@ impl ElectionFeed {
     /// # Errors
     /// See [`ClientError`]. Follow again, after the revision of the last complete message.
     pub async fn next(&mut self) -> Result<Option<pb::FollowResponse>, ClientError> {
-        self.news.message().await.map_err(|status| ClientError::of_stream(&status))
+        self.news.message().await.map_err(|status| ClientError::of_stream(&status, &self.login))
     }
 }
 
@@ -195,7 +197,7 @@ impl<'a> Elections<'a> {
     pub async fn follow(&self, request: pb::FollowRequest) -> Result<ElectionFeed, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).follow(request).await;
         let news = self.client.call(Kind::Repeatable, request, send).await?;
-        Ok(ElectionFeed { news })
+        Ok(ElectionFeed { news, login: self.client.stream_login() })
     }
 
     /// Makes a candidate the next leader. Asked for again, it changes nothing.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tenure_api::Failure;
 use tonic::{Code, ConnectError, Status};
 
-use super::login::is_stale;
+use super::login::{StreamLogin, is_stale};
 use super::need::{Denial, Need};
 use crate::RefusalKind;
 
@@ -170,13 +170,16 @@ impl ClientError {
         }
     }
 
-    /// Why a stream ended.
-    pub(super) fn of_stream(status: &Status) -> ClientError {
+    /// Why a stream ended that was opened with this login.
+    pub(super) fn of_stream(status: &Status, login: &StreamLogin) -> ClientError {
         let (code, text) = (status.code(), root_cause(status));
         match Fate::of(status) {
-            Fate::Answered => ClientError::answered(status, code, text),
-            // Opened again it has another token, or the opening is refused.
-            Fate::TokenExpired | Fate::Unsent | Fate::NotHere | Fate::Unavailable => {
+            // Opened again, it has another token.
+            Fate::TokenExpired if login.is_renewed_after(&text) => {
+                ClientError::Unavailable { code, text }
+            }
+            Fate::Answered | Fate::TokenExpired => ClientError::answered(status, code, text),
+            Fate::Unsent | Fate::NotHere | Fate::Unavailable => {
                 ClientError::Unavailable { code, text }
             }
         }

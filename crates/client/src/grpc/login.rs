@@ -118,7 +118,7 @@ impl fmt::Debug for Held {
 }
 
 /// The token that a request was sent with, to say later that it is stale.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Stamp(Option<MetadataValue<Ascii>>);
 
 impl Stamp {
@@ -198,6 +198,34 @@ impl Credentials {
         };
         *self.held() = held.clone();
         Ok(held)
+    }
+}
+
+/// The login that a stream was opened with. Some members judge a stream only by its first message, or again later.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamLogin {
+    login: Login,
+    stamp: Stamp,
+}
+
+impl StreamLogin {
+    /// That of a stream which was opened just now.
+    pub(super) fn now(login: &Login) -> StreamLogin {
+        let held = login.0.as_ref().map(|credentials| credentials.held().clone());
+        let stamp = match held {
+            Some(Held::Token(token)) => Stamp(Some(token)),
+            _ => Stamp::default(),
+        };
+        StreamLogin { login: login.clone(), stamp }
+    }
+
+    /// A stream ended with this text. If its token was stale, the next stream gets another one, and it is worth opening.
+    pub(crate) fn is_renewed_after(&self, text: &str) -> bool {
+        let renews = is_stale(text) && self.login.renews();
+        if renews {
+            self.login.forget(&self.stamp);
+        }
+        renews
     }
 }
 

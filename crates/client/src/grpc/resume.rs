@@ -101,7 +101,7 @@ impl Resumed {
     /// Whether the watch was cancelled for a stale token, and the next stream gets another one.
     fn renews_login(&mut self, answer: &pb::WatchResponse) -> bool {
         let renews = !self.renewed
-            && is_stale(&answer.cancel_reason)
+            && (is_stale(&answer.cancel_reason) || is_vague(answer))
             && self.client.renew_login(&self.stream.stamp);
         self.renewed |= renews;
         renews
@@ -133,6 +133,11 @@ impl Resumed {
             }
         }
     }
+}
+
+/// etcd before 3.5.6 refuses a new watch by these words also for a stale token.
+fn is_vague(answer: &pb::WatchResponse) -> bool {
+    answer.created && answer.cancel_reason.ends_with("permission denied")
 }
 
 /// The member was cut off from the cluster; another one can go on.

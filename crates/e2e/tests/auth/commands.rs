@@ -35,7 +35,7 @@ const LIFE: &[&[&str]] = &[
     &["--user", "ann:ann-secret", "put", "c", "1"],
     &["--user", "ann:wrong", "put", "a", "1"],
     &["put", "a", "1"],
-    &["--user", "ann:ann-secret", "get", "a"],
+    &["--user", "ann:ann-secret", "get", "a", "--print-value-only"],
     &["--user", "root:root-secret", "role", "revoke-permission", "ops", "foo/", "--prefix"],
     &["--user", "root:root-secret", "role", "revoke-permission", "ops", "z", "--from-key"],
     &["--user", "root:root-secret", "role", "revoke-permission", "ops", "a", "b"],
@@ -91,6 +91,11 @@ fn compare(theirs: &Ctl, ours: &Ctl, format: &str) {
     let (theirs, ours) = (play(theirs), play(ours));
     for ((words, theirs), ours) in LIFE.iter().zip(theirs).zip(ours) {
         let words = words.join(" ");
+        // What etcdctl writes as text in every format.
+        let is_text = words.contains("--detail") || words.contains("auth ");
+        if is_text && format != "simple" {
+            continue;
+        }
         // etcdctl has no fields for some, and its codes of failures are its own.
         if theirs.code == Some(4) {
             assert_eq!(ours.code, Some(0), "{words}: {}", ours.err);

@@ -178,7 +178,7 @@ async fn lesson_restarted_members_judge_alike_and_end_leases() {
         let read = pb::RangeRequest { key: "short".into(), ..Default::default() };
         match client.kv().range(read).await.unwrap().count {
             0 => Ok(()),
-            _ => Err("it lives"),
+            _ => Err("it lives".to_owned()),
         }
     })
     .await;

@@ -46,7 +46,7 @@ async fn renews(side: Side) {
     let granted = alice.lease().grant(pb::LeaseGrantRequest { ttl: 60, id: 0 }).await.unwrap();
     forget_tokens(&root).await;
     let mut renewals = alice.lease().renewals(granted.id).await.unwrap();
-    // Some servers judge the stream by its first message only.
+    // A member may judge the stream by its first message only.
     if renewals.answer().await.is_err() {
         renewals = alice.lease().renewals(granted.id).await.unwrap();
         renewals.answer().await.unwrap();
@@ -143,18 +143,18 @@ async fn leads(side: Side, engine: impl Fn(Vec<Endpoint>, Options) -> Engine) {
     let endpoints = Endpoint::list(&side.endpoints()).unwrap();
     let root = stage::client(&side, "root");
     let engine = engine(endpoints, stage::options("alice"));
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(5);
     let session = Session::open(&engine, ttl).await.unwrap();
     let election = Election::new(&session, "foo/job").unwrap();
     let lead = election.candidate("me").campaign().await.unwrap();
     let mut seen = Observer::open(&engine, "foo/job").unwrap();
     let Ok((_, Sight::Leads(leader))) = seen.next().await else { panic!("no leader") };
     assert_eq!(leader.token, lead.token());
-    let until = tokio::time::Instant::now() + 3 * ttl;
+    let until = tokio::time::Instant::now() + 2 * ttl;
     while tokio::time::Instant::now() < until {
         forget_tokens(&root).await;
         lead.proclaim("still me").await.unwrap();
-        assert_eq!(session.state(), SessionState::Active, "while tokens are taken away");
+        assert_eq!(session.state(), SessionState::Held, "while tokens are taken away");
         tokio::time::sleep(ttl / 5).await;
     }
     loop {
@@ -173,6 +173,10 @@ async fn leads(side: Side, engine: impl Fn(Vec<Endpoint>, Options) -> Engine) {
     assert!(format!("{error:?}").contains("permission denied"), "{error:?}");
     lead.resign().await.unwrap();
 
+    if matches!(side, Side::Etcd(_)) {
+        // 3.5.1 renews leases for everybody.
+        return;
+    }
     // A user that is no more loses what it holds: it may not renew it.
     let lead = election.candidate("me").campaign().await.unwrap();
     root.auth().user_delete(pb::AuthUserDeleteRequest { name: "alice".into() }).await.unwrap();
@@ -181,7 +185,7 @@ async fn leads(side: Side, engine: impl Fn(Vec<Endpoint>, Options) -> Engine) {
         state => Err(format!("{state:?}")),
     })
     .await;
-    assert!(!lead.may_act());
+    assert!(lead.may_act(Duration::ZERO).is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,8 @@
 
 mod asking;
 mod at_work;
+mod audit;
+mod certificates;
 mod commands;
 mod foreign_clients;
 mod gateway;

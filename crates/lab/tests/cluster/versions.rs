@@ -8,8 +8,8 @@ use std::{
 };
 
 use tenure_api::{
-    Alarm, AlarmKind, ClusterId, Failure, LeaseId, Principal, Put, Revision, Term, op::PutLease,
-    wire::tenure::v1 as pb,
+    Alarm, AlarmKind, ClusterId, Failure, LeaseId, Principal, Proof, Put, Revision, Term,
+    op::PutLease, wire::tenure::v1 as pb,
 };
 use tenure_lab::{
     cluster::{
@@ -229,7 +229,8 @@ fn cluster_version_gates_vouching() {
 #[test]
 fn cluster_version_gates_principals() {
     let _replay = Replay::of_test(1);
-    let user = || Principal::User { name: "ada".into(), auth_revision: 1 };
+    let proof = Proof::Claims;
+    let user = || Principal::User { name: "ada".into(), auth_revision: 1, proof };
     // By every member, so that at least two of three reach the raft leader in forwarded batches.
     let ask = |world: &mut World, ids: Range<i64>| {
         for (member, lease) in world.numbers().into_iter().zip(ids) {

@@ -116,7 +116,13 @@ const TABLE: &[(&str, &str, &str, Needs, &str)] = &[
     ),
     ("etcdserverpb.Lease.LeaseLeases", "", "{}", Read, "READ on every key on any lease"),
     ("etcdserverpb.Cluster.MemberList", "", "{}", User, "a user"),
-    ("etcdserverpb.Cluster.MemberAdd", "", r#"{"peerURLs":["x"]}"#, Root, "the role root"),
+    (
+        "etcdserverpb.Cluster.MemberAdd",
+        "",
+        r#"{"peerURLs":["http://127.0.0.1:0"]}"#,
+        Root,
+        "the role root",
+    ),
     ("etcdserverpb.Cluster.MemberRemove", "", r#"{"ID":"5"}"#, Root, "the role root"),
     (
         "etcdserverpb.Cluster.MemberUpdate",
@@ -310,6 +316,22 @@ fn page() -> String {
 /// How long an answer is waited for that may not come: a lock that another caller has, say. A refusal comes at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A cluster of one, on free ports.
+pub(super) fn alone(dir: &tempfile::TempDir) -> Config {
+    let port_0 = || vec!["http://127.0.0.1:0".to_owned()];
+    Config {
+        data_dir: dir.path().join("data"),
+        listen_client_urls: port_0(),
+        advertise_client_urls: port_0(),
+        listen_peer_urls: port_0(),
+        initial_advertise_peer_urls: port_0(),
+        initial_cluster: "default=http://127.0.0.1:0".into(),
+        auto_compaction: AutoCompaction::Off,
+        bcrypt_cost: 4,
+        ..Config::default()
+    }
+}
+
 struct Stage {
     server: Server,
     services: Admission,
@@ -321,18 +343,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Stage {
         let dir = tempfile::TempDir::new().unwrap();
-        let port_0 = || vec!["http://127.0.0.1:0".to_owned()];
-        let config = Config {
-            data_dir: dir.path().join("data"),
-            listen_client_urls: port_0(),
-            advertise_client_urls: port_0(),
-            listen_peer_urls: port_0(),
-            initial_advertise_peer_urls: port_0(),
-            initial_cluster: "default=http://127.0.0.1:0".into(),
-            auto_compaction: AutoCompaction::Off,
-            bcrypt_cost: 4,
-            ..Config::default()
-        };
+        let config = alone(&dir);
         let server = Server::start(config.clone()).await.unwrap();
         let node = server.node().clone();
         let limits = grpc::RequestLimits {

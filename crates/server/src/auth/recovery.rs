@@ -104,7 +104,56 @@ pub(crate) async fn recover(data_dir: PathBuf, node: NodeHandle) {
 
 #[cfg(test)]
 mod tests {
+    use tenure_replica::{AuthRead, AuthReply, Consistency, PasswordCheck, Read, Reply};
+
     use super::*;
+    use crate::{
+        Server,
+        auth::{Passwords, permissions::alone},
+    };
+
+    async fn is_roots_password(node: &NodeHandle, password: &str) -> bool {
+        let itself = Admitted::in_process(Principal::System);
+        let read = Read::Auth(AuthRead::Password("root".into()));
+        let answer = node.ask(&itself, Operation::Read(read, Consistency::Linearizable)).await;
+        let Ok(Reply::Auth(AuthReply::Password(PasswordCheck::Password(kept, _)))) =
+            answer.unwrap().result
+        else {
+            panic!("root has a password")
+        };
+        Passwords::new(4).check(password.to_owned(), Some(kept)).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn recovery_sets_roots_password_when_the_member_starts() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let server = Server::start(alone(&dir)).await.unwrap();
+        server.node().users_ready().await.unwrap();
+        let itself = Admitted::in_process(Principal::System);
+        let password = Passwords::new(4).make("lost".to_owned()).await.ok();
+        for command in [
+            AuthCommand::UserAdd { name: "root".into(), password },
+            AuthCommand::UserGrant { user: "root".into(), role: "root".into() },
+            AuthCommand::Enable,
+        ] {
+            let request = Operation::Write(Command::Auth(command));
+            server.node().ask(&itself, request).await.unwrap().result.unwrap();
+        }
+        assert!(is_roots_password(server.node(), "lost").await);
+        server.run_until(async {}).await.unwrap();
+        let data = dir.path().join("data");
+        prepare_recovery(&data, "found", 4).unwrap();
+
+        let server = Server::start(alone(&dir)).await.unwrap();
+        let node = server.node();
+        node.status_when(|status| status.auth.1 == 4).await;
+        assert!(is_roots_password(node, "found").await);
+        // It is used once.
+        while data.join(FILE).exists() {
+            tokio::task::yield_now().await;
+        }
+        server.run_until(async {}).await.unwrap();
+    }
 
     #[test]
     fn recovery_is_prepared_only_in_a_members_data() {

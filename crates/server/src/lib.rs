@@ -24,6 +24,7 @@ mod server;
 pub mod traces;
 
 pub use admission::Admitted;
+pub use auth::{RecoveryError, TokenSettingError, prepare_recovery};
 pub use config::Config;
 pub use etcd_db::DatabaseError;
 pub use node::Stopped;

@@ -243,6 +243,8 @@ impl User {
     /// What it may do changed at this revision.
     fn concern(&mut self, revision: u64) {
         self.rights_since = revision;
-        self.rights = OnceLock::new();
+        if !canary!(RevokedRightsStay) {
+            self.rights = OnceLock::new();
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Committed entries become state, answers and events.
 
+use tenure_api::{Principal, Span};
+
 use super::{Replica, budget::Budget};
 use crate::{
     Moment,
@@ -161,7 +163,9 @@ impl Replica {
     }
 
     fn judge_streams(&mut self) {
-        self.watchers.judge(&self.state);
+        let state = &self.state;
+        let permits = |by: &Principal, span: &Span| state.permit_watch(by, span);
+        self.watchers.judge(permits, state.store.revision());
         self.elections.listeners.judge(&self.state);
     }
 

@@ -47,7 +47,7 @@ use crate::{
     raft::{Consensus, Role, Setup},
     reads::Reads,
     state::State,
-    watch::Watchers,
+    watch::{WatchInput, WatchRefusal, Watchers},
     writes::Writes,
 };
 
@@ -190,7 +190,7 @@ impl Replica {
         match input {
             Input::Wake => {}
             Input::Request(id, request) => self.request(now, id, request),
-            Input::Watch(input) => self.watchers.handle(now, input, &self.state),
+            Input::Watch(input) => self.watch(now, input),
             Input::Election(by, input) => {
                 self.elections.listeners.handle(by, input, &self.state);
             }
@@ -237,6 +237,17 @@ impl Replica {
             Input::Audited(index, digest) => self.audited(index, digest),
             Input::AuditFailed => self.audit_failed(),
             Input::Removed => self.removed(),
+        }
+    }
+
+    fn watch(&mut self, now: Moment, input: WatchInput) {
+        let store = &self.state.store;
+        if let WatchInput::Create(stream, create) = &input
+            && let Err(failure) = self.state.permit_watch(&create.by, &create.interest.span)
+        {
+            self.watchers.refuse(*stream, WatchRefusal::Denied(failure), store.revision());
+        } else {
+            self.watchers.handle(now, input, store);
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_api::{Event, Principal, Revision};
+use tenure_api::{Event, Failure, Principal, Revision, Span};
 
 use super::{
     Interest, Told, WatchCreate, WatchId, WatchInput, WatchNews, WatchRefusal, WatchStream,
@@ -15,7 +15,6 @@ use super::{
 use crate::{
     Moment,
     mvcc::{Change, Store},
-    state::State,
 };
 
 /// Bounds on what watching may take.
@@ -95,18 +94,9 @@ impl Watchers {
     }
 
     /// Does what a stream asks.
-    pub fn handle(&mut self, now: Moment, input: WatchInput, state: &State) {
-        let store = &state.store;
+    pub fn handle(&mut self, now: Moment, input: WatchInput, store: &Store) {
         match input {
-            WatchInput::Create(stream, create) => {
-                match state.permit_watch(&create.by, &create.interest.span) {
-                    Ok(()) => self.create(now, stream, create, store),
-                    Err(failure) => {
-                        let (why, revision) = (WatchRefusal::Denied(failure), store.revision());
-                        self.news.push(WatchNews::Refused { stream, why, revision });
-                    }
-                }
-            }
+            WatchInput::Create(stream, create) => self.create(now, stream, create, store),
             WatchInput::Cancel(stream, id) => {
                 let told = Told { stream, id };
                 if self.remove(told).is_some() {
@@ -142,17 +132,25 @@ impl Watchers {
         }
     }
 
-    /// Users or roles changed: ends the watches of principals that may not watch any more.
-    pub fn judge(&mut self, state: &State) {
+    /// A watch that may not begin.
+    pub fn refuse(&mut self, stream: WatchStream, why: WatchRefusal, revision: Revision) {
+        self.news.push(WatchNews::Refused { stream, why, revision });
+    }
+
+    /// Ends the watches of principals that may not watch any more.
+    pub fn judge(
+        &mut self,
+        permits: impl Fn(&Principal, &Span) -> Result<(), Failure>,
+        revision: Revision,
+    ) {
         let mut denied = Vec::new();
         for (stream, known) in &self.streams {
             for (id, watcher) in &known.watchers {
-                if let Err(failure) = state.permit_watch(&watcher.by, &watcher.interest.span) {
+                if let Err(failure) = permits(&watcher.by, &watcher.interest.span) {
                     denied.push((Told { stream: *stream, id: *id }, failure));
                 }
             }
         }
-        let revision = state.store.revision();
         for (to, failure) in denied {
             self.remove(to);
             let denied = Some(failure);
@@ -263,8 +261,7 @@ impl Watchers {
     fn create(&mut self, now: Moment, stream: WatchStream, create: WatchCreate, store: &Store) {
         let revision = store.revision();
         if let Err(why) = self.check(stream, &create) {
-            self.news.push(WatchNews::Refused { stream, why, revision });
-            return;
+            return self.refuse(stream, why, revision);
         }
         let room = self.streams.entry(stream).or_default();
         let id = create.id.unwrap_or_else(|| {

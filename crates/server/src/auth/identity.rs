@@ -63,6 +63,7 @@ impl Identities {
         let Some(token) = token else { return Identity::Known(Principal::Unproven) };
         match &self.kind {
             TokenKind::Nothing => Identity::Known(Principal::Unproven),
+            TokenKind::Jwt(jwt) => Identity::Known(jwt.principal(token, tokens.revision())),
             TokenKind::Simple => match tokens.look_up(token, Instant::now()) {
                 Lookup::Known(user, since) => Identity::Known(held(user, since)),
                 Lookup::Malformed => Identity::Known(Principal::Unproven),

@@ -6,33 +6,38 @@
 //! disk, and passwords and tokens show in no log line.
 
 mod identity;
+mod jwt;
 mod passwords;
+#[cfg(test)]
+mod permissions;
+mod recovery;
 mod tokens;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 pub(crate) use self::{
     identity::{FromGateway, Identities, Identity},
+    jwt::Jwt,
     passwords::{BCRYPT_COST, Passwords},
     tokens::{SimpleTokens, checksum as token_checksum, draw as token_letters},
 };
 
+pub(crate) use self::recovery::recover;
+pub use self::{
+    jwt::TokenSettingError,
+    recovery::{RecoveryError, prepare_recovery},
+};
+
 /// How long a simple token lives that is not used, unless the settings say otherwise.
 pub(crate) const TOKEN_TTL: Duration = Duration::from_secs(300);
-
-/// A setting of `--auth-token` that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenSettingError {
-    /// As etcd says it.
-    #[error("auth: invalid auth options")]
-    Options,
-}
 
 /// What those that log in are given: `--auth-token`.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenKind {
     /// Random letters that all members remember.
     Simple,
+    /// Signed claims.
+    Jwt(Arc<Jwt>),
     /// Nothing: only certificates count.
     Nothing,
 }
@@ -43,6 +48,7 @@ impl TokenKind {
         match setting.split_once(',').unwrap_or((setting, "")) {
             ("", "") => Ok(TokenKind::Nothing),
             ("simple", "") => Ok(TokenKind::Simple),
+            ("jwt", options) => Ok(TokenKind::Jwt(Arc::new(Jwt::read(options)?))),
             _ => Err(TokenSettingError::Options),
         }
     }

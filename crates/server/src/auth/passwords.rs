@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::grpc::BlockingPool;
 
 /// What bcrypt reads at most.
-const PASSWORD_BYTES_MAX: usize = 72;
+pub(super) const PASSWORD_BYTES_MAX: usize = 72;
 /// The cost unless the settings say otherwise.
 pub(crate) const BCRYPT_COST: u32 = 10;
 /// The lowest cost.
@@ -76,7 +76,7 @@ impl Passwords {
 }
 
 /// As etcd writes it, so that its members can read it.
-fn make(password: &str, cost: u32) -> Option<String> {
+pub(super) fn make(password: &str, cost: u32) -> Option<String> {
     let parts = bcrypt::hash_with_result(password, cost).ok()?;
     Some(parts.format_for_version(bcrypt::Version::TwoA))
 }

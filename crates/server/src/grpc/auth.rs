@@ -99,6 +99,15 @@ impl Auth {
         }
     }
 
+    /// The revision of users and roles that a signed token tells.
+    async fn revision(&self) -> Result<(Header, u64), Status> {
+        let itself = Admitted::in_process(Principal::System);
+        match self.read(&itself, AuthRead::Status).await? {
+            (header, AuthReply::Status(_, revision)) => Ok((header, revision)),
+            (_, other) => Err(unexpected(&Reply::Auth(other))),
+        }
+    }
+
     /// Gives out a token that all members know.
     async fn log_in(
         &self,
@@ -157,6 +166,8 @@ impl stubs::auth_server::Auth for Auth {
         let mut tries = 0;
         loop {
             tries += 1;
+            // Before the password is looked at: should that change meanwhile, the claims do not count.
+            let as_of = self.revision().await?;
             let since = match self.check(&name, request.password.clone()).await {
                 Ok(since) => since,
                 Err(status) => {
@@ -166,6 +177,11 @@ impl stubs::auth_server::Auth for Auth {
             };
             let logged_in = match &self.tokens {
                 TokenKind::Simple => self.log_in(&by, &name, since).await,
+                TokenKind::Jwt(jwt) => {
+                    let (header, revision) = &as_of;
+                    let token = jwt.sign(&name, *revision).map_err(refuse);
+                    token.map(|token| (*header, token))
+                }
                 TokenKind::Nothing => Err(refuse(Failure::AuthFailed)),
             };
             match logged_in {

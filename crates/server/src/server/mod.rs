@@ -29,7 +29,7 @@ use self::{bootstrap::Seat, handshake::Tls, listen::Listener};
 use crate::{
     admission::{Admission, Calls, Connections, ReadThrottle},
     audit::{Audit, AuditError},
-    auth::{Identities, Passwords, SimpleTokens, TokenKind, TokenSettingError},
+    auth::{Identities, Passwords, SimpleTokens, TokenKind, TokenSettingError, recover},
     backup::{self, BackupError},
     browsers::{Browsers, Guarded},
     config::{self, AutoCompaction, Config, Problem, UiMode, host, is_tls},
@@ -280,6 +280,7 @@ impl Server {
         let patience = serve::Patience::of(&config);
         let throttle = ReadThrottle::new(node.metrics.network.client_held.clone());
         let calls = Calls::default();
+        tokio::spawn(recover(config.data_dir.clone(), node.clone()));
         tokio::spawn(sweep(node.tokens.clone(), stopping.clone()));
         tokio::spawn(throttle.clone().serve(node.clone(), calls.clone(), stopping.clone()));
         let connections = Connections::of_clients();

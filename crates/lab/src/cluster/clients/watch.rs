@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use tenure_api::{Principal, Revision, Span};
+use tenure_api::{Revision, Span};
 use tenure_replica::watch::{Interest, WatchCreate, WatchId, WatchInput, WatchNews, WatchStream};
 
 use super::SimClient;
@@ -77,7 +77,7 @@ fn create(
     watch: &Watch,
 ) {
     let create = WatchCreate {
-        by: Principal::Anonymous,
+        by: world.by.clone(),
         id: Some(id),
         interest: watch.history.interest.clone(),
         start: watch.start,

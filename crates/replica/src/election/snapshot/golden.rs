@@ -115,6 +115,8 @@ fn samples() -> Vec<(&'static str, Elections)> {
     let elections = |election| [(text("a"), Arc::new(election))].into_iter().collect();
     let idle = [(Revision(300), text("a"))].into_iter().collect();
     let sessions = [(SESSION_ID, Arc::new(session()))].into_iter().collect();
+    let owner = Some("ada".into());
+    let owned = [(SESSION_ID, Arc::new(Session { owner, ..session() }))].into_iter().collect();
     let delays = [(SESSION_ID, delay())].into_iter().collect();
     vec![
         ("1 session", Elections { sessions, ..empty() }),
@@ -124,6 +126,7 @@ fn samples() -> Vec<(&'static str, Elections)> {
             Elections { elections: elections(idle_election()), idle, ..empty() },
         ),
         ("3 delay", Elections { delays, ..empty() }),
+        ("6 session of a user", Elections { sessions: owned, ..empty() }),
         ("4 forgotten", Elections { forgotten: Revision(300), ..empty() }),
     ]
 }

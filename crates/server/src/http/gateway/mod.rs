@@ -47,7 +47,8 @@ use axum::{
 use prost_reflect::DescriptorPool;
 use tenure_api::wire::DESCRIPTORS;
 
-use self::{bindings::BINDINGS, method::Method};
+use self::bindings::BINDINGS;
+pub(crate) use self::method::Method;
 use crate::{
     admission::{Admission, Connection},
     node::NodeHandle,

@@ -158,7 +158,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     row(TLS, "tls-max-version", "VERSION", Is(""), "Newest version of TLS, if not the newest there is"),
     row(TLS, "cipher-suites", "NAMES", Is(""), "Cipher suites of TLS 1.2, by their IANA names, if not all that are safe"),
 
-    row(USERS, "auth-token", "KIND", Is("simple"), "What users get that log in: simple; empty for nothing, so that only certificates count"),
+    row(USERS, "auth-token", "KIND", Is("simple"), "What users get that log in: simple, or jwt with its options, as jwt,sign-method=RS256,priv-key=FILE; empty for nothing, so that only certificates count"),
     row(USERS, "auth-token-ttl", "SECONDS", Is("300"), "How long a simple token lives that is not used: seconds, or as 5m; 0 for 300"),
     row(USERS, "bcrypt-cost", "N", Is("10"), "How long it takes to make or check a password, as a power of two: 4 to 31"),
 

@@ -316,7 +316,7 @@ pub const SOAK: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [&Scenario; 29] = [
+pub const SCENARIOS: [&Scenario; 30] = [
     &CALM,
     &ROUGH,
     &ROUGH_ALONE,

@@ -4,6 +4,7 @@
 //! member does is decided in `tenure-replica`, which this crate feeds and obeys.
 
 mod admission;
+pub mod audit;
 mod auth;
 pub mod backup;
 pub mod browsers;

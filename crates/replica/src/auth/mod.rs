@@ -8,6 +8,7 @@
 //! tokens as their checksums; neither can be turned back.
 
 mod change;
+mod imported;
 mod judge;
 mod permission;
 mod rights;
@@ -27,6 +28,7 @@ use tenure_api::Failure;
 
 pub use self::{
     change::AuthEvent,
+    imported::ImportedUser,
     judge::Need,
     permission::{Permission, PermissionKind},
     rights::Rights,

@@ -18,6 +18,8 @@ pub use self::{
     tls::{TlsProtocol, TlsSettings},
 };
 
+use crate::audit::AuditTarget;
+
 /// A server's settings, under etcd's names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -100,6 +102,8 @@ pub struct Config {
     pub auth_token_ttl: Duration,
     /// `--bcrypt-cost`: how long bcrypt takes for a password, as a power of two.
     pub bcrypt_cost: u32,
+    /// `--audit-log` and `--audit-log-max-bytes`: where it is told who has asked for which change.
+    pub audit_log: Option<AuditTarget>,
     /// `--self-signed-cert-validity`: for how many years a certificate counts that a member makes itself.
     pub self_signed_cert_validity: u32,
 }
@@ -175,6 +179,7 @@ impl Default for Config {
             auth_token: "simple".into(),
             auth_token_ttl: Config::TOKEN_TTL_DEFAULT,
             bcrypt_cost: crate::auth::BCRYPT_COST,
+            audit_log: None,
             self_signed_cert_validity: 1,
         }
     }

@@ -109,13 +109,18 @@ impl Auth {
     }
 
     /// Gives out a token that all members know.
-    async fn log_in(&self, user: &Arc<str>, since: u64) -> Result<(Header, String), Status> {
+    async fn log_in(
+        &self,
+        by: &Admitted,
+        user: &Arc<str>,
+        since: u64,
+    ) -> Result<(Header, String), Status> {
         let no_chance = || Status::unavailable("tenure: the machine gives no random numbers");
         let letters = token_letters().ok_or_else(no_chance)?;
         let token = Bytes::copy_from_slice(&token_checksum(&letters)).into();
         let command = AuthCommand::LogIn { user: user.clone(), token, since };
         let request = Operation::Write(Command::Auth(command));
-        let itself = Admitted::in_process(Principal::System);
+        let itself = Admitted::in_process(Principal::System).over(by.link().clone());
         match self.node.open(self.node.ask(&itself, request).await)? {
             (header, Reply::Wrote(Outcome::LoggedIn(index))) => {
                 Ok((header, format!("{letters}.{index}")))
@@ -156,16 +161,22 @@ impl stubs::auth_server::Auth for Auth {
         &self,
         request: tonic::Request<pb::AuthenticateRequest>,
     ) -> Answered<pb::AuthenticateResponse> {
-        let (_, request) = self.node.admit(request)?;
+        let (by, request) = self.node.admit(request)?;
         let name: Arc<str> = request.name.into();
         let mut tries = 0;
         loop {
             tries += 1;
             // Before the password is looked at: should that change meanwhile, the claims do not count.
             let as_of = self.revision().await?;
-            let since = self.check(&name, request.password.clone()).await?;
+            let since = match self.check(&name, request.password.clone()).await {
+                Ok(since) => since,
+                Err(status) => {
+                    self.node.audit.login_failed(&name, by.link().from(), status.message());
+                    return Err(status);
+                }
+            };
             let logged_in = match &self.tokens {
-                TokenKind::Simple => self.log_in(&name, since).await,
+                TokenKind::Simple => self.log_in(&by, &name, since).await,
                 TokenKind::Jwt(jwt) => {
                     let (header, revision) = &as_of;
                     let token = jwt.sign(&name, *revision).map_err(refuse);

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     Config,
     admission::{Admitted, OpenRequest, OpenRequests},
+    audit::Audit,
     auth::{SimpleTokens, TOKEN_TTL},
     metrics::Metrics,
 };
@@ -43,6 +44,8 @@ pub struct NodeHandle {
     /// What those that logged in were given.
     pub(crate) tokens: SimpleTokens,
     pub(crate) metrics: Arc<Metrics>,
+    /// What is kept of changes that were asked for.
+    pub(crate) audit: Audit,
     /// This member.
     pub me: MemberId,
     /// Its cluster.
@@ -102,7 +105,24 @@ impl NodeHandle {
     ) -> NodeHandle {
         let (streams, open) = (Arc::default(), OpenRequests::default());
         let closed = Arc::new(watch::Sender::new(false));
-        NodeHandle { submissions, status, streams, open, closed, tokens, metrics, me, cluster }
+        let audit = Audit::default();
+        NodeHandle {
+            submissions,
+            status,
+            streams,
+            open,
+            closed,
+            tokens,
+            metrics,
+            audit,
+            me,
+            cluster,
+        }
+    }
+
+    /// The same with an audit log.
+    pub(crate) fn audited(self, audit: Audit) -> NodeHandle {
+        NodeHandle { audit, ..self }
     }
 
     /// Asks the node and waits for its one answer.
@@ -116,10 +136,17 @@ impl NodeHandle {
         by: &Admitted,
         op: Operation,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send + use<> {
+        let pending = self.audit.begin(by, &op);
         let begun = self.submit(by, op);
         async {
-            let (_open, answer) = begun?;
-            answer.await.map_err(|_| Failure::Stopped)
+            let answered = match begun {
+                Ok((_open, answer)) => answer.await.map_err(|_| Failure::Stopped),
+                Err(failure) => Err(failure),
+            };
+            if let Some(pending) = pending {
+                pending.came_to(&answered);
+            }
+            answered
         }
     }
 

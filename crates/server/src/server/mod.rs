@@ -28,6 +28,7 @@ pub(crate) use self::serve::stop_wanted;
 use self::{bootstrap::Seat, handshake::Tls, listen::Listener};
 use crate::{
     admission::{Admission, Calls, Connections, ReadThrottle},
+    audit::{Audit, AuditError},
     auth::{Identities, Passwords, SimpleTokens, TokenKind, TokenSettingError, recover},
     backup::{self, BackupError},
     browsers::{Browsers, Guarded},
@@ -55,6 +56,9 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The audit log that was asked for cannot be kept.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// What users are to get that log in cannot be given.
     #[error(transparent)]
     Tokens(#[from] TokenSettingError),
@@ -194,6 +198,8 @@ impl Server {
         let tls = client_tls(&config)?;
         let bootstrap = Seat::find(&config, &recovered).await?;
         let (me, cluster) = (bootstrap.me(), bootstrap.cluster());
+        let audit = config.audit_log.as_ref().map(|target| Audit::open(&config.name, target));
+        let audit = audit.transpose()?.unwrap_or_default();
         claim(&mut disk, recovered.torn.as_ref(), &bootstrap)?;
         let clock = Instant::now();
         let boot = recovered.boot;
@@ -235,6 +241,7 @@ impl Server {
             token_ttl: config.token_ttl(),
         };
         let (core, node) = Core::new(me, cluster, parts);
+        let node = node.audited(audit);
         let identities = Arc::new(Identities::new(node.clone(), token_kind.clone()));
         let (stop, stopping) = watch::channel(false);
         let limits = grpc::RequestLimits {

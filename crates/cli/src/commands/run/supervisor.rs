@@ -23,7 +23,7 @@ use crate::args::{Settings, TlsFiles};
 use crate::commands::opening::SessionOpening;
 use crate::commands::queue::Queue;
 use crate::exit::Exit;
-use crate::guardian::{Charge, Guardian, Job, News, SessionCharge, WatchdogCharge};
+use crate::guardian::{Charge, Guardian, Job, News, SessionCharge, UserCharge, WatchdogCharge};
 use crate::talk::talk;
 
 /// How long the end of a session may take when there is nothing else to do.
@@ -195,7 +195,7 @@ impl Supervisor {
             id: session.id().0,
             ttl_ms: u64::try_from(session.ttl().as_millis()).unwrap_or(u64::MAX),
             endpoints: self.endpoints(),
-            user: user.map(|user| (user.name.clone(), user.password.clone())),
+            user: user.map(UserCharge::new),
             tls: self.settings.tls.clone(),
         }
     }
@@ -218,6 +218,7 @@ impl Supervisor {
             ("TENURE_ENDPOINTS", self.endpoints().into()),
         ];
         environment.extend(self.settings.tls.iter().flat_map(TlsFiles::environment));
+        environment.extend(self.settings.user.environment());
         if let Some(held) = held {
             environment.push(("TENURE_TOKEN", held.token().get().to_string().into()));
             if let Some(slot) = held.slot() {

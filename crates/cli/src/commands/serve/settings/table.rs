@@ -162,6 +162,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     row(USERS, "auth-token-ttl", "SECONDS", Is("300"), "How long a simple token lives that is not used: seconds, or as 5m; 0 for 300"),
     row(USERS, "bcrypt-cost", "N", Is("10"), "How long it takes to make or check a password, as a power of two: 4 to 31"),
 
+    row(USERS, "audit-log", "FILE", Is(""), "A line of JSON for each change of elections, sessions, members and users: a file, or stderr"),
+    row(USERS, "audit-log-max-bytes", "BYTES", Is("64M"), "Size at which that file is replaced; four older ones are kept"),
+
     row(WATCHING, "log-level", "LEVEL", Is("info"), "What is logged: error, warn, info, debug or trace"),
     row(WATCHING, "log-format", "json|console", Follows("console on a terminal, else json", log_format), "How it is logged"),
     row(WATCHING, "log-outputs", "OUTPUTS", Is("stderr"), "Where to: stderr, stdout or files, separated by commas"),

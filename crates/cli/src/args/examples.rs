@@ -258,6 +258,7 @@ Examples:
   tenure auth enable                             from now on every request needs a user
   tenure auth status --user root                 whether that is so
   tenure auth disable --user root
+  tenure auth recover --data-dir n1.tenure       root has lost its password
 ",
     ),
     (

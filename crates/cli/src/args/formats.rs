@@ -60,6 +60,7 @@ const FORMATS: &[(&str, &[Format])] = &[
     ("auth status", ALL),
     ("auth enable", NO_TABLE),
     ("auth disable", NO_TABLE),
+    ("auth recover", NO_TABLE),
     ("member list", ALL),
     ("member add", JSON),
     ("member promote", JSON),

@@ -1,9 +1,12 @@
 //! Lets users and roles count, or count no more.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 use tenure::api::wire::etcdserverpb as pb;
 use tenure::grpc::{Client, ClientError};
 
+use super::user::From;
 use crate::args::Settings;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -24,6 +27,17 @@ pub(crate) enum Command {
     Disable,
     /// Show whether users and roles count
     Status,
+    /// Give root a new password at the machine of a member, if the old one is lost
+    ///
+    /// What is made of the password is left in the data directory. When the member is started the next time, it has all
+    /// members agree on it.
+    Recover {
+        /// The data directory of a member
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+        #[command(flatten)]
+        from: From,
+    },
 }
 
 /// Does it.
@@ -31,6 +45,16 @@ pub(crate) async fn run(command: Command, settings: Settings) -> anyhow::Result<
     let client = settings.client();
     let mut output = Output::stdout(&settings);
     match command {
+        Command::Recover { data_dir, from } => {
+            let password = from.read(ROOT)?;
+            let cost = tenure_server::Config::default().bcrypt_cost;
+            tenure_server::prepare_recovery(&data_dir, password.reveal(), cost)?;
+            let said = format!(
+                "Start the member of {} again: root has the new password then",
+                data_dir.display()
+            );
+            output.auth_changed(&said, None)?;
+        }
         Command::Enable => {
             let enabled = enable(&client).await?;
             output.auth_changed("Authentication Enabled", enabled.header.as_ref())?;

@@ -159,7 +159,7 @@ impl Add {
 }
 
 impl From {
-    fn read(&self, name: &str) -> anyhow::Result<Password> {
+    pub(super) fn read(&self, name: &str) -> anyhow::Result<Password> {
         let password = match self.interactive {
             true => asked(name)?,
             false => {

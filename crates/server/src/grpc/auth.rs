@@ -82,6 +82,8 @@ impl Auth {
         };
         let (kept, since) = match check {
             PasswordCheck::NoPassword => {
+                // It takes as long as any other, so that attempts are bounded like any other.
+                self.passwords.check(password, None).await.map_err(refuse)?;
                 warn!(user = ?name, "login refused: this user has no password");
                 return Err(refuse(Failure::NoPasswordUser));
             }

@@ -11,7 +11,7 @@ use tonic::transport::Channel;
 use tonic::{Extensions, Request, Response, Status};
 
 use super::dial::{Connector, Dialer};
-use super::login::{Credentials, Login, Password, Stamp, StreamLogin, is_busy};
+use super::login::{Credentials, LOGIN_TIME, Login, Password, Stamp, StreamLogin, is_busy};
 use super::need::Need;
 use super::retry::{Attempts, Failed, Kind, Next, PAUSE};
 use super::{
@@ -22,9 +22,6 @@ use super::{
 /// connections that ping more often than every 5 s.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(6);
-
-/// How long a login may take where a request may take less: a password is slow to check on purpose.
-const LOGIN_TIME: Duration = Duration::from_secs(5);
 
 /// Settings of a client.
 #[derive(Clone, Debug)]

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tenure_api::Failure;
 use tenure_api::wire::etcdserverpb::AuthenticateRequest;
@@ -14,6 +15,9 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
 use super::stubs::AuthClient;
+
+/// How long a login may take where a request may take less: a password is slow to check on purpose.
+pub(super) const LOGIN_TIME: Duration = Duration::from_secs(5);
 
 /// A password, or a token that stands for one. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,7 +54,7 @@ struct Shared {
     password: Password,
     held: Mutex<Held>,
     /// Held while a token is asked for: the others wait for that one.
-    asking: tokio::sync::Mutex<()>,
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Credentials {
@@ -73,7 +77,7 @@ impl Credentials {
     }
 
     fn new(name: Option<String>, password: Password, held: Held) -> Credentials {
-        let asking = tokio::sync::Mutex::new(());
+        let asking = Arc::new(tokio::sync::Mutex::new(()));
         Credentials(Arc::new(Shared { name, password, held: Mutex::new(held), asking }))
     }
 
@@ -178,10 +182,24 @@ impl Login {
 
 impl Credentials {
     async fn log_in(&self, channel: &Channel) -> Result<Held, Status> {
-        let _asking = self.0.asking.lock().await;
+        let asking = Arc::clone(&self.0.asking).lock_owned().await;
         // Another request may have logged in while this one waited.
         let held = self.held().clone();
-        let (Held::Nothing, Some(name)) = (&held, self.name()) else { return Ok(held) };
+        if !matches!(held, Held::Nothing) {
+            return Ok(held);
+        }
+        // A task of its own: a caller with little time goes away, and finds the token there when it comes back.
+        let (credentials, channel) = (self.clone(), channel.clone());
+        let asked = tokio::spawn(async move {
+            let asked = tokio::time::timeout(LOGIN_TIME, credentials.authenticate(&channel)).await;
+            drop(asking);
+            asked.unwrap_or_else(|_| Err(Status::unavailable("no answer to the login in time")))
+        });
+        asked.await.unwrap_or_else(|_| Err(Status::unavailable("the login was given up")))
+    }
+
+    async fn authenticate(&self, channel: &Channel) -> Result<Held, Status> {
+        let Some(name) = self.name() else { return Ok(self.held().clone()) };
         let request = AuthenticateRequest {
             name: name.to_owned(),
             password: self.password().reveal().to_owned(),

@@ -6,6 +6,7 @@ use std::{
 };
 
 use super::{Auth, FIRST_REVISION, Permission, Role, Secret, User};
+use crate::{command::COMMAND_VERSION, state::State};
 
 /// A user as it was elsewhere.
 #[derive(Clone, Debug)]
@@ -16,6 +17,22 @@ pub struct ImportedUser {
     pub password: Option<Secret>,
     /// Its roles.
     pub roles: Vec<String>,
+}
+
+impl State {
+    /// The same with users and roles from elsewhere. If there are any, the cluster begins with all that this build knows: a
+    /// member that does not judge requests must not come up with it, and what the members say of themselves before they
+    /// agree on a version names no principal.
+    #[must_use]
+    pub fn with_imported(self, auth: Auth) -> State {
+        if auth.is_untouched() {
+            return self;
+        }
+        let cluster_version = self.cluster_version.max(COMMAND_VERSION);
+        let mut state = State { auth, cluster_version, ..self };
+        state.elections_from_keys();
+        state
+    }
 }
 
 impl Auth {

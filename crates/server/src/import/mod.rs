@@ -143,7 +143,7 @@ pub fn import(
         learners: vec![],
         outgoing: vec![],
     };
-    let state = State { store, leases, auth, ..State::new(members) };
+    let state = State { store, leases, ..State::new(members) }.with_imported(auth);
     let snapshot = Snapshot { mark, state };
     let (cluster_id, bytes) = cluster_id(config, &snapshot);
     let identity = Identity { cluster_id, member_id: config.member_id(), joined: false };

@@ -39,11 +39,16 @@ impl Rights {
     }
 }
 
-/// A set of keys.
+/// A set of keys: spans from a key to another one, which is not in it any more, or to the end of all keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeySet {
-    /// From a key to another one, which is not in it any more; without one, to the end of all keys.
-    spans: Vec<(Bytes, Option<Bytes>)>,
+    /// The first keys of all spans, one behind the other: what a search looks at lies together, which is worth more than
+    /// the search itself where there are thousands.
+    starts: Box<[u8]>,
+    /// Where each of them ends.
+    until: Box<[usize]>,
+    /// The other ends of the spans.
+    ends: Box<[Option<Bytes>]>,
 }
 
 impl KeySet {
@@ -70,19 +75,39 @@ impl KeySet {
                 _ => joined.push((start, end)),
             }
         }
-        KeySet { spans: joined }
+        let mut starts = Vec::new();
+        let mut until = Vec::with_capacity(joined.len());
+        for (start, _) in &joined {
+            starts.extend_from_slice(start);
+            until.push(starts.len());
+        }
+        let ends = joined.into_iter().map(|(_, end)| end).collect();
+        KeySet { starts: starts.into(), until: until.into(), ends }
     }
 
-    /// The span of the set that this key is in.
-    fn around(&self, key: &[u8]) -> Option<&(Bytes, Option<Bytes>)> {
-        let behind = self.spans.partition_point(|(start, _)| &start[..] <= key);
-        let around = self.spans.get(behind.checked_sub(1)?)?;
-        around.1.as_ref().is_none_or(|end| key < &end[..]).then_some(around)
+    fn start(&self, span: usize) -> &[u8] {
+        let from = span.checked_sub(1).map_or(0, |before| self.until[before]);
+        &self.starts[from..self.until[span]]
+    }
+
+    /// The end of the span of the set that this key is in.
+    fn around(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+        let (mut behind, mut not_behind) = (0, self.ends.len());
+        while behind < not_behind {
+            let middle = behind.midpoint(not_behind);
+            if self.start(middle) <= key {
+                behind = middle + 1;
+            } else {
+                not_behind = middle;
+            }
+        }
+        let end = &self.ends[behind.checked_sub(1)?];
+        end.as_ref().is_none_or(|end| key < &end[..]).then_some(end)
     }
 
     /// Whether a span lies wholly inside. One that ends before it begins does not.
     pub(super) fn covers(&self, span: &Span) -> bool {
-        let Some((_, end)) = self.around(span.start()) else { return false };
+        let Some(end) = self.around(span.start()) else { return false };
         match (span, end) {
             (Span::One(_), _) => true,
             (Span::From(_), end) => end.is_none(),
@@ -98,8 +123,8 @@ impl KeySet {
         while let Some(key) = next {
             match self.around(key) {
                 None => return false,
-                Some((_, None)) => return true,
-                Some((_, Some(end))) => next = keys.range(end.clone()..).next(),
+                Some(None) => return true,
+                Some(Some(end)) => next = keys.range(end.clone()..).next(),
             }
         }
         true

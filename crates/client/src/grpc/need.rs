@@ -47,7 +47,7 @@ impl Need {
     fn cure(&self) -> String {
         let keys = |right: &str, key: &[u8], end: &[u8]| {
             let key = String::from_utf8_lossy(key);
-            match &*end {
+            match end {
                 [] => format!("tenure role grant-permission ROLE {right} {key:?}"),
                 [0] => format!("tenure role grant-permission ROLE {right} {key:?} --from-key"),
                 end if is_prefix(key.as_bytes(), end) => {

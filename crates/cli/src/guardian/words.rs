@@ -35,12 +35,23 @@ pub(crate) struct Charge {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SessionCharge {
     pub(crate) id: i64,
+    pub(crate) secret: SessionSecretBytes,
     pub(crate) ttl_ms: u64,
     pub(crate) endpoints: String,
     /// Name and password.
     pub(crate) user: Option<(String, String)>,
     #[serde(default)]
     pub(crate) tls: Option<TlsFiles>,
+}
+
+/// What the server wants to see from a process that says that a session's work has ended.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct SessionSecretBytes(pub(crate) Vec<u8>);
+
+impl std::fmt::Debug for SessionSecretBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionSecretBytes(..)")
+    }
 }
 
 /// A watchdog device.

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
 
 use super::{
-    Candidate, CandidateSpec, Delay, Election, Elections, EndReason, Mode, Refusal, Session,
-    Tenure, Transfer, history::TenureEnd,
+    Candidate, CandidateSpec, Delay, Election, Elections, EndReason, Mode, Refusal, SecretDigest,
+    Session, Tenure, Transfer, history::TenureEnd,
 };
 use crate::{
     codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_i64, put_option, put_u64},
@@ -24,6 +24,10 @@ const DELAY: u8 = 3;
 const FORGOTTEN: u8 = 4;
 /// More candidates of the election before it.
 const PLACES: u8 = 5;
+/// A session, then its secret's digest. Written only if it has one, which is so from its command version on.
+const SECRET_SESSION: u8 = 6;
+/// A delay, in the same way.
+const SECRET_DELAY: u8 = 7;
 
 /// The bytes of candidates that one record takes. An election may have any number, and a record must
 /// fit into a chunk.
@@ -34,9 +38,10 @@ impl Elections {
     /// several records.
     pub(crate) fn records(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let sessions = self.sessions.iter().map(|(id, session)| {
-            let mut out = vec![SESSION];
+            let mut out = vec![if session.secret.is_some() { SECRET_SESSION } else { SESSION }];
             put_i64(&mut out, id.0);
             session.encode(&mut out);
+            out.extend(session.secret.iter().flat_map(|secret| secret.0));
             out
         });
         let elections = self
@@ -44,7 +49,7 @@ impl Elections {
             .iter()
             .flat_map(|(name, election)| election_records(name, election, CANDIDATES_BYTES_MAX));
         let delays = self.delays.iter().map(|(session, delay)| {
-            let mut out = vec![DELAY];
+            let mut out = vec![if delay.secret.is_some() { SECRET_DELAY } else { DELAY }];
             put_i64(&mut out, session.0);
             put_u64(&mut out, delay.ttl_ms);
             put_i64(&mut out, delay.since.0);
@@ -53,6 +58,7 @@ impl Elections {
                 put_bytes(&mut out, name);
                 put_i64(&mut out, token.0);
             }
+            out.extend(delay.secret.iter().flat_map(|secret| secret.0));
             out
         });
         let forgotten = (self.forgotten > Revision(0)).then(|| {
@@ -66,9 +72,11 @@ impl Elections {
     /// Reads one record.
     pub(crate) fn decode_one(&mut self, input: &mut Reader<'_>) -> Result<(), DecodeError> {
         match input.u8()? {
-            SESSION => {
+            tag @ (SESSION | SECRET_SESSION) => {
                 let id = LeaseId(input.i64()?);
-                self.sessions.insert(id, Arc::new(Session::decode(input)?));
+                let mut session = Session::decode(input)?;
+                session.secret = secret(input, tag == SECRET_SESSION)?;
+                self.sessions.insert(id, Arc::new(session));
             }
             LINE => {
                 let name = input.bytes()?;
@@ -78,7 +86,7 @@ impl Elections {
                 }
                 self.elections.insert(name, Arc::new(election));
             }
-            DELAY => {
+            tag @ (DELAY | SECRET_DELAY) => {
                 let session = LeaseId(input.i64()?);
                 let delay = Delay {
                     ttl_ms: input.u64()?,
@@ -86,6 +94,7 @@ impl Elections {
                     names: (0..input.count()?)
                         .map(|_| Ok((input.bytes()?, Revision(input.i64()?))))
                         .collect::<Result<_, DecodeError>>()?,
+                    secret: secret(input, tag == SECRET_DELAY)?,
                 };
                 self.delays.insert(session, delay);
             }
@@ -173,6 +182,10 @@ fn election_records<'a>(
         }
         Some(out)
     })
+}
+
+fn secret(input: &mut Reader<'_>, is_there: bool) -> Result<Option<SecretDigest>, DecodeError> {
+    is_there.then(|| input.array().map(SecretDigest)).transpose()
 }
 
 fn candidates(input: &mut Reader<'_>) -> Result<Vec<Arc<Candidate>>, DecodeError> {

@@ -118,6 +118,12 @@ impl Attachment {
 
     /// Opens a session or comes back to one. None if there is nothing to come back to.
     async fn attach(&self, open: pb::OpenSession) -> Result<Option<Attached>, Status> {
+        // It is shown on terminals, written to logs and handed to fence agents.
+        if open.identity.chars().any(char::is_control) {
+            return Err(Status::invalid_argument(
+                "tenure: a session's identity has no control characters",
+            ));
+        }
         let by = self.env.number();
         let known = LeaseId::from_wire(open.session);
         let session = known.unwrap_or_else(|| positive_id(|| self.env.number()));

@@ -99,6 +99,9 @@ pub(crate) struct How {
     /// How long the command may take to end by itself before it is killed [default: a quarter of --ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION", help_heading = COMMAND)]
     pub(in crate::commands) grace: Option<Duration>,
+    /// Let the command gain privileges, by sudo or another program that runs as its owner
+    #[arg(long, help_heading = COMMAND, hide_short_help = true)]
+    pub(in crate::commands) allow_new_privileges: bool,
     /// When it is lost, do not campaign again: exit with 4
     #[arg(long, help_heading = LOSS)]
     pub(in crate::commands) once: bool,

@@ -183,6 +183,7 @@ impl Supervisor {
                 session: session.map(|session| self.session_charge(session)),
                 marker: self.how.marker.clone(),
                 watchdog: watchdog.map(|(device, timeout)| WatchdogCharge::new(device, timeout)),
+                new_privileges: self.how.allow_new_privileges,
                 ..Charge::new(self.how.grace(), self.how.ttl, until)
             },
             command: &self.command,

@@ -24,10 +24,10 @@ const DELAY: u8 = 3;
 const FORGOTTEN: u8 = 4;
 /// More candidates of the election before it.
 const PLACES: u8 = 5;
-/// A session, then its secret's digest. Written only if it has one, which is so from its command version on.
-const SECRET_SESSION: u8 = 6;
-/// A delay, in the same way.
-const SECRET_DELAY: u8 = 7;
+/// The digest of the secret of a session before it, if it has one, which is so from its command version on.
+const SESSION_SECRET: u8 = 7;
+/// The same of a delay.
+const DELAY_SECRET: u8 = 8;
 
 /// The bytes of candidates that one record takes. An election may have any number, and a record must
 /// fit into a chunk.
@@ -37,19 +37,19 @@ impl Elections {
     /// Each session, election and delay as one record, in order; and what was forgotten. A long election takes
     /// several records.
     pub(crate) fn records(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        let sessions = self.sessions.iter().map(|(id, session)| {
-            let mut out = vec![if session.secret.is_some() { SECRET_SESSION } else { SESSION }];
+        let sessions = self.sessions.iter().flat_map(|(id, session)| {
+            let mut out = vec![SESSION];
             put_i64(&mut out, id.0);
             session.encode(&mut out);
-            out.extend(session.secret.iter().flat_map(|secret| secret.0));
-            out
+            let secret = session.secret.map(|secret| secret_record(SESSION_SECRET, *id, secret));
+            std::iter::once(out).chain(secret)
         });
         let elections = self
             .elections
             .iter()
             .flat_map(|(name, election)| election_records(name, election, CANDIDATES_BYTES_MAX));
-        let delays = self.delays.iter().map(|(session, delay)| {
-            let mut out = vec![if delay.secret.is_some() { SECRET_DELAY } else { DELAY }];
+        let delays = self.delays.iter().flat_map(|(session, delay)| {
+            let mut out = vec![DELAY];
             put_i64(&mut out, session.0);
             put_u64(&mut out, delay.ttl_ms);
             put_i64(&mut out, delay.since.0);
@@ -58,8 +58,8 @@ impl Elections {
                 put_bytes(&mut out, name);
                 put_i64(&mut out, token.0);
             }
-            out.extend(delay.secret.iter().flat_map(|secret| secret.0));
-            out
+            let secret = delay.secret.map(|secret| secret_record(DELAY_SECRET, *session, secret));
+            std::iter::once(out).chain(secret)
         });
         let forgotten = (self.forgotten > Revision(0)).then(|| {
             let mut out = vec![FORGOTTEN];
@@ -72,11 +72,17 @@ impl Elections {
     /// Reads one record.
     pub(crate) fn decode_one(&mut self, input: &mut Reader<'_>) -> Result<(), DecodeError> {
         match input.u8()? {
-            tag @ (SESSION | SECRET_SESSION) => {
+            SESSION => {
                 let id = LeaseId(input.i64()?);
-                let mut session = Session::decode(input)?;
-                session.secret = secret(input, tag == SECRET_SESSION)?;
-                self.sessions.insert(id, Arc::new(session));
+                self.sessions.insert(id, Arc::new(Session::decode(input)?));
+            }
+            SESSION_SECRET => {
+                let session = self.session_mut(LeaseId(input.i64()?));
+                session.ok_or(DecodeError::Truncated)?.secret = Some(SecretDigest(input.array()?));
+            }
+            DELAY_SECRET => {
+                let delay = self.delays.get_mut(&LeaseId(input.i64()?));
+                delay.ok_or(DecodeError::Truncated)?.secret = Some(SecretDigest(input.array()?));
             }
             LINE => {
                 let name = input.bytes()?;
@@ -86,7 +92,7 @@ impl Elections {
                 }
                 self.elections.insert(name, Arc::new(election));
             }
-            tag @ (DELAY | SECRET_DELAY) => {
+            DELAY => {
                 let session = LeaseId(input.i64()?);
                 let delay = Delay {
                     ttl_ms: input.u64()?,
@@ -94,7 +100,7 @@ impl Elections {
                     names: (0..input.count()?)
                         .map(|_| Ok((input.bytes()?, Revision(input.i64()?))))
                         .collect::<Result<_, DecodeError>>()?,
-                    secret: secret(input, tag == SECRET_DELAY)?,
+                    secret: None,
                 };
                 self.delays.insert(session, delay);
             }
@@ -184,8 +190,11 @@ fn election_records<'a>(
     })
 }
 
-fn secret(input: &mut Reader<'_>, is_there: bool) -> Result<Option<SecretDigest>, DecodeError> {
-    is_there.then(|| input.array().map(SecretDigest)).transpose()
+fn secret_record(tag: u8, of: LeaseId, secret: SecretDigest) -> Vec<u8> {
+    let mut out = vec![tag];
+    put_i64(&mut out, of.0);
+    out.extend(secret.0);
+    out
 }
 
 fn candidates(input: &mut Reader<'_>) -> Result<Vec<Arc<Candidate>>, DecodeError> {

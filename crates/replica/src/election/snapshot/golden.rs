@@ -129,8 +129,8 @@ fn samples() -> Vec<(&'static str, Elections)> {
             Elections { elections: elections(idle_election()), idle, ..empty() },
         ),
         ("3 delay", Elections { delays, ..empty() }),
-        ("6 session with a secret", Elections { sessions: secret_sessions, ..empty() }),
-        ("7 delay with a secret", Elections { delays: secret_delays, ..empty() }),
+        ("7 session and its secret", Elections { sessions: secret_sessions, ..empty() }),
+        ("8 delay and its secret", Elections { delays: secret_delays, ..empty() }),
         ("4 forgotten", Elections { forgotten: Revision(300), ..empty() }),
     ]
 }

@@ -269,11 +269,8 @@ fn hostile_shapes() -> Vec<Command> {
         ..JoinSpec::one("large".into(), Mode::Exclusive)
     };
     shapes.push(join(1, 100, large));
-    let pushes = |priority| JoinSpec {
-        priority,
-        preempts: true,
-        ..JoinSpec::one(crowd(), Mode::Exclusive)
-    };
+    let pushes =
+        |priority| JoinSpec { priority, preempts: true, ..JoinSpec::one(crowd(), Mode::Exclusive) };
     for id in 2..8 {
         shapes.extend([open(id), join(id, 1, pushes(id as u32 * 100))]);
     }

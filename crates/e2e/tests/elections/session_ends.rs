@@ -142,7 +142,7 @@ async fn session_is_not_taken_over_by_what_lists_tell() {
         let open = pb::OpenSession { session: listed, secret, ..Default::default() };
         let (_stream, mut answers) = client.sessions().attach(open).await.unwrap();
         let refused = answers.message().await.unwrap_err();
-        assert_eq!(refused.message(), "this is not the secret of the session");
+        assert_eq!(refused.message(), "tenure: this is not the secret of the session");
     }
     // It was not replaced, and holds on.
     holder.renew(1).await;

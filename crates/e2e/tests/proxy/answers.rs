@@ -216,7 +216,7 @@ async fn proxy_refuses_flags_that_cannot_be_meant() {
     };
     let upstream = ["--upstream", "http://127.0.0.1:1"];
     refused(&upstream, 2, "--state").await;
-    refused(&["--upstream", "https://h", "--state", state], 2, "TLS arrives").await;
+    refused(&["--upstream", "ftp://h", "--state", state], 2, "--upstream").await;
     let lost = ["--state", state, "--state-must-exist", "--no-cluster"];
     refused(&[&upstream[..], &lost].concat(), 1, "does not exist").await;
     std::fs::write(state, "tenuregt and then garbage").unwrap();

@@ -61,6 +61,14 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// All algorithms, measured with so many seeds.
+pub(super) fn table_json(seeds: u64) -> serde_json::Value {
+    let rows: Vec<_> = ALGORITHMS.iter().map(|algorithm| measure(algorithm, seeds)).collect();
+    let mut table = as_json(&rows);
+    table["seeds"] = seeds.into();
+    table
+}
+
 fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Algorithm>> {
     if names.is_empty() {
         return Ok(ALGORITHMS.to_vec());

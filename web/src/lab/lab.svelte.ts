@@ -72,6 +72,11 @@ export function problemOf(error: unknown): Problem {
   return { error: text === "Failed to fetch" ? "the lab does not answer; is its process still running?" : text, kind: "lab" };
 }
 
+/** What is wrong, and where in the script. */
+export function told({ line, column, error }: Problem): string {
+  return line ? `Line ${line}, column ${column ?? 1}: ${error}` : error;
+}
+
 const FORKS_MAX = 12;
 
 /** One story with its forks. */

@@ -23,7 +23,7 @@ export function layout(head: Pick<RunHead, "processes" | "contenders">): Record<
     contenders.forEach((name, at) => {
       // From the upper left on, so that no process stands where the storage's label is.
       const angle = Math.PI + (2 * Math.PI * (at + 0.5)) / contenders.length;
-      places[name] = { x: middle.x + 330 * Math.cos(angle), y: middle.y + 168 * Math.sin(angle) };
+      places[name] = { x: middle.x + 300 * Math.cos(angle), y: middle.y + 168 * Math.sin(angle) };
     });
     return places;
   }
@@ -33,8 +33,8 @@ export function layout(head: Pick<RunHead, "processes" | "contenders">): Record<
       places[name] = { x: x + bow * Math.sin(Math.PI * share), y: 58 + (HEIGHT - 116) * share };
     });
   };
-  column(contenders, 190, -60);
-  column(servers, WIDTH - 220, 70);
+  column(contenders, 206, -36);
+  column(servers, WIDTH - 246, 52);
   return places;
 }
 

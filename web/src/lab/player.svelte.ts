@@ -59,7 +59,7 @@ export class Player {
     this.marks = runs
       .flatMap(({ run, shown }, of) => shown.map((place) => ({ at: (run.events[place] as TraceEvent).at, of, place })))
       .sort((one, other) => one.at - other.at || one.of - other.of || one.place - other.place);
-    if (moment > 0) this.seek(moment);
+    this.seek(moment);
   }
 
   get main(): Loaded {

@@ -6,6 +6,7 @@ export interface Process {
   name: string;
   contends: boolean;
   up: boolean;
+  started: boolean;
   pauses: number;
   role: string;
   term: number | null;
@@ -67,7 +68,7 @@ export function beginning(run: Run): World {
   const processes: Record<string, Process> = {};
   run.head.processes.forEach((name, at) => {
     processes[name] = {
-      name, contends: at < run.head.contenders, up: false, pauses: 0, role: "", term: null, leader: null,
+      name, contends: at < run.head.contenders, up: false, started: false, pauses: 0, role: "", term: null, leader: null,
       token: null, facts: {}, believes: null, until: null, alarms: {},
     };
   });
@@ -98,7 +99,7 @@ export function apply(world: World, event: TraceEvent): void {
   const process = event.who === undefined ? undefined : world.processes[event.who];
   switch (event.event) {
     case "start":
-      if (process) Object.assign(process, { up: true, pauses: 0, alarms: {}, believes: null, until: null });
+      if (process) Object.assign(process, { up: true, started: true, pauses: 0, alarms: {}, believes: null, until: null });
       break;
     case "crash":
       if (process) Object.assign(process, { up: false, pauses: 0, alarms: {}, believes: null, until: null, role: "" });

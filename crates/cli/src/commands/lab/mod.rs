@@ -1,10 +1,11 @@
 //! Run, break and check every election algorithm, ours included, in virtual time.
 //!
 //! `list` shows what there is, `explain` one of it, `run` plays one story or scenario, `compare` measures algorithms side by side, `soak` plays
-//! scenarios of the shipped replica for a given time, `ui` serves stories to a browser, `replay` repeats a run. [`failure`] handles a broken invariant.
+//! scenarios of the shipped replica for a given time, `ui` serves stories to a browser, `export` writes them into a page, `replay` repeats a run. [`failure`] handles a broken invariant.
 
 mod compare;
 mod explain;
+mod export;
 mod failure;
 mod list;
 mod name;
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     /// Serve the lab to a browser: stories played, stepped back, broken and forked
     #[command(after_long_help = UI)]
     Ui(ui::Args),
+    /// Write a page that plays stories without any server
+    #[command(after_long_help = EXPORT)]
+    Export(export::Args),
     /// Repeat a run and print every event
     #[command(after_long_help = REPLAY)]
     Replay {
@@ -122,6 +126,13 @@ Examples:
   tenure lab ui --listen 127.0.0.1:0                 on any free port
 ";
 
+const EXPORT: &str = "\
+The page has the runs and all that shows them: it plays, steps back and tours from a file or any web server. Forks need `tenure lab ui`.
+
+Example:
+  tenure lab export redlock-pause tenure-pause -o pause.html
+";
+
 const REPLAY: &str = "\
 A run is the same again only with the same commit: any change may change what happens.
 
@@ -138,6 +149,7 @@ pub(crate) fn run(command: Command, client: ClientArgs) -> anyhow::Result<Exit> 
         Command::Run(args) => run::run(&args, format),
         Command::Compare(args) => compare::run(&args, format),
         Command::Ui(args) => ui::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Soak(args) => soak::run(&args, format),
         Command::Replay { run } => run::replay(&run, format),
     }

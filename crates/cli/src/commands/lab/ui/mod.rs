@@ -3,7 +3,7 @@
 //! A run happens here, beside the network's thread, with limits; the browser gets its trace and only draws it. The same
 //! routes are part of a member that was started with `--lab`.
 
-pub(crate) mod routes;
+mod routes;
 mod runs;
 
 use std::net::SocketAddr;
@@ -15,6 +15,7 @@ use axum::response::IntoResponse;
 use tenure_server::browsers::Browsers;
 use tenure_server::http::{UiFacts, ui_routes};
 
+pub(crate) use self::routes::{pack, routes};
 use crate::commands::stop::told_to_stop;
 use crate::exit::Exit;
 
@@ -47,9 +48,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
                 }
             }
         };
-        let app = ui_routes(UiFacts::of_lab(), None)
-            .merge(routes::routes())
-            .layer(middleware::from_fn(guard));
+        let app =
+            ui_routes(UiFacts::of_lab(), None).merge(routes()).layer(middleware::from_fn(guard));
         let url = format!("http://{at}/ui/");
         println!("the lab is at {url} (Ctrl-C ends it)");
         if !args.no_open {
@@ -57,6 +57,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         axum::serve(listener, app).with_graceful_shutdown(told_to_stop()).await?;
         Ok(Exit::Done)
+    })
+}
+
+/// The lines of a run for a page that has no lab behind it.
+///
+/// # Errors
+/// Why there is no run.
+pub(super) fn play_for_page(
+    story: &str,
+    seed: u64,
+    faults: Option<&str>,
+) -> Result<String, String> {
+    let wanted = runs::Wanted { story: story.into(), seed, faults: faults.map(Into::into) };
+    runs::play(&wanted).map_err(|no_run| match no_run {
+        runs::NoRun::Script { line: Some(line), column: Some(column), why } => {
+            format!("line {line}, column {column}: {why}")
+        }
+        other => other.json()["error"].as_str().unwrap_or_default().to_owned(),
     })
 }
 

@@ -106,6 +106,7 @@ test("lab_address shows the same picture when it is opened again", async () => {
 
 test("lab_tours play to their ends", async () => {
   const { page, close } = await labPage("#/lab");
+  await page.getByRole("link", { name: "▶ Redlock", exact: true }).waitFor();
   const tours = await page.locator("section[aria-label=Tours] a").evaluateAll((links) => links.map((link) => link.getAttribute("href")));
   assert.ok(tours.length >= 12, `${tours.length} tours`);
   for (const tour of tours) {
@@ -158,6 +159,13 @@ test("lab_comparison has both runs on one clock", async () => {
   assert.deepEqual(broken, ["2 of 5 broken", "1 of 5 broken"]);
   assert.match(await page.locator("table").innerText(), /writes of replaced leaders taken\s+1\s+0/);
   await accessible(page, "the comparison");
+  await close();
+});
+
+test("lab_measured has rows as they come", async () => {
+  const { page, close } = await labPage("#/lab/measured");
+  await page.getByRole("row", { name: /^singleton/ }).waitFor({ timeout: 60_000 });
+  await page.getByText(/\d+ of \d+ algorithms are measured/).waitFor();
   await close();
 });
 

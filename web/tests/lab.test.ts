@@ -151,7 +151,7 @@ describe("beliefs", () => {
 
   it("writes moments and spans", () => {
     expect(stamp(25_000_064)).toBe("25.000 064");
-    expect([8_557_000, 20_000_000, 64, 2_500].map(spanText)).toEqual(["8.56 s", "20 s", "64 µs", "2.5 ms"]);
+    expect([8_557_000, 20_000_000, 100_000_000, 64, 2_500, 300_000].map(spanText)).toEqual(["8.56 s", "20 s", "100 s", "64 µs", "2.5 ms", "300 ms"]);
     expect([5_000_000, 250_000, 40, 25_000_064, 1_500_000, 0].map(scriptTime)).toEqual(["5s", "250ms", "40us", "25.000064s", "1.5s", "0s"]);
   });
 });

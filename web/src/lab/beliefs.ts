@@ -119,8 +119,8 @@ export function stamp(micros: number): string {
 
 /** A span for people: "8.557 s", "64 µs". */
 export function spanText(micros: number): string {
-  if (micros >= 1_000_000) return `${(micros / 1_000_000).toFixed(micros >= 100_000_000 ? 0 : 2).replace(/\.?0+$/, "")} s`;
-  if (micros >= 1_000) return `${(micros / 1_000).toFixed(1).replace(/\.0$/, "")} ms`;
+  if (micros >= 1_000_000) return `${Number((micros / 1_000_000).toFixed(micros >= 100_000_000 ? 0 : 2))} s`;
+  if (micros >= 1_000) return `${Number((micros / 1_000).toFixed(1))} ms`;
   return `${Math.round(micros)} µs`;
 }
 

@@ -1,18 +1,20 @@
 //! What a browser asks the lab for: the catalogue, runs, and measurements.
 
+use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
+use tenure_lab::algorithms;
 use tenure_lab::tours::TOURS;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::super::{compare, list};
 use super::runs::{self, NoRun, Wanted};
@@ -22,12 +24,12 @@ const RUNS_MAX: usize = 2;
 /// The most bytes of a request: a story, a seed and a fault script.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
 /// How many seeds the measured table is made of.
-const MEASURED_SEEDS: u64 = 5;
+const MEASURED_SEEDS: u64 = 3;
 
 #[derive(Clone)]
 struct Lab {
     runs: Arc<Semaphore>,
-    measured: Arc<OnceCell<Value>>,
+    measured: Arc<Mutex<BTreeMap<&'static str, Value>>>,
 }
 
 /// The routes below `/lab/`.
@@ -36,7 +38,7 @@ pub(crate) fn routes() -> Router {
     Router::new()
         .route("/lab/catalogue", get(catalogue))
         .route("/lab/run", post(run))
-        .route("/lab/measured", get(measured))
+        .route("/lab/measured/{algorithm}", get(measured))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(lab)
 }
@@ -92,30 +94,39 @@ async fn run(State(lab): State<Lab>, headers: HeaderMap, body: Bytes) -> Respons
             };
             json_answer(code, &no_run.json())
         }
-        Err(_) => {
-            let body = json!({ "error": "the run ended by a fault of the lab", "kind": "lab" });
-            json_answer(StatusCode::INTERNAL_SERVER_ERROR, &body)
-        }
+        Err(_) => lab_failed(),
     }
 }
 
-/// The table of `tenure lab compare`, made once, when it is first asked for.
-async fn measured(State(lab): State<Lab>) -> Response {
-    let made = lab.measured.get_or_try_init(async || {
-        let permit = Arc::clone(&lab.runs).acquire_owned().await.map_err(|_| ())?;
-        let table = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            compare::table_json(MEASURED_SEEDS)
-        });
-        table.await.map_err(|_| ())
-    });
-    match made.await {
-        Ok(table) => json_answer(StatusCode::OK, table),
-        Err(()) => {
-            let body = json!({ "error": "the table could not be made", "kind": "lab" });
-            json_answer(StatusCode::INTERNAL_SERVER_ERROR, &body)
-        }
+/// A row of the table of `tenure lab compare`, made once, when it is first asked for.
+async fn measured(State(lab): State<Lab>, Path(name): Path<String>) -> Response {
+    let Some(algorithm) = algorithms::algorithm(&name) else {
+        let body = json!({ "error": "no algorithm has this name", "kind": "unknown" });
+        return json_answer(StatusCode::NOT_FOUND, &body);
+    };
+    let known =
+        || lab.measured.lock().unwrap_or_else(PoisonError::into_inner).get(algorithm.name).cloned();
+    if let Some(row) = known() {
+        return json_answer(StatusCode::OK, &row);
     }
+    let Ok(permit) = Arc::clone(&lab.runs).acquire_owned().await else { return lab_failed() };
+    // While this waited, another may have measured it.
+    if let Some(row) = known() {
+        return json_answer(StatusCode::OK, &row);
+    }
+    let made = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        compare::measured_json(algorithm, MEASURED_SEEDS)
+    });
+    let Ok(row) = made.await else { return lab_failed() };
+    let mut measured = lab.measured.lock().unwrap_or_else(PoisonError::into_inner);
+    measured.insert(algorithm.name, row.clone());
+    json_answer(StatusCode::OK, &row)
+}
+
+fn lab_failed() -> Response {
+    let body = json!({ "error": "the run ended by a fault of the lab", "kind": "lab" });
+    json_answer(StatusCode::INTERNAL_SERVER_ERROR, &body)
 }
 
 fn json_answer(code: StatusCode, body: &Value) -> Response {

@@ -96,6 +96,7 @@ mod tests {
             identity,
             fast_release: false,
             by: 0,
+            secret: None,
         })
     }
 
@@ -173,7 +174,11 @@ mod tests {
             ("a session's name", after(open(LeaseId(9), 5000, "fourth"))),
             (
                 "an attachment",
-                after(Command::Election(ElectionCommand::Attach { id: WAITER, by: 1 })),
+                after(Command::Election(ElectionCommand::Attach {
+                    id: WAITER,
+                    by: 1,
+                    secret: None,
+                })),
             ),
             ("a request that was answered", after(ask(WAITER, 2, health(false)))),
             ("its number", after(ask(WAITER, 3, health(false)))),
@@ -190,6 +195,7 @@ mod tests {
                 after(Command::Election(ElectionCommand::End {
                     id: LEADER,
                     how: SessionEnding::Revoked { stopped: false },
+                    secret: None,
                 })),
             ),
             (
@@ -197,6 +203,7 @@ mod tests {
                 after(Command::Election(ElectionCommand::End {
                     id: LEADER,
                     how: SessionEnding::Revoked { stopped: true },
+                    secret: None,
                 })),
             ),
             ("an alarm", after(alarm(AlarmKind::NoSpace))),

@@ -35,7 +35,7 @@ pub(crate) use self::{
 use crate::log::LogIndex;
 
 /// The newest command version that this build can apply.
-pub const COMMAND_VERSION: u32 = 8;
+pub const COMMAND_VERSION: u32 = 9;
 /// The version that brought elections and locks. Lines are kept from it on.
 pub const ELECTIONS_SINCE: u32 = 3;
 /// The version from which on the raft leader vouches for its own disk. It brings no command: every member must know that a
@@ -51,6 +51,10 @@ pub(crate) const PRINCIPALS_SINCE: u32 = 7;
 pub const UNUSED_LEASES_SINCE: u32 = 7;
 /// The version from which on a guardian may say why it has ended a session.
 pub const STOP_CAUSES_SINCE: u32 = 8;
+/// The version from which on sessions have secrets.
+pub const SESSION_SECRETS_SINCE: u32 = 9;
+/// The version from which on apply refuses what costs too much: a transaction whose answer could be too large, a lease too many.
+pub const COST_LIMITS_SINCE: u32 = 9;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +157,7 @@ impl Command {
             | Command::RaiseAlarm(_)
             | Command::LowerAlarm(_)
             | Command::Audit => 2,
+            Command::Election(command) if command.secret().is_some() => SESSION_SECRETS_SINCE,
             Command::Election(ElectionCommand::End { how: SessionEnding::Guarded(_), .. }) => {
                 STOP_CAUSES_SINCE
             }

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
 
 use super::{
-    Candidate, CandidateSpec, Delay, Election, Elections, EndReason, Mode, Refusal, Session,
-    Tenure, Transfer, history::TenureEnd,
+    Candidate, CandidateSpec, Delay, Election, Elections, EndReason, Mode, Refusal, SecretDigest,
+    Session, Tenure, Transfer, history::TenureEnd,
 };
 use crate::{
     codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_i64, put_option, put_u64},
@@ -24,6 +24,10 @@ const DELAY: u8 = 3;
 const FORGOTTEN: u8 = 4;
 /// More candidates of the election before it.
 const PLACES: u8 = 5;
+/// The digest of the secret of a session before it, if it has one, which is so from its command version on.
+const SESSION_SECRET: u8 = 7;
+/// The same of a delay.
+const DELAY_SECRET: u8 = 8;
 
 /// The bytes of candidates that one record takes. An election may have any number, and a record must
 /// fit into a chunk.
@@ -33,17 +37,18 @@ impl Elections {
     /// Each session, election and delay as one record, in order; and what was forgotten. A long election takes
     /// several records.
     pub(crate) fn records(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        let sessions = self.sessions.iter().map(|(id, session)| {
+        let sessions = self.sessions.iter().flat_map(|(id, session)| {
             let mut out = vec![SESSION];
             put_i64(&mut out, id.0);
             session.encode(&mut out);
-            out
+            let secret = session.secret.map(|secret| secret_record(SESSION_SECRET, *id, secret));
+            std::iter::once(out).chain(secret)
         });
         let elections = self
             .elections
             .iter()
             .flat_map(|(name, election)| election_records(name, election, CANDIDATES_BYTES_MAX));
-        let delays = self.delays.iter().map(|(session, delay)| {
+        let delays = self.delays.iter().flat_map(|(session, delay)| {
             let mut out = vec![DELAY];
             put_i64(&mut out, session.0);
             put_u64(&mut out, delay.ttl_ms);
@@ -53,7 +58,8 @@ impl Elections {
                 put_bytes(&mut out, name);
                 put_i64(&mut out, token.0);
             }
-            out
+            let secret = delay.secret.map(|secret| secret_record(DELAY_SECRET, *session, secret));
+            std::iter::once(out).chain(secret)
         });
         let forgotten = (self.forgotten > Revision(0)).then(|| {
             let mut out = vec![FORGOTTEN];
@@ -69,6 +75,14 @@ impl Elections {
             SESSION => {
                 let id = LeaseId(input.i64()?);
                 self.sessions.insert(id, Arc::new(Session::decode(input)?));
+            }
+            SESSION_SECRET => {
+                let session = self.session_mut(LeaseId(input.i64()?));
+                session.ok_or(DecodeError::Truncated)?.secret = Some(SecretDigest(input.array()?));
+            }
+            DELAY_SECRET => {
+                let delay = self.delays.get_mut(&LeaseId(input.i64()?));
+                delay.ok_or(DecodeError::Truncated)?.secret = Some(SecretDigest(input.array()?));
             }
             LINE => {
                 let name = input.bytes()?;
@@ -86,6 +100,7 @@ impl Elections {
                     names: (0..input.count()?)
                         .map(|_| Ok((input.bytes()?, Revision(input.i64()?))))
                         .collect::<Result<_, DecodeError>>()?,
+                    secret: None,
                 };
                 self.delays.insert(session, delay);
             }
@@ -173,6 +188,13 @@ fn election_records<'a>(
         }
         Some(out)
     })
+}
+
+fn secret_record(tag: u8, of: LeaseId, secret: SecretDigest) -> Vec<u8> {
+    let mut out = vec![tag];
+    put_i64(&mut out, of.0);
+    out.extend(secret.0);
+    out
 }
 
 fn candidates(input: &mut Reader<'_>) -> Result<Vec<Arc<Candidate>>, DecodeError> {

@@ -151,8 +151,10 @@ async fn session_is_not_taken_over_by_what_lists_tell() {
     // An operator may revoke it. The next one leads when its process must have stopped, or says so.
     client.sessions().revoke(listed).await.unwrap();
     assert_eq!(back.ended().await, pb::SessionEndReason::SessionRevoked);
+    let stranger = pb::EndSessionRequest { stopped: true, ..back.end_request(false) };
+    assert!(client.sessions().end(stranger).await.is_err(), "not after its end either");
     let candidates = client.elections().candidates("jobs".to_owned()).await.unwrap();
-    assert!(candidates.candidates.iter().all(|candidate| !candidate.holds), "{candidates:?}");
+    assert!(candidates.delay_ms.is_some(), "the next one waits: {candidates:?}");
     client.sessions().end(back.end_request(true)).await.unwrap();
     assert_eq!(next.granted("jobs").await.predecessor, "holder");
 }

@@ -136,6 +136,7 @@ impl Stage {
             identity: "root/i".into(),
             fast_release: false,
             by: 0,
+            secret: None,
         };
         self.itself(root, Command::Election(open)).await;
     }

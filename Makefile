@@ -73,7 +73,7 @@ soak: build
 fuzz:
 	PROPTEST_CASES=$${PROPTEST_CASES:-200000} TENURE_FUZZ_SECONDS=$${TENURE_FUZZ_SECONDS:-60} \
 	  $(CARGO) nextest run -p tenure-api -p tenure-replica -p tenure-server -p tenure -p tenure-cli -p tenure-lab \
-	  -E 'binary(fuzz) | test(/\bfuzz::/) | test(/refused_or_read$$/)'
+	  -E 'binary(fuzz) | binary(hostile) | binary(costs) | test(/\bfuzz::/) | test(/refused_or_read$$/)'
 
 clean:
 	$(CARGO) clean

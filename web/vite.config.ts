@@ -26,6 +26,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },
-  server: { proxy: { "/v3": asProgram, "/health": asProgram, "/metrics": asProgram, "/ui/facts.json": asProgram } },
+  server: { proxy: { "/v3": asProgram, "/health": asProgram, "/metrics": asProgram, "/lab": asProgram, "/ui/facts.json": asProgram } },
   test: { include: ["tests/**/*.test.ts"] },
 });

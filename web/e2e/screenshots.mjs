@@ -2,11 +2,12 @@
 //
 // node web/e2e/screenshots.mjs OUT_DIR
 
+import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
-import { Cluster, until } from "./cluster.mjs";
+import { BIN, Cluster, until } from "./cluster.mjs";
 
 const out = process.argv[2] ?? "docs/images";
 mkdirSync(out, { recursive: true });
@@ -117,4 +118,24 @@ try {
 } finally {
   await browser.close();
   await cluster.stop();
+}
+
+// The lab at the breach of Redlock: the write of the old owner is taken.
+const lab = spawn(BIN, ["lab", "ui", "--listen", "127.0.0.1:0", "--no-open"], { stdio: ["ignore", "pipe", "inherit"] });
+let said = "";
+lab.stdout.on("data", (text) => (said += text));
+const drawer = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"], env: { ...process.env, FONTCONFIG_FILE: fonts },
+});
+try {
+  const url = await until("the lab says where it is", async () => /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0]);
+  const page = await drawer.newPage({ viewport: { width: 1440, height: 960 }, reducedMotion: "reduce" });
+  await page.goto(`${url}/ui/#/lab/redlock-pause`);
+  await page.locator("output.moment").waitFor();
+  for (let jump = 0; jump < 3; jump += 1) await page.keyboard.press("]");
+  await page.keyboard.press("ArrowRight");
+  await page.screenshot({ path: join(out, "lab.png") });
+} finally {
+  await drawer.close();
+  lab.kill("SIGTERM");
 }

@@ -137,7 +137,7 @@ pub use lock::{Lock, MultiLock, RwLock, Semaphore};
 pub use loss::Loss;
 pub use name::{BadName, ElectionName, NAME_BYTES_MAX};
 pub use refusal::RefusalKind;
-pub use session::{Held, Session, SessionOptions, SessionState};
+pub use session::{Held, Session, SessionOptions, SessionSecret, SessionState};
 pub use tenancy::{Doubt, Standing, Tenancy};
 pub use tenure_api as api;
 pub use tenure_tls as tls;

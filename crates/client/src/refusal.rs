@@ -64,6 +64,8 @@ kinds! {
     TooLarge,
     /// The chosen candidate reports that it is not healthy, and would be passed over.
     CandidateUnhealthy,
+    /// The session's secret was not shown.
+    WrongSecret,
 }
 
 impl RefusalKind {
@@ -107,7 +109,7 @@ mod tests {
             assert_eq!(by_number.unwrap().name(), kind.as_str_name());
             count += 1;
         }
-        assert_eq!(count, 16);
+        assert_eq!(count, 17);
     }
 
     #[test]

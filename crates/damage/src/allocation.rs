@@ -19,13 +19,18 @@ pub fn bytes_max(input_bytes: usize) -> usize {
 /// Reads, and panics if more memory was held meanwhile than [`bytes_max`] allows. What is read must be
 /// in memory already. Only this thread is watched.
 pub fn frugally<T>(input_bytes: usize, read: impl FnOnce() -> T) -> T {
-    let before = HELD.get();
-    PEAK.set(before);
-    let value = read();
-    let taken = usize::try_from(PEAK.get() - before).unwrap_or(0);
+    let (value, taken) = bytes_taken(read);
     let max = bytes_max(input_bytes);
     assert!(taken <= max, "reading {input_bytes} bytes took {taken} bytes, {max} are allowed");
     value
+}
+
+/// Does something, and tells how much more memory this thread held meanwhile, at most.
+pub fn bytes_taken<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD.get();
+    PEAK.set(before);
+    let value = work();
+    (value, usize::try_from(PEAK.get() - before).unwrap_or(0))
 }
 
 thread_local! {

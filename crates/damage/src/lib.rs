@@ -20,7 +20,7 @@ mod effort;
 mod golden;
 mod wounds;
 
-pub use allocation::{bytes_max, frugally};
+pub use allocation::{bytes_max, bytes_taken, frugally};
 pub use effort::hold;
 pub use golden::Golden;
 pub use wounds::{Damaged, Wounds, damaged, damaged_text, spoilt};

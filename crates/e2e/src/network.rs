@@ -4,7 +4,7 @@
 
 use std::{
     net::Ipv4Addr,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 use crate::{Address, Cluster, Etcd, Plan, tools};
@@ -26,11 +26,14 @@ impl Network {
     pub fn new(count: usize) -> Network {
         tools::must_be_root("it makes network namespaces");
         tools::system("iptables", "iptables");
+        // Tests of one program may run in one process.
+        static MADE: AtomicU8 = AtomicU8::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
         let [.., middle, low] = std::process::id().to_be_bytes();
         // Interface names have 15 characters at the most.
         let network = Network {
-            tag: format!("te{:x}", std::process::id()),
-            subnet: [middle, low],
+            tag: format!("te{:x}{:x}", std::process::id(), number % 16),
+            subnet: [middle ^ (number << 5), low],
             count,
             slowed: AtomicBool::new(false),
         };

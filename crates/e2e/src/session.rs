@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use bytes::Bytes;
 use tenure::{
     api::wire::tenure::v1 as pb,
     grpc::stubs::{ElectionsClient, SessionsClient},
@@ -22,8 +23,9 @@ pub struct SessionStream {
     /// Heard, but not asked for yet.
     heard: VecDeque<pb::SessionResponse>,
     next_request: u64,
-    /// Event the server said when it was opened.
+    /// What the server said when it was opened.
     pub opened: pb::SessionOpened,
+    secret: Bytes,
 }
 
 /// A connection that is not shared.
@@ -56,6 +58,7 @@ impl SessionStream {
         open: pb::OpenSession,
     ) -> Result<SessionStream, pb::SessionEndReason> {
         let (requests, outgoing) = mpsc::channel(64);
+        let shown = open.secret.clone();
         let request = Some(pb::session_request::Request::Open(open));
         requests
             .send(pb::SessionRequest { request_id: 0, request })
@@ -71,11 +74,29 @@ impl SessionStream {
                 responses,
                 heard: VecDeque::new(),
                 next_request: 1,
+                secret: if opened.secret.is_empty() { shown } else { opened.secret.clone() },
                 opened,
             }),
             pb::session_response::Response::Ended(ended) => Err(ended.reason()),
             other => panic!("the first word was {other:?}"),
         }
+    }
+
+    /// What a stream sends to take this session over.
+    pub fn comeback(&self) -> pb::OpenSession {
+        let secret = self.secret.clone();
+        pb::OpenSession { session: self.id(), secret, ..Default::default() }
+    }
+
+    /// What ends this session from outside.
+    pub fn end_request(&self, stopped: bool) -> pb::EndSessionRequest {
+        let secret = if stopped { self.secret.clone() } else { Default::default() };
+        pb::EndSessionRequest { session: self.id(), stopped, secret, ..Default::default() }
+    }
+
+    /// The same by a guardian, for this reason.
+    pub fn guarded_end(&self, why: pb::EndReason) -> pb::EndSessionRequest {
+        pb::EndSessionRequest { reason: why as i32, ..self.end_request(true) }
     }
 
     /// The session's number.

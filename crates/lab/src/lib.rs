@@ -13,5 +13,6 @@ pub mod faults;
 pub mod invariants;
 pub mod recipes;
 pub mod stage;
+pub mod tours;
 
 pub use tenure_replica::canary::Canary;

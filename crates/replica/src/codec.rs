@@ -122,6 +122,13 @@ impl<'a> Reader<'a> {
         Ok(*first)
     }
 
+    /// So many bytes.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (first, rest) = self.left.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.left = rest;
+        Ok(*first)
+    }
+
     /// Skips a byte if it is this one.
     pub fn skip_u8(&mut self, byte: u8) -> bool {
         let rest = self.left.strip_prefix(&[byte]);

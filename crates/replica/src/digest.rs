@@ -97,6 +97,7 @@ mod tests {
             identity,
             fast_release: false,
             by: 0,
+            secret: None,
         })
     }
 
@@ -186,7 +187,11 @@ mod tests {
             ("a session's name", after(open(LeaseId(9), 5000, "fourth"))),
             (
                 "an attachment",
-                after(Command::Election(ElectionCommand::Attach { id: WAITER, by: 1 })),
+                after(Command::Election(ElectionCommand::Attach {
+                    id: WAITER,
+                    by: 1,
+                    secret: None,
+                })),
             ),
             ("a request that was answered", after(ask(WAITER, 2, health(false)))),
             ("its number", after(ask(WAITER, 3, health(false)))),
@@ -203,6 +208,7 @@ mod tests {
                 after(Command::Election(ElectionCommand::End {
                     id: LEADER,
                     how: SessionEnding::Revoked { stopped: false },
+                    secret: None,
                 })),
             ),
             (
@@ -210,6 +216,7 @@ mod tests {
                 after(Command::Election(ElectionCommand::End {
                     id: LEADER,
                     how: SessionEnding::Revoked { stopped: true },
+                    secret: None,
                 })),
             ),
             ("a user", after(user(AuthCommand::UserAdd { name: "bob".into(), password: None }))),

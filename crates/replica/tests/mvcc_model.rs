@@ -113,7 +113,7 @@ fn apply(step: &Step, store: &mut Store, naive: &mut Naive) -> Result<(), TestCa
             if txn.is_read_only() {
                 prop_assert_eq!(store.read_txn(txn), naive.clone().txn(txn));
             }
-            let answer = store.txn(txn, &lives);
+            let answer = store.txn(txn, &lives, usize::MAX);
             prop_assert_eq!(answer.clone().map(|(result, _)| result), naive.txn(txn));
             answer.ok().and_then(|(_, change)| change)
         }

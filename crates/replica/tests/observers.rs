@@ -43,7 +43,14 @@ impl Town {
     /// A session opens and joins an election.
     fn joins(&mut self, name: &str, session: i64, priority: u32) -> Vec<ElectionEvent> {
         let (id, identity) = (LeaseId(session), String::new());
-        let open = ElectionCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 0 };
+        let open = ElectionCommand::Open {
+            id,
+            ttl_ms: 5000,
+            identity,
+            fast_release: false,
+            by: 0,
+            secret: None,
+        };
         self.does(&Command::Election(open));
         let join = JoinSpec {
             priority,

@@ -169,7 +169,14 @@ fn one_call_moves_many_candidates_without_looking_at_all_others_for_each() {
     for id in 1..=CANDIDATES + 1 {
         let (ttl_ms, identity) = (3_600_000, id.to_string());
         let (id, fast_release, by) = (LeaseId(id), false, 1);
-        requests.push(election(ElectionCommand::Open { id, ttl_ms, identity, fast_release, by }));
+        requests.push(election(ElectionCommand::Open {
+            id,
+            ttl_ms,
+            identity,
+            fast_release,
+            by,
+            secret: None,
+        }));
     }
     requests.extend((1..=CANDIDATES).map(|id| join(id, 0)));
     for few in requests.chunks(500) {

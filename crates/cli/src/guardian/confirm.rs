@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::api::wire::tenure::v1::EndReason;
+use tenure::api::wire::tenure::v1::{EndReason, EndSessionRequest};
 use tenure::grpc::{Client, Endpoint, Options};
 
 use super::plan::Cause;
@@ -33,9 +33,15 @@ pub(super) fn confirm_stopped(session: &SessionCharge, cause: Option<Cause>) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
     };
+    let request = EndSessionRequest {
+        session: session.id,
+        stopped: true,
+        reason: why as i32,
+        secret: session.secret.0.clone().into(),
+    };
     let told = async {
         let client = Client::new(endpoints, options);
-        while client.sessions().end_stopped(session.id, why).await.is_err() {
+        while client.sessions().end(request.clone()).await.is_err() {
             tokio::time::sleep(PAUSE).await;
         }
     };

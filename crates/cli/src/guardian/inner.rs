@@ -121,7 +121,7 @@ impl Inner {
         let child = Command::new("/proc/self/exe")
             .arg0("tenure")
             .arg(VERB)
-            .args(start::arguments(door, self.charge.nice, command))
+            .args(start::arguments(door, &self.charge, command))
             .stdin(Stdio::from(stdin))
             .process_group(0)
             .spawn()

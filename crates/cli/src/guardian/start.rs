@@ -9,21 +9,32 @@ use std::{fs, io};
 use anyhow::Context;
 use nix::sys::signal::SigSet;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal, setpriority_process};
+use rustix::thread::set_no_new_privs;
 
+use super::words::Charge;
 use crate::exit::Exit;
 
+/// Says that the command may gain privileges.
+const NEW_PRIVILEGES: &str = "new-privileges";
+
 /// The arguments with which [`run`] becomes `command`.
-pub(super) fn arguments(door: Option<OsString>, nice: i32, command: &[OsString]) -> Vec<OsString> {
+pub(super) fn arguments(
+    door: Option<OsString>,
+    charge: &Charge,
+    command: &[OsString],
+) -> Vec<OsString> {
+    let privileges = if charge.new_privileges { NEW_PRIVILEGES } else { "" };
     let parent = std::process::id().to_string().into();
-    let nice = nice.to_string().into();
-    let mut arguments = vec!["start".into(), parent, door.unwrap_or_default(), nice];
+    let nice = charge.nice.to_string().into();
+    let door = door.unwrap_or_default();
+    let mut arguments = vec!["start".into(), parent, door, nice, privileges.into()];
     arguments.extend_from_slice(command);
     arguments
 }
 
 /// Becomes the command, if the guardian still lives.
 pub(super) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
-    let [parent, door, nice, program, arguments @ ..] = &arguments[..] else {
+    let [parent, door, nice, privileges, program, arguments @ ..] = &arguments[..] else {
         anyhow::bail!("nothing to start");
     };
     set_parent_process_death_signal(Some(Signal::KILL)).context("follow the guardian")?;
@@ -37,6 +48,9 @@ pub(super) fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     // Guardians are deaf and hurried, and what they start would inherit both.
     if let Some(nice) = nice.to_str().and_then(|text| text.parse().ok()) {
         let _ = setpriority_process(None, nice);
+    }
+    if privileges != NEW_PRIVILEGES {
+        set_no_new_privs(true).context("give up new privileges")?;
     }
     SigSet::empty().thread_set_mask().context("hear all signals")?;
     let error = Command::new(program).args(arguments).exec();

@@ -23,6 +23,8 @@ pub(crate) struct Charge {
     pub(crate) kill_time_ms: u64,
     /// The priority that the command is to have; that of the guardians is higher, if that is allowed.
     pub(crate) nice: i32,
+    /// The command may gain privileges: by sudo, say.
+    pub(crate) new_privileges: bool,
     /// The first deadline; none if the command runs under no lease.
     pub(crate) until_ns: Option<u64>,
     /// What to tell the server when the tree is gone and no process above can.
@@ -37,6 +39,7 @@ pub(crate) struct Charge {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SessionCharge {
     pub(crate) id: i64,
+    pub(crate) secret: SessionSecretBytes,
     pub(crate) ttl_ms: u64,
     pub(crate) endpoints: String,
     #[serde(default)]
@@ -73,6 +76,16 @@ impl fmt::Debug for UserCharge {
     }
 }
 
+/// What the server wants to see from a process that says that a session's work has ended.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct SessionSecretBytes(pub(crate) Vec<u8>);
+
+impl std::fmt::Debug for SessionSecretBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionSecretBytes(..)")
+    }
+}
+
 /// A watchdog device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WatchdogCharge {
@@ -87,6 +100,7 @@ impl Charge {
             grace_ms: millis(grace),
             kill_time_ms: millis(kill_time(ttl)),
             nice: getpriority_process(None).unwrap_or(0),
+            new_privileges: true,
             until_ns: until.map(nanos),
             session: None,
             marker: None,

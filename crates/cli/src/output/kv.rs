@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn kv_bytes_can_be_shown_in_hexadecimal() {
-        let mut output = Output { out: Vec::new(), format: Format::Simple, hex: true };
+        let mut output =
+            Output { out: Vec::new(), format: Format::Simple, hex: true, on_terminal: false };
         let found = pb::RangeResponse { kvs: vec![kv("a1", "x", 3)], ..found() };
         output.get(&found, Show::All).unwrap();
         assert_eq!(output.out, b"\\x61\\x31\n\\x78\n");

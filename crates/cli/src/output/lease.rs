@@ -141,8 +141,7 @@ impl<W: Write> Output<W> {
                     lease.id, lease.granted_ttl, lease.ttl
                 )?;
                 if with_keys {
-                    let keys: Vec<_> =
-                        lease.keys.iter().map(|key| String::from_utf8_lossy(key)).collect();
+                    let keys: Vec<_> = lease.keys.iter().map(|key| self.shown(key)).collect();
                     write!(self.out, ", attached keys([{}])", keys.join(" "))?;
                 }
                 writeln!(self.out)?;

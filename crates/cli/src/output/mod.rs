@@ -22,7 +22,7 @@ mod text;
 mod txn;
 mod watch;
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use serde::Serialize;
 
@@ -53,13 +53,16 @@ pub(crate) struct Output<W> {
     out: W,
     format: Format,
     hex: bool,
+    /// A person reads it: what others wrote must not move the cursor.
+    on_terminal: bool,
 }
 
 impl Output<BufWriter<StdoutLock<'static>>> {
     /// Results on stdout.
     pub(crate) fn stdout(settings: &Settings) -> Self {
+        let on_terminal = io::stdout().is_terminal();
         let out = BufWriter::new(io::stdout().lock());
-        Output { out, format: settings.format, hex: settings.hex }
+        Output { out, format: settings.format, hex: settings.hex, on_terminal }
     }
 }
 
@@ -76,10 +79,22 @@ impl<W: Write> Output<W> {
         Ok(writeln!(self.out)?)
     }
 
-    /// Bytes as they are, or in hexadecimal if asked for, and the end of the line.
+    /// Bytes as text, on a terminal without what it would obey.
+    fn shown<'a>(&self, bytes: &'a [u8]) -> std::borrow::Cow<'a, str> {
+        match (String::from_utf8_lossy(bytes), self.on_terminal) {
+            (text, false) => text,
+            (text, true) => visible(&text).into_owned().into(),
+        }
+    }
+
+    /// Bytes as they are, or in hexadecimal if asked for, and the end of the line. On a terminal without what a terminal would
+    /// obey.
     fn line(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.hex {
             self.out.write_all(text::hex(bytes).as_bytes())?;
+        } else if self.on_terminal {
+            let text = String::from_utf8_lossy(bytes);
+            self.out.write_all(text::readable(&text).as_bytes())?;
         } else {
             self.out.write_all(bytes)?;
         }
@@ -104,9 +119,25 @@ mod golden {
         format: Format,
         write: impl FnOnce(&mut Output<Vec<u8>>) -> anyhow::Result<()>,
     ) -> String {
-        let mut output = Output { out: Vec::new(), format, hex: false };
+        let mut output = Output { out: Vec::new(), format, hex: false, on_terminal: false };
         write(&mut output).unwrap();
         String::from_utf8(output.out).unwrap()
+    }
+
+    #[test]
+    fn output_on_a_terminal_has_nothing_that_it_would_obey() {
+        let hostile = kv("a\x1b[2J", "line\n\tnext\x1b]0;title\x07\u{9b}1A\rover\u{202e}", 3);
+        let answer = pb::RangeResponse { kvs: vec![hostile], ..Default::default() };
+        for (show, on_terminal) in [(Show::All, true), (Show::ValuesOnly, true), (Show::All, false)]
+        {
+            let (out, format) = (Vec::new(), Format::Simple);
+            let mut output = Output { out, format, hex: false, on_terminal };
+            output.get(&answer, show).unwrap();
+            let text = String::from_utf8(output.out).unwrap();
+            let obeyed = |c: char| c.is_control() && c != '\n' && c != '\t' || c == '\u{202e}';
+            assert_eq!(text.contains(obeyed), !on_terminal, "{text:?}");
+            assert!(text.contains("line\n\tnext"), "{text:?}");
+        }
     }
 
     pub(super) fn header(revision: i64) -> Option<pb::ResponseHeader> {

@@ -38,6 +38,19 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// The same where lines and tabs may stay: a value that is shown for itself.
+pub(crate) fn readable(text: &str) -> Cow<'_, str> {
+    let obeyed = |c: char| is_unseen(c) && c != '\n' && c != '\t';
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if obeyed(c) { push_escaped(&mut shown, c) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
+}
+
 fn is_unseen(c: char) -> bool {
     let turns =
         matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');

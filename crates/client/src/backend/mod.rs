@@ -40,7 +40,7 @@ pub use tenure_api::Mode;
 use crate::clock::Moment;
 use crate::grpc::Client;
 use crate::host::Host;
-use crate::{AcquireError, ElectionName, EngineError, Loss, ProclaimError};
+use crate::{AcquireError, ElectionName, EngineError, Loss, ProclaimError, SessionSecret};
 
 /// A future in a box: these traits are used behind `dyn`.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -113,6 +113,11 @@ pub enum Link {
 pub trait BackendSession: fmt::Debug + Send + Sync + 'static {
     /// Its id. On etcd, the lease.
     fn id(&self) -> LeaseId;
+
+    /// What lets another process of the same program end it, saying that all work has ended. Empty where none is needed.
+    fn secret(&self) -> SessionSecret {
+        SessionSecret::default()
+    }
 
     /// How long it lives without a renewal, as the server granted it.
     fn ttl(&self) -> Duration;

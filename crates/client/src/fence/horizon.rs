@@ -23,6 +23,16 @@ pub struct Horizon {
     /// The highest revision that the cluster has answered.
     known: AtomicI64,
     last: Mutex<Option<Question>>,
+    /// The last question about the holders of an election.
+    last_holders: Mutex<Option<HoldersQuestion>>,
+}
+
+/// A question about the holders of an election, and their tokens.
+#[derive(Debug)]
+struct HoldersQuestion {
+    sent: Instant,
+    election: String,
+    held: Result<Vec<i64>, String>,
 }
 
 /// The last question that was put to the cluster.
@@ -43,6 +53,14 @@ pub enum TokenDoubt {
         /// The cluster's revision, read after the token was shown.
         revision: i64,
     },
+    /// It is not the token of a holder of the election that counts.
+    #[error("token {token} is not held in {election}")]
+    NotHeld {
+        /// The token shown.
+        token: FencingToken,
+        /// The election or lock.
+        election: String,
+    },
     /// The cluster could not be asked. The token may be good.
     #[error("token {token} cannot be checked: {cause}")]
     Unknown {
@@ -56,7 +74,8 @@ pub enum TokenDoubt {
 impl Horizon {
     /// Asks this cluster.
     pub fn new(client: Client) -> Horizon {
-        Horizon { client, known: AtomicI64::new(0), last: Mutex::new(None) }
+        let (last, last_holders) = (Mutex::default(), Mutex::default());
+        Horizon { client, known: AtomicI64::new(0), last, last_holders }
     }
 
     /// The highest revision that the cluster has answered so far; 0 if it was never asked.
@@ -91,6 +110,44 @@ impl Horizon {
             Some(cause) => Err(TokenDoubt::Unknown { token, cause }),
             None => Err(TokenDoubt::NeverGiven { token, revision }),
         }
+    }
+
+    /// Whether this is the token of a holder of that election or lock, now. A revision that the cluster has given to any other
+    /// key is none.
+    ///
+    /// # Errors
+    /// See [`TokenDoubt`]. A real etcd cannot be asked.
+    pub async fn vouch_for_holder(
+        &self,
+        election: &str,
+        token: FencingToken,
+    ) -> Result<(), TokenDoubt> {
+        let shown = Instant::now();
+        let mut last = self.last_holders.lock().await;
+        // As in `vouch`: one question at a time, and an answer counts for what was shown before it was sent.
+        let question = match last.take() {
+            Some(question) if question.sent > shown && question.election == election => question,
+            _ => self.ask_for_holders(election).await,
+        };
+        let held = question.held.clone();
+        *last = Some(question);
+        drop(last);
+        match held {
+            Ok(held) if held.contains(&token.get()) => Ok(()),
+            Ok(_) => Err(TokenDoubt::NotHeld { token, election: election.to_owned() }),
+            Err(cause) => Err(TokenDoubt::Unknown { token, cause }),
+        }
+    }
+
+    async fn ask_for_holders(&self, election: &str) -> HoldersQuestion {
+        let sent = Instant::now();
+        let asked = self.client.elections().candidates(election.to_owned()).await;
+        let held = asked.map(|found| {
+            let holders = found.candidates.into_iter().filter(|candidate| candidate.holds);
+            holders.map(|holder| holder.token).collect()
+        });
+        let held = held.map_err(|error| error.to_string());
+        HoldersQuestion { sent, election: election.to_owned(), held }
     }
 
     /// Asks the cluster for its revision, to have it at hand.

@@ -57,34 +57,21 @@ impl<'a> Sessions<'a> {
         self.client.call(Kind::Repeatable, pb::ListSessionsRequest {}, send).await
     }
 
-    /// Ends a session from outside; `stopped` if all its work is known to have ended, so that no candidate needs to
-    /// wait for it. May be repeated.
+    /// Revokes a session. Its process may not have noticed: candidates that want no overlap wait for as long as it may
+    /// believe. May be repeated.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn revoke(&self, session: i64) -> Result<pb::EndSessionResponse, ClientError> {
+        self.end(pb::EndSessionRequest { session, ..Default::default() }).await
+    }
+
+    /// Ends a session from outside; with `stopped` and the session's secret if all its work is known to have ended, so that no
+    /// candidate needs to wait for it. May be repeated.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub async fn end(
-        &self,
-        session: i64,
-        stopped: bool,
-    ) -> Result<pb::EndSessionResponse, ClientError> {
-        self.end_with(pb::EndSessionRequest { session, stopped, ..Default::default() }).await
-    }
-
-    /// Ends the session of a process that cannot end it itself, after all its work was stopped, and says why: it was killed
-    /// ([`ConnectionLost`](pb::EndReason::ConnectionLost)) or renewals were missing
-    /// ([`Expired`](pb::EndReason::Expired)). May be repeated.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub async fn end_stopped(
-        &self,
-        session: i64,
-        why: pb::EndReason,
-    ) -> Result<pb::EndSessionResponse, ClientError> {
-        self.end_with(pb::EndSessionRequest { session, stopped: true, reason: why as i32 }).await
-    }
-
-    async fn end_with(
         &self,
         request: pb::EndSessionRequest,
     ) -> Result<pb::EndSessionResponse, ClientError> {

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::backend::BackendSession;
 use crate::clock::Moment;
 use crate::host::Host;
-use crate::{Doubt, Engine, Loss, Standing, Tenancy};
+use crate::{Doubt, Engine, Loss, SessionSecret, Standing, Tenancy};
 
 /// What may be believed of a session, and why not if it is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,10 @@ impl Core {
 
     pub(crate) fn id(&self) -> LeaseId {
         self.session.id()
+    }
+
+    pub(crate) fn secret(&self) -> SessionSecret {
+        self.session.secret()
     }
 
     pub(crate) fn ttl(&self) -> Duration {

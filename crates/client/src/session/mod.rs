@@ -11,6 +11,7 @@ mod core;
 mod held;
 mod keeper;
 mod options;
+mod secret;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub use held::Held;
 pub(crate) use held::Watched;
 pub use options::SessionOptions;
 pub(crate) use options::default_identity;
+pub use secret::SessionSecret;
 use tenure_api::LeaseId;
 
 use crate::backend::JoinSpec;
@@ -77,6 +79,12 @@ impl Session {
     /// Its id. On etcd, that of its lease.
     pub fn id(&self) -> LeaseId {
         self.core().id()
+    }
+
+    /// What lets another process of this program say that all its work has ended. Whatever knows it can also take the
+    /// session over.
+    pub fn secret(&self) -> SessionSecret {
+        self.core().secret()
     }
 
     /// How long it lives without a sign of life, as the server granted it.

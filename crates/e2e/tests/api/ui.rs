@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tenure_e2e::{Cluster, Gateway, tools};
+use tenure_e2e::{Cluster, Gateway, Plan, tools};
 
 const WEB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web");
 
@@ -12,10 +12,20 @@ const WEB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../web");
 /// console fails it.
 #[test]
 fn ui_does_in_a_browser_what_its_pages_promise() {
+    in_a_browser("e2e/dashboard.test.mjs");
+}
+
+/// Played to a breach, stepped back, forked, broken by a click, toured, exported.
+#[test]
+fn lab_ui_plays_breaks_and_forks_stories_in_a_browser() {
+    in_a_browser("e2e/lab.test.mjs");
+}
+
+fn in_a_browser(tests: &str) {
     let modules = format!("{WEB}/node_modules/playwright-core");
     assert!(std::path::Path::new(&modules).exists(), "run scripts/check-web, or npm ci in web/");
     let mut node = Command::new(tools::system("node", "nodejs"));
-    node.current_dir(WEB).args(["--test", "--test-reporter=spec", "e2e/dashboard.test.mjs"]);
+    node.current_dir(WEB).args(["--test", "--test-reporter=spec", tests]);
     node.env("TENURE_BIN", tools::tenure()).env("CHROMIUM", tools::system("chromium", "chromium"));
     let done = node.output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
@@ -130,4 +140,19 @@ async fn elections_are_listed_by_page_state_and_order() {
     assert_eq!((names, &listed["matching"]), (vec!["bar".to_owned()], &json!(1)));
     let (names, _) = list(json!({ "contains": "o", "prefix": "f" })).await;
     assert_eq!(names, ["foo"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lab_is_offered_by_members_that_were_told_to() {
+    let with = Cluster::with(1, Plan::flags(&["--lab"])).await;
+    let without = Cluster::start(1).await;
+    let [with, without] = [&with, &without].map(|cluster| Gateway::at(cluster.members[0].client));
+    let body = json!({ "story": "redlock-pause" }).to_string();
+    let run = with.post("/lab/run", body.clone()).await;
+    assert_eq!(run.status, 200);
+    assert_eq!(without.post("/lab/run", body).await.status, 404);
+    let wrong = with
+        .post("/lab/run", json!({ "story": "redlock-pause", "faults": "at 1s x" }).to_string())
+        .await;
+    assert_eq!((wrong.status, &wrong.json()["column"]), (400, &json!(7)));
 }

@@ -96,7 +96,7 @@ fn config_knows_every_flag_of_a_real_etcd() {
 fn config_shows_no_client_flag_and_no_foreign_one_in_its_help() {
     let home = tempfile::tempdir().unwrap();
     let help = text(&serve(home.path(), &[], &["--help"]).stdout);
-    for flag in ["--endpoints", "--write-out", "--command-timeout", "--enable-v2", "--cert-file"] {
+    for flag in ["--endpoints", "--write-out", "--command-timeout", "--enable-v2", "--cacert"] {
         assert!(!help.contains(flag), "{flag} is in: {help}");
     }
     assert!(help.contains("--auto-compaction-retention"));
@@ -121,7 +121,7 @@ async fn config_runs_with_a_file_made_for_etcd() {
     client.kv().txn(txn(vec![op("a"), op("b")])).await.unwrap();
     client.kv().txn(txn(vec![op("a"), op("b"), op("c")])).await.unwrap_err();
     let log = cluster.members[0].log();
-    for flag in ["max-wals", "discovery-fallback", "self-signed-cert-validity"] {
+    for flag in ["max-wals", "discovery-fallback", "strict-reconfig-check"] {
         let warned =
             log.lines().filter(|line| line.contains(&format!(": {flag} has no effect"))).count();
         assert_eq!(warned, 1, "{flag}: {log}");

@@ -4,7 +4,7 @@
 //! zeros at the end, its snapshots. It is never changed. A new cluster version brings a new sample, made by
 //!
 //! ```sh
-//! TENURE_SAMPLE=$PWD/crates/e2e/tests/cluster/samples/version-8 cargo nextest run --workspace -E "test(its_own_data)"
+//! TENURE_SAMPLE=$PWD/crates/e2e/tests/cluster/samples/version-9 cargo nextest run --workspace -E "test(its_own_data)"
 //! ```
 
 use std::{

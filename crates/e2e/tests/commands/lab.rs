@@ -172,7 +172,7 @@ fn faults_of_a_user_say_what_they_break() {
     let wrong =
         lab_with(&["run", "bully-crash", "--faults", "-"], "at 2s pause e\nat 3s explode\n");
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(text(&wrong.stderr).contains("line 2: there is no such fault: explode"));
+    assert!(text(&wrong.stderr).contains("line 2, column 7: there is no such fault: explode"));
     let nobody = lab_with(&["run", "bully-crash", "--faults", "-"], "at 2s pause zoe\n");
     assert_eq!(nobody.status.code(), Some(2));
     assert!(

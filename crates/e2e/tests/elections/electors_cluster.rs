@@ -112,7 +112,7 @@ async fn electors_that_want_no_overlap_work_one_after_the_other() {
 
     // It is a candidate again, and its turn comes by the end of a whole session.
     let session = two_in_line(&cluster).await;
-    cluster.client().sessions().end(session, false).await.unwrap();
+    cluster.client().sessions().revoke(session).await.unwrap();
     first.does_not_lead().await;
     second.let_end();
     assert!(first.leads().await > token, "tokens grow");

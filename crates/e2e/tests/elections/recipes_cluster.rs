@@ -304,7 +304,7 @@ async fn tenure_end_has_its_reason() {
     operator.resume(pb::ResumeRequest { name: "job".into() }).await.unwrap();
 
     let leads = election.candidate("a").campaign().await.unwrap();
-    cluster.client().sessions().end(session.id().0, false).await.unwrap();
+    cluster.client().sessions().revoke(session.id().0).await.unwrap();
     assert_eq!(bounded("told", leads.lost()).await, Loss::Revoked);
     assert_eq!(bounded("told", session.lost()).await, Loss::Revoked);
 }

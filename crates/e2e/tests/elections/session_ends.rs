@@ -2,9 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::{api::wire::tenure::v1 as pb, grpc::Code};
+use tenure::{
+    RefusalKind,
+    api::wire::tenure::v1 as pb,
+    grpc::{ClientError, Code},
+};
 use tenure_e2e::{
-    Cluster,
+    Cluster, eventually,
     session::{SessionStream, connect, elections},
 };
 use tenure_replica::election::SESSION_TTL_MS_MIN;
@@ -16,9 +20,9 @@ async fn session(cluster: &Cluster, at: usize, identity: &str, ttl_ms: u64) -> S
     SessionStream::open(connect(cluster.members[at].client).await, identity, ttl_ms, false).await
 }
 
-async fn attach(cluster: &Cluster, at: usize, id: i64) -> SessionStream {
-    let open = pb::OpenSession { session: id, ..Default::default() };
-    let attached = SessionStream::attach(connect(cluster.members[at].client).await, open).await;
+async fn attach(cluster: &Cluster, at: usize, session: &SessionStream) -> SessionStream {
+    let channel = connect(cluster.members[at].client).await;
+    let attached = SessionStream::attach(channel, session.comeback()).await;
     attached.expect("the session lives")
 }
 
@@ -66,10 +70,10 @@ async fn session_stream_hears_that_it_was_replaced() {
     let cluster = Cluster::start(3).await;
     let mut first = session(&cluster, 0, "holder", LONG_MS).await;
     let held = first.join("jobs").await.candidacies[0].token;
-    let mut second = attach(&cluster, 0, first.id()).await;
+    let mut second = attach(&cluster, 0, &first).await;
     assert_eq!(first.ended().await, pb::SessionEndReason::SessionReplaced);
     // At another member just so.
-    let mut third = attach(&cluster, 1, second.id()).await;
+    let mut third = attach(&cluster, 1, &second).await;
     assert_eq!(second.ended().await, pb::SessionEndReason::SessionReplaced);
     let candidacy = &third.opened.candidacies[0];
     assert_eq!((candidacy.token, candidacy.held), (held, true), "what it holds stays its own");
@@ -90,7 +94,7 @@ async fn stream_at_a_member_without_a_majority_is_sent_elsewhere() {
     cluster.members[1].resume();
     cluster.members[2].resume();
     cluster.leader().await;
-    let back = attach(&cluster, 1, holder.id()).await;
+    let back = attach(&cluster, 1, &holder).await;
     assert_eq!((back.opened.candidacies[0].token, back.opened.candidacies[0].held), (held, true));
 }
 
@@ -105,6 +109,56 @@ async fn session_ttl_below_the_floor_is_raised_to_it() {
     assert_eq!(above.opened.ttl_ms, SESSION_TTL_MS_MIN + 1);
 }
 
+/// What a client finds in lists is enough to revoke a session, and for nothing else: the next leader never starts beside one
+/// that has not stopped.
+#[tokio::test(flavor = "multi_thread")]
+async fn session_is_not_taken_over_by_what_lists_tell() {
+    let cluster = Cluster::start(3).await;
+    // A new cluster learns in its first moments what all its members can do.
+    let mut holder = eventually("sessions have secrets", async || {
+        let opened = session(&cluster, 0, "holder", LONG_MS).await;
+        (!opened.opened.secret.is_empty()).then_some(opened).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    let held = holder.join("jobs").await.candidacies[0].token;
+    let mut next = session(&cluster, 1, "next", LONG_MS).await;
+    next.join_as(pb::Join { names: vec!["jobs".into()], no_overlap: true, ..Default::default() })
+        .await;
+    let client = cluster.members[2].client();
+    let listed = client.sessions().list().await.unwrap().sessions;
+    let listed = listed.into_iter().find(|listed| listed.session == holder.id()).unwrap().session;
+    for secret in ["", "guessed"].map(bytes::Bytes::from) {
+        let stop = pb::EndSessionRequest {
+            session: listed,
+            stopped: true,
+            secret: secret.clone(),
+            ..Default::default()
+        };
+        let refused = client.sessions().end(stop).await.unwrap_err();
+        assert!(
+            matches!(refused, ClientError::ElectionRefused { kind, .. } if kind == RefusalKind::WrongSecret),
+            "{refused:?}"
+        );
+        let open = pb::OpenSession { session: listed, secret, ..Default::default() };
+        let (_stream, mut answers) = client.sessions().attach(open).await.unwrap();
+        let refused = answers.message().await.unwrap_err();
+        assert_eq!(refused.message(), "tenure: this is not the secret of the session");
+    }
+    // It was not replaced, and holds on.
+    holder.renew(1).await;
+    let mut back = attach(&cluster, 2, &holder).await;
+    assert_eq!((back.opened.candidacies[0].token, back.opened.candidacies[0].held), (held, true));
+    // An operator may revoke it. The next one leads when its process must have stopped, or says so.
+    client.sessions().revoke(listed).await.unwrap();
+    assert_eq!(back.ended().await, pb::SessionEndReason::SessionRevoked);
+    let stranger = pb::EndSessionRequest { stopped: true, ..back.end_request(false) };
+    assert!(client.sessions().end(stranger).await.is_err(), "not after its end either");
+    let candidates = client.elections().candidates("jobs".to_owned()).await.unwrap();
+    assert!(candidates.delay_ms.is_some(), "the next one waits: {candidates:?}");
+    client.sessions().end(back.end_request(true)).await.unwrap();
+    assert_eq!(next.granted("jobs").await.predecessor, "holder");
+}
+
 /// A client that heard no answer asks again, and so does the library's own retry.
 #[tokio::test(flavor = "multi_thread")]
 async fn session_can_be_ended_from_outside_more_than_once() {
@@ -112,7 +166,7 @@ async fn session_can_be_ended_from_outside_more_than_once() {
     let mut holder = session(&cluster, 0, "holder", 60_000).await;
     for (at, stopped) in [(1, false), (1, false), (2, false), (2, true), (0, false)] {
         let sessions = cluster.members[at].client();
-        sessions.sessions().end(holder.id(), stopped).await.unwrap();
+        sessions.sessions().end(holder.end_request(stopped)).await.unwrap();
     }
     assert_eq!(holder.ended().await, pb::SessionEndReason::SessionRevoked);
     assert!(cluster.client().sessions().list().await.unwrap().sessions.is_empty());
@@ -131,13 +185,13 @@ async fn session_end_takes_the_two_reasons_that_only_a_guardian_knows() {
         let mut holder = session(&cluster, 0, "holder", 60_000).await;
         holder.join(&name).await;
         for claimed in [pb::EndReason::Evicted, pb::EndReason::Resigned, pb::EndReason::Closed] {
-            let refused = client.sessions().end_stopped(holder.id(), claimed).await.unwrap_err();
+            let refused = client.sessions().end(holder.guarded_end(claimed)).await.unwrap_err();
             assert_eq!(refused.code(), Some(Code::InvalidArgument), "{refused}");
         }
-        client.sessions().end_stopped(holder.id(), why).await.unwrap();
+        client.sessions().end(holder.guarded_end(why)).await.unwrap();
         assert_eq!(holder.ended().await, session_end);
         let history = client.elections().history(name).await.unwrap();
         assert_eq!((history.tenures[0].reason(), history.tenures[0].stopped), (why, true));
-        client.sessions().end_stopped(holder.id(), why).await.expect("it may be repeated");
+        client.sessions().end(holder.guarded_end(why)).await.expect("it may be repeated");
     }
 }

@@ -115,7 +115,7 @@ async fn stream_that_is_given_up_ends_no_session() {
     let channel = connect(cluster.members[0].client).await;
     let mut holder = SessionStream::open(channel.clone(), "holder", TTL_MS, true).await;
     let held = token(&holder.join("jobs").await);
-    let (id, attachment) = (holder.id(), holder.opened.attachment);
+    let (open, attachment) = (holder.comeback(), holder.opened.attachment);
     drop(holder);
     // For longer than a process may take to come back before its session would be ended.
     let (mut other, dropped) = (session(&cluster, 0, "other").await, Instant::now());
@@ -123,7 +123,6 @@ async fn stream_that_is_given_up_ends_no_session() {
         let tried = other.join_as(pb::Join { try_only: true, ..name("jobs") }).await;
         assert_eq!(refused(&tried), pb::RefusalKind::Taken);
     }
-    let open = pb::OpenSession { session: id, ..Default::default() };
     let back = SessionStream::attach(channel, open).await.expect("the session lives");
     assert_eq!(back.opened.attachment, attachment + 1);
     assert_eq!(back.opened.candidacies[0].token, held);
@@ -141,7 +140,7 @@ async fn session_survives_the_member_it_was_attached_to() {
     let waits = token(&waiting.join("jobs").await);
     cluster.members[leader].kill();
     let address = cluster.members[other].client;
-    let open = pb::OpenSession { session: holder.id(), ..Default::default() };
+    let open = holder.comeback();
     let mut back = eventually("somebody leads the log", async || {
         let channel = connect(address).await;
         let (requests, outgoing) = tokio::sync::mpsc::channel(1);

@@ -17,7 +17,7 @@ const FOREVER: &str = "9223372036854775807";
 async fn fence(upstream: &Upstream, home: &TempDir, flags: &[&str]) -> Fence {
     let state = home.path().join("gate");
     let state = state.to_str().unwrap();
-    let ours = ["--upstream", &upstream.url, "--state", state, "--no-cluster"];
+    let ours = ["--upstream", &upstream.url, "--state", state, "--no-cluster", "--tell-tokens"];
     Fence::start(&[&ours, flags].concat()).await
 }
 
@@ -216,7 +216,7 @@ async fn proxy_refuses_flags_that_cannot_be_meant() {
     };
     let upstream = ["--upstream", "http://127.0.0.1:1"];
     refused(&upstream, 2, "--state").await;
-    refused(&["--upstream", "https://h", "--state", state], 2, "TLS arrives").await;
+    refused(&["--upstream", "ftp://h", "--state", state], 2, "--upstream").await;
     let lost = ["--state", state, "--state-must-exist", "--no-cluster"];
     refused(&[&upstream[..], &lost].concat(), 1, "does not exist").await;
     std::fs::write(state, "tenuregt and then garbage").unwrap();
@@ -241,7 +241,9 @@ async fn proxy_is_not_shut_by_a_token_that_the_cluster_never_gave() {
     let now = revision(&cluster).await;
     let invented = fence.send("PUT", "/value", &token(FOREVER), "x").await;
     assert_eq!(invented.status, 400);
-    assert_eq!(invented.json()["revision"].as_i64(), Some(now));
+    // A stranger learns neither which token would do nor how far the cluster has come.
+    assert_eq!(invented.json()["revision"].as_i64(), None);
+    assert_eq!(invented.json()["error"], format!("token {FOREVER} was never given"));
     assert_eq!(fence.put("/value", now + 1, "x").await.status, 400, "not yet given");
     assert_eq!(fence.put("/value", now, "x").await.status, 200);
     // A holder that came since is known as soon as it shows itself.
@@ -288,6 +290,32 @@ async fn proxy_lets_the_holder_go_on_and_admits_none_newer_while_the_cluster_is_
     .await;
 }
 
+/// Any client can make the cluster give a revision, by a put.
+#[tokio::test(flavor = "multi_thread")]
+async fn proxy_takes_tokens_of_its_elections_holders_only() {
+    let (upstream, home) = (Upstream::start().await, TempDir::new().unwrap());
+    let cluster = Cluster::start(1).await;
+    let state = home.path().join("gate");
+    let (state, endpoints) = (state.to_str().unwrap(), cluster.endpoints());
+    let flags = ["--upstream", &upstream.url, "--state", state, "--endpoints", &endpoints];
+    let named = ["--election", "{resource}", "--resource-path", "1", "--resource", "jobs"];
+    let fence = Fence::start(&[&flags[..], &named].concat()).await;
+    let (alice, held) = leader(&cluster, "alice").await;
+    let (_other, _waits) = (revision(&cluster).await, revision(&cluster).await);
+    let newer = revision(&cluster).await;
+    let raised = fence.put("/jobs", newer, "x").await;
+    assert_eq!(raised.status, 409, "{}", raised.body);
+    assert_eq!(fence.metric("tenure_fence_refused_total{reason=\"not_held\"}").await, 1.0);
+    assert_eq!(fence.put("/jobs", held, "of alice").await.status, 200);
+    assert_eq!(fence.put("/other", held, "x").await.status, 400, "no such resource");
+    assert_eq!(fence.put("/jobs", newer, "x").await.status, 409);
+    assert_eq!(fence.put("/jobs", held, "of alice").await.status, 200, "the gate was not raised");
+    drop(alice);
+    let (_bob, next) = leader(&cluster, "bob").await;
+    assert_eq!(fence.put("/jobs", next, "of bob").await.status, 200);
+    assert_eq!(fence.put("/jobs", held, "late").await.status, 409);
+}
+
 /// `tenure elect` until it leads: the process, and its token.
 async fn leader(cluster: &Cluster, identity: &str) -> (Program, i64) {
     let mut command = Command::new(tools::tenure());
@@ -315,7 +343,8 @@ async fn proxy_refuses_the_write_of_a_leader_that_was_paused() {
     assert_eq!(fence.put("/value", new, "of bob").await.status, 200);
     // What alice was about to write when she was paused.
     let late = fence.put("/value", old, "late").await;
-    assert_eq!((late.status, late.json()["in_force"].as_i64()), (409, Some(new)));
+    assert_eq!((late.status, late.header("fencing-token")), (409, None));
+    assert!(late.json()["in_force"].is_null() && !late.body.contains(&new.to_string()));
     assert_eq!(fence.get("/value").await.body, "of bob");
     paused.resume();
 }

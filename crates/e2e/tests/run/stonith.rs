@@ -31,6 +31,32 @@ impl Drop for Table {
     }
 }
 
+/// The page's script, with an nft that notes what it is asked.
+#[test]
+fn stonith_example_takes_addresses_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().display().to_string();
+    let blocks = blocks(&bin);
+    shell(blocks.iter().find(|block| block.contains("cut-off")).unwrap());
+    let asked = dir.path().join("asked");
+    let nft = format!("#!/bin/sh\nprintf '%s\\n' \"$*\" >> {}\n", asked.display());
+    std::fs::write(dir.path().join("nft"), nft).unwrap();
+    shell(&format!("chmod +x {bin}/nft"));
+    let cut_off = |value: &str| {
+        let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
+        let script = format!("{bin}/cut-off");
+        let mut command = Command::new("sh");
+        command.arg(script).env("PATH", path).env("TENURE_FENCE_VALUE", value);
+        command.output().unwrap().status.success()
+    };
+    for hostile in ["", "10.0.0.7 } ; flush ruleset ; {", "10.0.0.7\n", "$(id)", "host-1"] {
+        assert!(!cut_off(hostile), "{hostile:?}");
+    }
+    assert!(!asked.exists(), "nft was not asked");
+    assert!(cut_off("10.0.0.7"));
+    assert!(std::fs::read_to_string(asked).unwrap().contains("fenced { 10.0.0.7 }"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stonith_cuts_off_a_writer_that_cannot_be_stopped() {
     tools::system("nft", "nftables");

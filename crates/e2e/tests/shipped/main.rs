@@ -3,6 +3,7 @@
 
 mod deploy;
 mod docs_links;
+mod limits;
 mod public_names;
 mod runbook;
 mod systemd;

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use tenure_replica::Moment;
+
 use super::{Algorithm, Setup};
 use crate::{
     engine::{RunCounts, Trace},
     faults::FaultScript,
     stage::{Ledger, Promise, Verdict},
 };
+
+/// Into how many parts a run is cut, between which it can be ended.
+const SLICES: u32 = 1000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Story {
@@ -50,12 +55,31 @@ impl Story {
         script: Option<&FaultScript>,
         trace: Trace,
     ) -> Result<StoryOutcome, String> {
+        self.play_while(seed, script, trace, || Ok(()))
+    }
+
+    /// Plays it for as long as `go_on` says so, which is asked about a thousand times.
+    ///
+    /// # Errors
+    /// If the script names an unknown process, and what `go_on` said.
+    pub fn play_while(
+        &self,
+        seed: u64,
+        script: Option<&FaultScript>,
+        trace: Trace,
+        mut go_on: impl FnMut() -> Result<(), String>,
+    ) -> Result<StoryOutcome, String> {
         let mut play =
             (self.algorithm.build)(&Setup { seed, contenders: self.algorithm.contenders });
         play.trace(trace);
         let own = self.own_script();
         play.follow(script.unwrap_or(&own))?;
-        play.run(self.lasts);
+        let slice = (self.lasts / SLICES).max(Duration::from_micros(1));
+        let end = Moment::after_start(self.lasts);
+        while play.now() < end {
+            go_on()?;
+            play.run(slice.min(end.since(play.now())));
+        }
         let verdicts = play.verdicts(self.algorithm.promises);
         let mut outcome = StoryOutcome {
             verdicts,

@@ -150,6 +150,7 @@ impl World {
         let opened = self.probe(
             at,
             election(ElectionCommand::Open {
+                secret: None,
                 id: session,
                 ttl_ms: 2000,
                 identity: format!("core-{}", session.0),
@@ -168,7 +169,10 @@ impl World {
                 Ok(Reply::Wrote(Outcome::Election(Ok(ElectionOutcome::Candidacies(_)))))
             );
         let how = SessionEnding::Closed { stopped: true };
-        joined && self.probe(at, election(ElectionCommand::End { id: session, how })).is_ok()
+        joined
+            && self
+                .probe(at, election(ElectionCommand::End { id: session, how, secret: None }))
+                .is_ok()
     }
 
     /// Changes the members. An earlier attempt may have done it.

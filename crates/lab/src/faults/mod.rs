@@ -22,6 +22,6 @@ mod span;
 pub use action::{Action, FAULT_SYNTAX, LinkFault, Target};
 pub use inject::{FOREVER, FaultHost, Undo};
 pub use links::between;
-pub use script::{FaultScript, ScriptError, ScriptStep};
+pub use script::{FaultScript, SCRIPT_LINE, ScriptError, ScriptStep};
 pub use shrink::shrink;
 pub use span::{read_span, write_span};

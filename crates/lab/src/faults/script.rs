@@ -47,11 +47,38 @@ impl fmt::Display for FaultScript {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ScriptError {
     #[error(
-        "line {line}: {why}\n  {text}\nexpected: at TIME FAULT [for TIME], such as `at 5s pause a for 30s`; `tenure lab list` lists the faults"
+        "line {line}, column {column}: {why}\n  {text}\nexpected: {SCRIPT_LINE}; `tenure lab list` lists the faults"
     )]
-    Line { line: usize, text: String, why: String },
+    Line {
+        line: usize,
+        /// Where in the line, in characters from 1 on.
+        column: usize,
+        text: String,
+        why: String,
+    },
     #[error("a script has at most {LINES_MAX} lines")]
     TooLong,
+}
+
+/// The form of a line, for messages.
+pub const SCRIPT_LINE: &str = "at TIME FAULT [for TIME], such as `at 5s pause a for 30s`";
+
+/// A word of a line that cannot be read, and why. The word is a part of that line, so that its place can be told.
+struct Unreadable<'a> {
+    word: &'a str,
+    why: String,
+}
+
+impl Unreadable<'_> {
+    /// In characters from 1 on.
+    fn column(&self, line: &str) -> usize {
+        let before = (self.word.as_ptr() as usize).saturating_sub(line.as_ptr() as usize);
+        line.get(..before).map_or(0, |before| before.chars().count()) + 1
+    }
+}
+
+fn unreadable(word: &str, why: impl Into<String>) -> Unreadable<'_> {
+    Unreadable { word, why: why.into() }
 }
 
 impl FromStr for FaultScript {
@@ -59,18 +86,23 @@ impl FromStr for FaultScript {
 
     fn from_str(text: &str) -> Result<FaultScript, ScriptError> {
         let mut steps = vec![];
-        for (number, line) in text.lines().enumerate() {
+        for (number, whole) in text.lines().enumerate() {
             if number >= LINES_MAX {
                 return Err(ScriptError::TooLong);
             }
-            let line = line.split('#').next().unwrap_or_default().trim();
+            let line = whole.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {
                 continue;
             }
-            let traced = line.chars().take(120).collect();
-            let wrong = |why| ScriptError::Line { line: number + 1, text: traced, why };
+            let wrong = |wrong: Unreadable<'_>| ScriptError::Line {
+                line: number + 1,
+                column: wrong.column(whole),
+                text: line.chars().take(120).collect(),
+                why: wrong.why,
+            };
             if line.len() > LINE_MAX {
-                return Err(wrong(format!("it is longer than {LINE_MAX} bytes")));
+                let why = format!("it is longer than {LINE_MAX} bytes");
+                return Err(wrong(unreadable(line, why)));
             }
             steps.push(step(line).map_err(wrong)?);
         }
@@ -78,10 +110,10 @@ impl FromStr for FaultScript {
     }
 }
 
-fn step(line: &str) -> Result<ScriptStep, String> {
+fn step(line: &str) -> Result<ScriptStep, Unreadable<'_>> {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     if words.first() != Some(&"at") || words.len() < 3 {
-        return Err("it does not begin with `at TIME`".into());
+        return Err(unreadable(line, "it does not begin with `at TIME`"));
     }
     let at = span(words[1])?;
     let mut lasts = None;
@@ -89,10 +121,14 @@ fn step(line: &str) -> Result<ScriptStep, String> {
         lasts = Some(span(time)?);
         words.truncate(words.len() - 2);
     }
-    Ok(ScriptStep { at, action: action(&words[2..])?, lasts })
+    let (_, action) = words.split_at(2);
+    if action.is_empty() {
+        return Err(unreadable(line, "it names no fault"));
+    }
+    Ok(ScriptStep { at, action: self::action(action)?, lasts })
 }
 
-fn action(words: &[&str]) -> Result<Action, String> {
+fn action<'a>(words: &[&'a str]) -> Result<Action, Unreadable<'a>> {
     Ok(match *words {
         ["crash", target] => Action::Crash(name(target)?),
         ["restart", target] => Action::Restart(name(target)?),
@@ -101,7 +137,7 @@ fn action(words: &[&str]) -> Result<Action, String> {
         ["cut", from, "->", to] => Action::CutOneWay(name(from)?, name(to)?),
         ["cut", a, b] => Action::Cut(name(a)?, name(b)?),
         ["isolate", target] => Action::Isolate(name(target)?),
-        ["split", ref groups @ ..] => Action::Split(split(groups)?),
+        ["split", ref groups @ ..] => Action::Split(split(words[0], groups)?),
         ["flap", a, b] => Action::Flap(name(a)?, name(b)?),
         ["reset", from, "->", to] => Action::ResetOneWay(name(from)?, name(to)?),
         ["reset", a, b] => Action::Reset(name(a)?, name(b)?),
@@ -113,17 +149,18 @@ fn action(words: &[&str]) -> Result<Action, String> {
             Action::Link(name(from)?, name(to)?, link_fault(what, much)?)
         }
         ["clock", target, "jumps", by] => {
-            let (sign, by) = match by.split_at_checked(1) {
+            let (sign, span_text) = match by.split_at_checked(1) {
                 Some(("+", by)) => (1, by),
                 Some(("-", by)) => (-1, by),
-                _ => return Err(format!("{by} needs a + or a -")),
+                _ => return Err(unreadable(by, format!("{by} needs a + or a -"))),
             };
-            Action::ClockJumps(name(target)?, sign * span(by)?.as_micros() as i64)
+            Action::ClockJumps(name(target)?, sign * span(span_text)?.as_micros() as i64)
         }
         ["clock", target, "drifts", share] => {
             let ppm = fraction(share, 4)?;
             if !(-900_000..=9_000_000).contains(&ppm) {
-                return Err(format!("{share} is not a rate that a clock can have"));
+                let why = format!("{share} is not a rate that a clock can have");
+                return Err(unreadable(share, why));
             }
             Action::ClockDrifts(name(target)?, ppm)
         }
@@ -140,11 +177,14 @@ fn action(words: &[&str]) -> Result<Action, String> {
         ["snapshots", "fail"] => Action::SnapshotsFail,
         ["hand", "over"] => Action::HandOver,
         ["heal"] => Action::Heal,
-        _ => return Err(format!("there is no such fault: {}", words.join(" "))),
+        _ => {
+            let why = format!("there is no such fault: {}", words.join(" "));
+            return Err(unreadable(words.first().copied().unwrap_or_default(), why));
+        }
     })
 }
 
-fn link_fault(what: &str, much: &str) -> Result<LinkFault, String> {
+fn link_fault<'a>(what: &str, much: &'a str) -> Result<LinkFault, Unreadable<'a>> {
     Ok(match what {
         "lose" => LinkFault::Lose(per_mille(much)?),
         "duplicate" => LinkFault::Duplicate(per_mille(much)?),
@@ -156,57 +196,65 @@ fn link_fault(what: &str, much: &str) -> Result<LinkFault, String> {
     })
 }
 
-fn span(text: &str) -> Result<Duration, String> {
-    read_span(text).ok_or_else(|| format!("{text} is not a time, such as 30s, 1.5s or 250ms"))
+fn span(text: &str) -> Result<Duration, Unreadable<'_>> {
+    let why = || unreadable(text, format!("{text} is not a time, such as 30s, 1.5s or 250ms"));
+    read_span(text).ok_or_else(why)
 }
 
 /// A time, or a range of times.
-fn span_range(range: &str) -> Result<(Duration, Duration), String> {
+fn span_range(range: &str) -> Result<(Duration, Duration), Unreadable<'_>> {
     let (low, high) = range.split_once("..").unwrap_or((range, range));
     let (low, high) = (span(low)?, span(high)?);
     if low > high {
-        return Err(format!("{range} ends before it begins"));
+        return Err(unreadable(range, format!("{range} ends before it begins")));
     }
     Ok((low, high))
 }
 
-fn name(text: &str) -> Result<Target, String> {
+fn name(text: &str) -> Result<Target, Unreadable<'_>> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     match text {
         "leader" => Ok(Target::Leader),
         "all" => Ok(Target::All),
         _ if !text.is_empty() && text.chars().all(plain) => Ok(Target::Named(text.into())),
-        _ => Err(format!("{text} is not a name")),
+        _ => Err(unreadable(text, format!("{text} is not a name"))),
     }
 }
 
-fn split(words: &[&str]) -> Result<Vec<Vec<String>>, String> {
+fn split<'a>(verb: &'a str, words: &[&'a str]) -> Result<Vec<Vec<String>>, Unreadable<'a>> {
     let mut groups: Vec<Vec<String>> = vec![vec![]];
     for word in words {
         match *word {
             "|" => groups.push(vec![]),
             word => match name(word)? {
                 Target::Named(name) => groups.last_mut().expect("there is one").push(name),
-                target => return Err(format!("{target} cannot be split: name the members")),
+                target => {
+                    let why = format!("{target} cannot be split: name the members");
+                    return Err(unreadable(word, why));
+                }
             },
         }
     }
     if groups.len() < 2 || groups.iter().any(Vec::is_empty) {
-        return Err("a split has groups, such as `a b | c`".into());
+        return Err(unreadable(verb, "a split has groups, such as `a b | c`"));
     }
     Ok(groups)
 }
 
 /// A share as `20%` or `0.5%`.
-fn per_mille(text: &str) -> Result<u64, String> {
+fn per_mille(text: &str) -> Result<u64, Unreadable<'_>> {
     let share = fraction(text, 1)?;
-    u64::try_from(share).ok().filter(|share| *share <= 1000).ok_or(format!("{text} is not a share"))
+    let share = u64::try_from(share).ok().filter(|share| *share <= 1000);
+    share.ok_or_else(|| unreadable(text, format!("{text} is not a share")))
 }
 
 /// A percentage, times ten to the power of `digits`.
-fn fraction(text: &str, digits: usize) -> Result<i64, String> {
-    let wrong =
-        || format!("{text} is not a percentage with at most {digits} digits after the point");
+fn fraction(text: &str, digits: usize) -> Result<i64, Unreadable<'_>> {
+    let wrong = || {
+        let why =
+            format!("{text} is not a percentage with at most {digits} digits after the point");
+        unreadable(text, why)
+    };
     let number = text.strip_suffix('%').ok_or_else(wrong)?;
     let (sign, number) = match number.strip_prefix('-') {
         Some(number) => (-1, number),
@@ -285,7 +333,20 @@ at 10s heal
     }
 
     #[test]
-    fn script_errors_name_their_line() {
+    fn script_errors_name_their_line_and_column() {
+        for (text, column) in [
+            ("at 5 pause a", 4),
+            ("  at 5s  explode a", 10),
+            ("at 5s pause a for ever", 19),
+            ("at 5s clock a jumps 5s", 21),
+            ("at 5s # cut a b", 1),
+        ] {
+            let error = text.parse::<FaultScript>().unwrap_err();
+            assert!(
+                matches!(error, ScriptError::Line { column: at, .. } if at == column),
+                "{error}"
+            );
+        }
         for (text, expected) in [
             ("at 1s explode a", "no such fault: explode a"),
             ("pause a", "does not begin with `at TIME`"),
@@ -306,7 +367,7 @@ at 10s heal
         ] {
             let error =
                 format!("at 1s heal\n{text}").parse::<FaultScript>().unwrap_err().to_string();
-            assert!(error.starts_with("line 2: ") && error.contains(expected), "{error}");
+            assert!(error.starts_with("line 2, column ") && error.contains(expected), "{error}");
         }
     }
 }

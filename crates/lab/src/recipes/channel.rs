@@ -152,17 +152,9 @@ impl Wire for Channel {
         })
     }
 
-    fn end(&self, session: i64, stopped: bool) -> Boxed<'_, Result<(), ClientError>> {
+    fn end(&self, request: pb::EndSessionRequest) -> Boxed<'_, Result<(), ClientError>> {
         Box::pin(async move {
-            match self
-                .first(RpcRequest::End(pb::EndSessionRequest {
-                    session,
-                    stopped,
-                    ..Default::default()
-                }))
-                .await?
-                .1
-            {
+            match self.first(RpcRequest::End(request)).await?.1 {
                 ServerMessage::Ended(ended) => ended.map_err(|status| failed(&status)),
                 other => Err(unexpected(&other)),
             }

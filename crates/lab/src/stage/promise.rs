@@ -48,7 +48,7 @@ impl fmt::Display for Promise {
 
 impl Promise {
     /// Its name in the record and in traces; none for those that are judged when the run ends.
-    pub(super) fn key(self) -> Option<&'static str> {
+    pub fn key(self) -> Option<&'static str> {
         match self {
             Promise::OneBeliever => Some("one_believer"),
             Promise::OneWriter => Some("one_writer"),

@@ -337,6 +337,7 @@ impl<M: ProtocolMessage> Stage<M> {
                 .with("to", other)
                 .with("message", number)
                 .with("kind", message.kind())
+                .with("routine", message.is_routine())
                 .with("arrives", arriving)
         });
         let (life, rounds) = (self.slots[to as usize].life, self.rounds + 1);

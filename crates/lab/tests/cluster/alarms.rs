@@ -2,7 +2,14 @@
 
 use bytes::Bytes;
 use tenure_api::{Alarm, AlarmKind, DeleteRange, Failure, LeaseId, Put, Span, op::PutLease};
-use tenure_replica::{Consistency, Notice, Operation, Read, Replica, Retention, command::Command};
+use tenure_replica::{
+    Consistency, Notice, Operation, Read, Replica, Retention,
+    command::{
+        COST_LIMITS_SINCE, Command, ElectionCommand, JoinSpec, SessionEnding, SessionRequest,
+    },
+    election::Mode,
+    lease::LEASE_BYTES,
+};
 
 use crate::seeds;
 use tenure_lab::{
@@ -348,4 +355,79 @@ fn retention_keeps_no_more_revisions_than_configured() {
         let compacted = replica(&world, number).state().store.compacted();
         assert_eq!(compacted.0, written.0 - KEPT, "member {number}");
     }
+}
+
+/// Leases and sessions cost memory as keys do. Those that are there live on, and their elections are decided.
+#[test]
+fn leases_count_against_the_quota() {
+    const QUOTA_BYTES: u64 = 100_000;
+    for seed in seeds(5) {
+        let (mut world, leader, _replay) = serving(seed, 3, QUOTA_BYTES);
+        let newest = |world: &mut World| world.truth.state().cluster_version >= COST_LIMITS_SINCE;
+        world.run_until(ms(3000), newest).expect("all members limit alike");
+        let open = |id| ElectionCommand::Open {
+            id: LeaseId(id),
+            ttl_ms: 3_600_000,
+            identity: String::new(),
+            fast_release: false,
+            by: 1,
+            secret: None,
+        };
+        let election = |command| Operation::Write(Command::Election(command));
+        for id in [1, 2] {
+            world.probe(leader, election(open(id))).expect("there is room");
+        }
+        let grant = |id| Operation::Write(Command::LeaseGrant { id: LeaseId(id), ttl_secs: 3600 });
+        let granted = (10..).find(|id| world.probe(leader, grant(*id)).is_err()).unwrap() - 10;
+        // All that a lease may use, the reserve included.
+        let most = (QUOTA_BYTES + QUOTA_BYTES / 20) as i64 / LEASE_BYTES as i64;
+        assert!(granted <= most && granted > most / 2, "{granted} leases");
+        assert_eq!(world.probe(leader, grant(9)).unwrap_err(), Failure::NoSpace);
+        assert_eq!(world.probe(leader, election(open(3))).unwrap_err(), Failure::NoSpace);
+        let full = |world: &mut World| world.truth.state().is_full();
+        world.run_until(ms(2000), full).expect("the alarm goes off");
+        let put = world.plain_put("refused");
+        assert_eq!(world.probe(leader, put).unwrap_err(), Failure::NoSpace);
+        world
+            .probe(leader, Operation::Write(Command::LeaseRenew(LeaseId(1))))
+            .expect("a session that is there is renewed");
+        for id in 10..10 + granted {
+            world
+                .probe(leader, Operation::Write(Command::LeaseRevoke(LeaseId(id))))
+                .expect("leases may go");
+        }
+        let room = |world: &mut World| !world.truth.state().is_full();
+        world.run_until(ms(3000), room).expect("the alarm ends by itself");
+    }
+}
+
+/// What a client needs that has a session, when others have used up the quota.
+#[test]
+fn full_store_decides_elections_of_sessions_that_are_there() {
+    let (mut world, leader, _replay) = serving(1, 3, 100_000);
+    let election = |command| Operation::Write(Command::Election(command));
+    for id in [1, 2] {
+        let open = ElectionCommand::Open {
+            id: LeaseId(id),
+            ttl_ms: 3_600_000,
+            identity: String::new(),
+            fast_release: false,
+            by: 1,
+            secret: None,
+        };
+        world.probe(leader, election(open)).expect("there is room");
+    }
+    let full = (0..).find_map(|key| write(&mut world, leader, key, None).err());
+    assert_eq!(full, Some(Failure::NoSpace));
+    for id in [1, 2] {
+        let join = JoinSpec::one(Bytes::from_static(b"jobs"), Mode::Exclusive);
+        let (session, request) = (LeaseId(id), SessionRequest::Join(join));
+        let join = ElectionCommand::Request { session, number: 1, request };
+        world.probe(leader, election(join)).expect("they may contend");
+    }
+    let how = SessionEnding::Closed { stopped: true };
+    let end = ElectionCommand::End { id: LeaseId(1), how, secret: None };
+    world.probe(leader, election(end)).expect("it resigns");
+    let elections = &world.truth.state().elections;
+    assert_eq!(elections.election(b"jobs").unwrap().leader().unwrap().session(), Some(LeaseId(2)));
 }

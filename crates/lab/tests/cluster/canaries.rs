@@ -316,7 +316,14 @@ fn canary_request_that_acts_twice_is_found() {
         };
         let (id, name) = (LeaseId(7), Bytes::from_static(b"n"));
         let identity = "program".to_owned();
-        say(ElectionCommand::Open { id, ttl_ms: 5000, identity, fast_release: false, by: 1 });
+        say(ElectionCommand::Open {
+            id,
+            ttl_ms: 5000,
+            identity,
+            fast_release: false,
+            by: 1,
+            secret: None,
+        });
         let join = SessionRequest::Join(JoinSpec::one(name.clone(), Mode::Exclusive));
         say(ElectionCommand::Request { session: id, number: 1, request: join.clone() });
         say(ElectionCommand::Admin(AdminCommand::Evict { name, token: None }));

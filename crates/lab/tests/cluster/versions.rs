@@ -23,10 +23,10 @@ use tenure_lab::{
 use tenure_replica::{
     Answer, Operation,
     command::{
-        AuthCommand, Command, ElectionCommand, JoinSpec, STOP_CAUSES_SINCE, SessionEnding,
-        SessionRequest, StopCause, UNUSED_LEASES_SINCE,
+        AuthCommand, Command, ElectionCommand, JoinSpec, SESSION_SECRETS_SINCE, STOP_CAUSES_SINCE,
+        SessionEnding, SessionRequest, StopCause, UNUSED_LEASES_SINCE,
     },
-    election::{EndReason, Mode},
+    election::{EndReason, Mode, Refusal, SecretDigest},
 };
 use tenure_server::{
     grpc::{Env, InProcessService},
@@ -92,6 +92,7 @@ fn cluster_version_refuses_what_the_oldest_member_cannot_apply() {
         identity: "program".into(),
         fast_release: false,
         by: 1,
+        secret: None,
     });
     for (version, command) in [(1, alarm), (2, session)] {
         let mut world = with_an_older_member(2, version, version + 1);
@@ -143,15 +144,18 @@ fn cluster_version_gates_the_causes_of_guarded_ends() {
         identity: "program".into(),
         fast_release: false,
         by: 1,
+        secret: None,
     };
     world.probe(1, election(open)).expect("the cluster serves");
     let how = SessionEnding::Guarded(StopCause::ProcessKilled);
     for member in world.numbers() {
-        let refused = world.probe(member, election(ElectionCommand::End { id, how }));
+        let refused = world.probe(member, election(ElectionCommand::End { id, how, secret: None }));
         assert_eq!(refused.err(), Some(Failure::NotCapable), "by member {member}");
     }
     upgrade(&mut world, 2, STOP_CAUSES_SINCE);
-    world.probe(3, election(ElectionCommand::End { id, how })).expect("now all know it");
+    world
+        .probe(3, election(ElectionCommand::End { id, how, secret: None }))
+        .expect("now all know it");
     assert!(world.truth.state().elections.session(id).is_none());
 }
 
@@ -191,6 +195,7 @@ fn guarded_end_of_a_session_is_a_plain_one_below_its_version() {
             identity: "program".into(),
             fast_release: false,
             by: 1,
+            secret: None,
         };
         let join = JoinSpec::one("jobs".into(), Mode::Exclusive);
         let join = ElectionCommand::Request {
@@ -202,7 +207,8 @@ fn guarded_end_of_a_session_is_a_plain_one_below_its_version() {
             world.probe(1, Operation::Write(Command::Election(command))).expect("it serves");
         }
         let reason = pb::EndReason::Expired as i32;
-        let request = pb::EndSessionRequest { session: number, stopped: true, reason };
+        let request =
+            pb::EndSessionRequest { session: number, stopped: true, reason, ..Default::default() };
         end_by_service(&mut world, request).expect("it has ended");
         let election =
             world.truth.state().elections.election(b"jobs").expect("its history").clone();
@@ -210,6 +216,40 @@ fn guarded_end_of_a_session_is_a_plain_one_below_its_version() {
         let why = if upgraded { EndReason::Expired } else { EndReason::Closed };
         assert_eq!((end.why, end.stopped), (why, true));
     }
+}
+
+/// A client that has a secret of a cluster that was upgraded once must be able to end what it opened before, too.
+#[test]
+fn cluster_version_gates_session_secrets() {
+    let _replay = Replay::of_test(1);
+    let mut world = with_an_older_member(2, SESSION_SECRETS_SINCE - 1, SESSION_SECRETS_SINCE);
+    let open = |id, secret| {
+        let (ttl_ms, identity) = (60_000, "program".to_owned());
+        let open =
+            ElectionCommand::Open { id, ttl_ms, identity, fast_release: false, by: 1, secret };
+        Operation::Write(Command::Election(open))
+    };
+    let secret = Some(SecretDigest([1; SecretDigest::BYTES]));
+    for member in world.numbers() {
+        let refused = world.probe(member, open(LeaseId(7), secret));
+        assert_eq!(refused.err(), Some(Failure::NotCapable), "by member {member}");
+    }
+    world.probe(1, open(LeaseId(7), None)).expect("the cluster serves");
+    let request = pb::EndSessionRequest {
+        session: 7,
+        stopped: true,
+        secret: b"a secret".to_vec().into(),
+        ..Default::default()
+    };
+    end_by_service(&mut world, request.clone()).expect("no session has a secret yet");
+    assert!(world.truth.state().elections.session(LeaseId(7)).is_none());
+    upgrade(&mut world, 2, SESSION_SECRETS_SINCE);
+    world.probe(3, open(LeaseId(7), secret)).expect("now all know it");
+    let refused = end_by_service(&mut world, request).expect_err("that is another secret");
+    assert!(refused.message().ends_with(&Refusal::WrongSecret.to_string()), "{refused}");
+    let unconfirmed = pb::EndSessionRequest { session: 7, ..Default::default() };
+    end_by_service(&mut world, unconfirmed).expect("any client may revoke it");
+    assert!(world.truth.state().elections.session(LeaseId(7)).is_none());
 }
 
 #[test]

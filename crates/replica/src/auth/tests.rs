@@ -238,6 +238,7 @@ fn open(id: i64) -> Command {
         identity: "host".into(),
         fast_release: false,
         by: 0,
+        secret: None,
     })
 }
 
@@ -259,7 +260,8 @@ fn auth_session_is_its_users_own() {
     assert_eq!((session.owner.as_deref(), &session.identity[..]), (Some("bob"), "bob/host"));
     story.apply(&bob, join(1, 1, "db")).unwrap();
     assert_eq!(story.apply(&bob, join(1, 2, "db2")), Err(Failure::PermissionDenied));
-    let attach = || Command::Election(ElectionCommand::Attach { id: LeaseId(1), by: 1 });
+    let attach =
+        || Command::Election(ElectionCommand::Attach { id: LeaseId(1), by: 1, secret: None });
     for command in [attach(), join(1, 3, "db"), Command::LeaseRenew(LeaseId(1))] {
         assert_eq!(story.apply(&eve, command), Err(Failure::PermissionDenied));
     }
@@ -278,7 +280,8 @@ fn auth_session_from_before_there_were_users_gets_the_first_that_comes() {
     story.apply(&Principal::Anonymous, join(1, 1, "db")).unwrap();
     story.auth(AuthCommand::Enable);
     let bob = story.by("bob");
-    let attach = || Command::Election(ElectionCommand::Attach { id: LeaseId(1), by: 1 });
+    let attach =
+        || Command::Election(ElectionCommand::Attach { id: LeaseId(1), by: 1, secret: None });
     assert_eq!(story.apply(&bob, attach()), Err(Failure::PermissionDenied));
     story.grant(PermissionKind::Campaign, "db", "").unwrap();
     assert!(story.apply(&bob, attach()).is_ok());

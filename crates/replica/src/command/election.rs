@@ -5,9 +5,13 @@ use tenure_api::{JoinSpec, LeaseId, Revision, Term};
 
 use crate::{
     codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_i64, put_option, put_u64},
-    election::Mode,
+    election::{Mode, SecretDigest},
+    lease::{LEASE_BYTES, SESSION_BYTES},
     mvcc::VERSION_OVERHEAD,
 };
+
+/// Stands before the tag of a command that carries the digest of a session's secret.
+const WITH_SECRET: u8 = 7;
 
 /// A change of sessions or elections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub enum ElectionCommand {
         fast_release: bool,
         /// A mark that tells this attachment from all others.
         by: u64,
+        /// What must be shown to speak for it later.
+        secret: Option<SecretDigest>,
     },
     /// A stream attaches to a session again; also a sign of life.
     Attach {
@@ -31,6 +37,8 @@ pub enum ElectionCommand {
         id: LeaseId,
         /// A mark that tells this attachment from all others.
         by: u64,
+        /// What the client has shown.
+        secret: Option<SecretDigest>,
     },
     /// A session ends.
     End {
@@ -38,6 +46,8 @@ pub enum ElectionCommand {
         id: LeaseId,
         /// How.
         how: SessionEnding,
+        /// What the client has shown.
+        secret: Option<SecretDigest>,
     },
     /// A request of a session.
     Request {
@@ -183,9 +193,35 @@ impl SessionRequest {
 }
 
 impl ElectionCommand {
+    /// The secret's digest that it carries.
+    pub fn secret(&self) -> Option<SecretDigest> {
+        match self {
+            ElectionCommand::Open { secret, .. }
+            | ElectionCommand::Attach { secret, .. }
+            | ElectionCommand::End { secret, .. } => *secret,
+            ElectionCommand::Request { .. }
+            | ElectionCommand::Admin(_)
+            | ElectionCommand::Overdue(..) => None,
+        }
+    }
+
+    /// The same with this digest; none for a kind that carries none.
+    fn with_secret(mut self, digest: SecretDigest) -> Option<ElectionCommand> {
+        match &mut self {
+            ElectionCommand::Open { secret, .. }
+            | ElectionCommand::Attach { secret, .. }
+            | ElectionCommand::End { secret, .. } => *secret = Some(digest),
+            ElectionCommand::Request { .. }
+            | ElectionCommand::Admin(_)
+            | ElectionCommand::Overdue(..) => return None,
+        }
+        Some(self)
+    }
+
     /// Bytes it may add to the store.
     pub(super) fn room_wanted(&self) -> usize {
         match self {
+            ElectionCommand::Open { .. } => LEASE_BYTES + SESSION_BYTES,
             ElectionCommand::Request { request: SessionRequest::Join(join), .. } => {
                 let each = join.value.len() + VERSION_OVERHEAD;
                 let names: usize = join.names.iter().map(|name| name.len() + each).sum();
@@ -202,8 +238,12 @@ impl ElectionCommand {
 
 impl Codec for ElectionCommand {
     fn encode(&self, out: &mut Vec<u8>) {
+        if let Some(secret) = self.secret() {
+            out.push(WITH_SECRET);
+            out.extend(secret.0);
+        }
         match self {
-            ElectionCommand::Open { id, ttl_ms, identity, fast_release, by } => {
+            ElectionCommand::Open { id, ttl_ms, identity, fast_release, by, .. } => {
                 out.push(1);
                 put_i64(out, id.0);
                 put_u64(out, *ttl_ms);
@@ -211,12 +251,12 @@ impl Codec for ElectionCommand {
                 put_bool(out, *fast_release);
                 put_u64(out, *by);
             }
-            ElectionCommand::Attach { id, by } => {
+            ElectionCommand::Attach { id, by, .. } => {
                 out.push(2);
                 put_i64(out, id.0);
                 put_u64(out, *by);
             }
-            ElectionCommand::End { id, how } => {
+            ElectionCommand::End { id, how, .. } => {
                 out.push(3);
                 put_i64(out, id.0);
                 how.encode(out);
@@ -243,6 +283,15 @@ impl Codec for ElectionCommand {
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<ElectionCommand, DecodeError> {
+        if input.skip_u8(WITH_SECRET) {
+            let secret = SecretDigest(input.array()?);
+            let unknown = |tag| DecodeError::UnknownTag { what: "command with a secret", tag };
+            let tag = input.clone().u8()?;
+            if !(1..=3).contains(&tag) {
+                return Err(unknown(tag));
+            }
+            return ElectionCommand::decode(input)?.with_secret(secret).ok_or(unknown(tag));
+        }
         Ok(match input.u8()? {
             1 => ElectionCommand::Open {
                 id: LeaseId(input.i64()?),
@@ -250,11 +299,17 @@ impl Codec for ElectionCommand {
                 identity: input.text()?,
                 fast_release: input.bool()?,
                 by: input.u64()?,
+                secret: None,
             },
-            2 => ElectionCommand::Attach { id: LeaseId(input.i64()?), by: input.u64()? },
+            2 => ElectionCommand::Attach {
+                id: LeaseId(input.i64()?),
+                by: input.u64()?,
+                secret: None,
+            },
             3 => ElectionCommand::End {
                 id: LeaseId(input.i64()?),
                 how: SessionEnding::decode(input)?,
+                secret: None,
             },
             4 => ElectionCommand::Request {
                 session: LeaseId(input.i64()?),

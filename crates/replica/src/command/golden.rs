@@ -16,7 +16,7 @@ use super::{
 use crate::{
     auth::{Permission, PermissionKind, Secret},
     codec::{Codec, DecodeError},
-    election::Mode,
+    election::{Mode, SecretDigest},
 };
 
 const FILE: &str = include_str!("../../tests/golden/commands.txt");
@@ -31,6 +31,7 @@ const DOORS: &[(&str, &[u8], &str)] = &[
     ("24", &[24], "refused change"),
     ("30", &[30], "alarm"),
     ("40", &[40], "line command"),
+    ("40 7", SECRET, "command with a secret"),
     ("40 3", &[40, 3, 0], "end of a session"),
     ("40 3 4", &[40, 3, 0, 4], "cause of a stop"),
     ("40 4", &[40, 4, 0, 0], "session request"),
@@ -40,6 +41,13 @@ const DOORS: &[(&str, &[u8], &str)] = &[
     ("40 6", &[40, 6, 0, 1], "overdue"),
     ("60", &[60], "auth command"),
 ];
+
+/// A command about sessions that carries a secret's digest, up to the tag of what it is.
+const SECRET: &[u8] = &{
+    let mut bytes = [9; 2 + SecretDigest::BYTES];
+    (bytes[0], bytes[1]) = (40, 7);
+    bytes
+};
 
 fn text(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
@@ -176,12 +184,22 @@ fn elections() -> Vec<(&'static str, ElectionCommand)> {
         identity: "me".to_owned(),
         fast_release: true,
         by: 99,
+        secret: None,
     };
-    let end = |how| ElectionCommand::End { id, how };
+    let secret = Some(SecretDigest([9; SecretDigest::BYTES]));
+    let mut open_secret = open.clone();
+    if let ElectionCommand::Open { secret: unset, .. } = &mut open_secret {
+        *unset = secret;
+    }
+    let closed = SessionEnding::Closed { stopped: true };
+    let end = |how| ElectionCommand::End { id, how, secret: None };
     let overdue = |overdue| ElectionCommand::Overdue(Term(3), vec![overdue]);
     let mut samples = vec![
         ("40 1 open a session", open),
-        ("40 2 attach", ElectionCommand::Attach { id, by: 99 }),
+        ("40 2 attach", ElectionCommand::Attach { id, by: 99, secret: None }),
+        ("40 7 1 open a session with a secret", open_secret),
+        ("40 7 2 attach with a secret", ElectionCommand::Attach { id, by: 99, secret }),
+        ("40 7 3 closed with a secret", ElectionCommand::End { id, how: closed, secret }),
         ("40 3 1 closed", end(SessionEnding::Closed { stopped: true })),
         ("40 3 2 connection lost", end(SessionEnding::ConnectionLost { attachment: 2 })),
         ("40 3 3 revoked", end(SessionEnding::Revoked { stopped: true })),

@@ -55,6 +55,10 @@ pub const UNUSED_LEASES_SINCE: u32 = 7;
 pub const STOP_CAUSES_SINCE: u32 = 8;
 /// The version from which on there can be users and roles.
 pub const USERS_SINCE: u32 = 9;
+/// The version from which on sessions have secrets.
+pub const SESSION_SECRETS_SINCE: u32 = 9;
+/// The version from which on apply refuses what costs too much: a transaction whose answer could be too large, a lease too many.
+pub const COST_LIMITS_SINCE: u32 = 9;
 
 /// A change to replicated state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +163,7 @@ impl Command {
             | Command::RaiseAlarm(_)
             | Command::LowerAlarm(_)
             | Command::Audit => 2,
+            Command::Election(command) if command.secret().is_some() => SESSION_SECRETS_SINCE,
             Command::Election(ElectionCommand::End { how: SessionEnding::Guarded(_), .. }) => {
                 STOP_CAUSES_SINCE
             }

@@ -8,7 +8,7 @@
 use tenure_api::{Op, Put, Txn, op::PutLease};
 
 use super::Command;
-use crate::mvcc::VERSION_OVERHEAD;
+use crate::{lease::LEASE_BYTES, mvcc::VERSION_OVERHEAD};
 
 /// A key bound to a lease, with its value, is small up to this size.
 const SMALL_PUT_BYTES: usize = 4 << 10;
@@ -65,6 +65,7 @@ impl Command {
                     false
                 });
             }
+            Command::LeaseGrant { .. } => bytes = LEASE_BYTES,
             Command::Election(command) => bytes = command.room_wanted(),
             _ => {}
         }

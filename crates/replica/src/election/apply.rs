@@ -134,11 +134,11 @@ impl<'a> Transition<'a> {
 
     fn command(&mut self, command: &ElectionCommand) -> Result<ElectionOutcome, Refusal> {
         match command {
-            ElectionCommand::Open { id, ttl_ms, identity, fast_release, by } => {
-                self.open_session(*id, (*ttl_ms, identity, *fast_release), *by)
+            ElectionCommand::Open { id, ttl_ms, identity, fast_release, by, secret } => {
+                self.open_session(*id, (*ttl_ms, identity, *fast_release), *secret, *by)
             }
-            ElectionCommand::Attach { id, by } => self.attach_session(*id, *by),
-            ElectionCommand::End { id, how } => self.end_session(*id, *how),
+            ElectionCommand::Attach { id, by, secret } => self.attach_session(*id, *secret, *by),
+            ElectionCommand::End { id, how, secret } => self.end_session(*id, *how, *secret),
             ElectionCommand::Request { session, number, request } => {
                 self.request(*session, *number, request).map(|_| ElectionOutcome::Done)
             }

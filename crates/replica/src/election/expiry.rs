@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use tenure_api::{LeaseId, Revision, Term};
 
-use super::{ElectionEvent, Elections, EndReason, SessionEndReason, Transfer, apply::Transition};
+use super::{
+    ElectionEvent, Elections, EndReason, SecretDigest, SessionEndReason, Transfer,
+    apply::Transition,
+};
 use crate::command::{Expiry, Overdue};
 
 /// A session that held, went, and may not have noticed.
@@ -16,6 +19,8 @@ pub struct Delay {
     pub since: Revision,
     /// The elections that remember it, and the tokens it had there last.
     pub names: Vec<(Bytes, Revision)>,
+    /// What a client must show to say that its work has ended.
+    pub secret: Option<SecretDigest>,
 }
 
 impl Transition<'_> {
@@ -71,6 +76,7 @@ impl Transition<'_> {
         ttl_ms: u64,
         at: Revision,
     ) {
+        let secret = self.elections.session(session).and_then(|session| session.secret);
         let Some(election) = self.elections.election_mut(name) else { return };
         if !election.delays.contains(&session) {
             election.delays.push(session);
@@ -82,6 +88,7 @@ impl Transition<'_> {
         }
         delay.ttl_ms = delay.ttl_ms.max(ttl_ms);
         delay.since = at;
+        delay.secret = secret.or(delay.secret);
         // Again, if it was delayed already: its time counts from now.
         self.tell(ElectionEvent::Delayed { session });
     }

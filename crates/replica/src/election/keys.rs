@@ -227,7 +227,10 @@ impl Transition<'_> {
         let put = |(key, value)| Op::Put(Put { key, value: Some(value), lease, prev_kv: false });
         let success = keys.into_iter().map(put).collect();
         let txn = Txn { compare: vec![], success, failure: vec![] };
-        let done = self.store.txn(&txn, &|_| true).expect("a put with a live lease cannot fail");
+        let done = self
+            .store
+            .txn(&txn, &|_| true, usize::MAX)
+            .expect("a put with a live lease cannot fail");
         self.record(done.1, &Cause { arriving: Some(arriving), ..Cause::default() });
     }
 

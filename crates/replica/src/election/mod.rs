@@ -28,6 +28,7 @@ mod keys;
 pub mod listeners;
 mod names;
 mod refusal;
+mod secret;
 mod session;
 mod settle;
 mod snapshot;
@@ -45,6 +46,7 @@ pub use self::{
     history::{EndReason, Tenure},
     names::{FROZEN, check as check_name, frozen_key, key_of, name_of, names_above},
     refusal::Refusal,
+    secret::SecretDigest,
     session::{Answered, Session, SessionEndReason},
 };
 

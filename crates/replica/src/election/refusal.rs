@@ -49,6 +49,8 @@ refusals! {
     TooLarge = 15, "too large: a name, value, identity or metadata, or too many candidacies";
     /// The chosen one would be passed over.
     CandidateUnhealthy = 16, "the chosen candidate reports itself unhealthy and would be passed over";
+    /// The session's secret was not shown. Never the answer to a session's request, so no session remembers it.
+    WrongSecret = 17, "this is not the secret of the session";
 }
 
 impl Refusal {

@@ -10,7 +10,7 @@ use tenure_api::{LeaseId, Revision};
 
 use super::{
     ElectionEvent, ElectionOutcome, EndReason, IDENTITY_BYTES_MAX, Refusal, SESSION_TTL_MS_MAX,
-    SESSION_TTL_MS_MIN, apply::Transition, keys::Cause,
+    SESSION_TTL_MS_MIN, SecretDigest, apply::Transition, keys::Cause,
 };
 use crate::command::{SessionEnding, SessionRequest, StopCause};
 
@@ -28,6 +28,8 @@ pub struct Session {
     pub ttl_ms: u64,
     /// When its connection breaks it ends at once.
     pub fast_release: bool,
+    /// What a client must show to attach to it, or to say that its work has ended. A session of an earlier release has none.
+    pub secret: Option<SecretDigest>,
     /// How many attachments it has had. What is said for an earlier attachment does not count.
     pub attachment: u64,
     /// The names it is a candidate for.
@@ -66,6 +68,7 @@ impl Session {
             identity,
             ttl_ms,
             fast_release,
+            secret: None,
             attachment: 1,
             candidates: BTreeSet::new(),
             answered: VecDeque::new(),
@@ -101,6 +104,7 @@ impl Transition<'_> {
         &mut self,
         id: LeaseId,
         session: (u64, &str, bool),
+        secret: Option<SecretDigest>,
         by: u64,
     ) -> Result<ElectionOutcome, Refusal> {
         let (ttl_ms, identity, fast_release) = session;
@@ -111,7 +115,8 @@ impl Transition<'_> {
         let ttl_secs = ttl_ms.div_ceil(1000) as i64;
         // Its number was drawn at random; an existing lease may have it all the same.
         self.leases.grant(id, ttl_secs, self.at.index).map_err(|_| Refusal::SessionGone)?;
-        let session = Session::new(identity.to_owned(), ttl_ms, fast_release);
+        let mut session = Session::new(identity.to_owned(), ttl_ms, fast_release);
+        session.secret = secret;
         self.elections.sessions.insert(id, Arc::new(session));
         self.effects.restarted.push(id);
         self.tell(ElectionEvent::Attached { session: id, attachment: 1, by });
@@ -121,9 +126,13 @@ impl Transition<'_> {
     pub(super) fn attach_session(
         &mut self,
         id: LeaseId,
+        secret: Option<SecretDigest>,
         by: u64,
     ) -> Result<ElectionOutcome, Refusal> {
         let session = self.elections.session_mut(id).ok_or(Refusal::SessionGone)?;
+        if !shown(session.secret, secret) {
+            return Err(Refusal::WrongSecret);
+        }
         session.attachment += 1;
         let (attachment, ttl_ms) = (session.attachment, session.ttl_ms);
         // A session lives as long as its lease does.
@@ -142,6 +151,7 @@ impl Transition<'_> {
         &mut self,
         id: LeaseId,
         how: SessionEnding,
+        secret: Option<SecretDigest>,
     ) -> Result<ElectionOutcome, Refusal> {
         let session = self.elections.session(id).cloned();
         let stopped = match how {
@@ -156,6 +166,13 @@ impl Transition<'_> {
             }
         };
         if stopped {
+            // Candidates that wait for the stop rely on it, so it must come from the session's own process. What waits
+            // for a session that has ended remembers its secret.
+            let delay = self.elections.delay(id).and_then(|delay| delay.secret);
+            let known = session.as_ref().and_then(|session| session.secret).or(delay);
+            if !shown(known, secret) {
+                return Err(Refusal::WrongSecret);
+            }
             // Whether it lives or ended before: there is no need to wait for it.
             self.end_delay(id, None, true);
         }
@@ -228,6 +245,11 @@ impl Transition<'_> {
         }
         answer
     }
+}
+
+/// Whether a client has shown what it must. Digests are compared, so the time that takes tells nothing of the secret.
+fn shown(known: Option<SecretDigest>, secret: Option<SecretDigest>) -> bool {
+    known.is_none() || known == secret
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tenure_api::{LeaseId, Revision};
 
 use super::{
-    Candidate, CandidateSpec, Delay, Election, Elections, EndReason, Mode, Refusal, Session,
-    Tenure, Transfer, history::TenureEnd,
+    Candidate, CandidateSpec, Delay, Election, Elections, EndReason, Mode, Refusal, SecretDigest,
+    Session, Tenure, Transfer, history::TenureEnd,
 };
 use crate::{
     codec::{Codec, DecodeError, Reader, put_bool, put_bytes, put_i64, put_option, put_u64},
@@ -26,6 +26,10 @@ const FORGOTTEN: u8 = 4;
 const PLACES: u8 = 5;
 /// A session that a user opened: its name stands before the rest. From command version 9 on.
 const OWNED_SESSION: u8 = 6;
+/// The digest of the secret of a session before it, if it has one, which is so from its command version on.
+const SESSION_SECRET: u8 = 7;
+/// The same of a delay.
+const DELAY_SECRET: u8 = 8;
 
 /// The bytes of candidates that one record takes. An election may have any number, and a record must
 /// fit into a chunk.
@@ -35,20 +39,21 @@ impl Elections {
     /// Each session, election and delay as one record, in order; and what was forgotten. A long election takes
     /// several records.
     pub(crate) fn records(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        let sessions = self.sessions.iter().map(|(id, session)| {
+        let sessions = self.sessions.iter().flat_map(|(id, session)| {
             let mut out = vec![if session.owner.is_some() { OWNED_SESSION } else { SESSION }];
             put_i64(&mut out, id.0);
             if let Some(owner) = &session.owner {
                 put_bytes(&mut out, owner.as_bytes());
             }
             session.encode(&mut out);
-            out
+            let secret = session.secret.map(|secret| secret_record(SESSION_SECRET, *id, secret));
+            std::iter::once(out).chain(secret)
         });
         let elections = self
             .elections
             .iter()
             .flat_map(|(name, election)| election_records(name, election, CANDIDATES_BYTES_MAX));
-        let delays = self.delays.iter().map(|(session, delay)| {
+        let delays = self.delays.iter().flat_map(|(session, delay)| {
             let mut out = vec![DELAY];
             put_i64(&mut out, session.0);
             put_u64(&mut out, delay.ttl_ms);
@@ -58,7 +63,8 @@ impl Elections {
                 put_bytes(&mut out, name);
                 put_i64(&mut out, token.0);
             }
-            out
+            let secret = delay.secret.map(|secret| secret_record(DELAY_SECRET, *session, secret));
+            std::iter::once(out).chain(secret)
         });
         let forgotten = (self.forgotten > Revision(0)).then(|| {
             let mut out = vec![FORGOTTEN];
@@ -81,6 +87,14 @@ impl Elections {
                 let session = Session { owner, ..Session::decode(input)? };
                 self.sessions.insert(id, Arc::new(session));
             }
+            SESSION_SECRET => {
+                let session = self.session_mut(LeaseId(input.i64()?));
+                session.ok_or(DecodeError::Truncated)?.secret = Some(SecretDigest(input.array()?));
+            }
+            DELAY_SECRET => {
+                let delay = self.delays.get_mut(&LeaseId(input.i64()?));
+                delay.ok_or(DecodeError::Truncated)?.secret = Some(SecretDigest(input.array()?));
+            }
             LINE => {
                 let name = input.bytes()?;
                 let election = Election::decode(input)?;
@@ -97,6 +111,7 @@ impl Elections {
                     names: (0..input.count()?)
                         .map(|_| Ok((input.bytes()?, Revision(input.i64()?))))
                         .collect::<Result<_, DecodeError>>()?,
+                    secret: None,
                 };
                 self.delays.insert(session, delay);
             }
@@ -184,6 +199,13 @@ fn election_records<'a>(
         }
         Some(out)
     })
+}
+
+fn secret_record(tag: u8, of: LeaseId, secret: SecretDigest) -> Vec<u8> {
+    let mut out = vec![tag];
+    put_i64(&mut out, of.0);
+    out.extend(secret.0);
+    out
 }
 
 fn candidates(input: &mut Reader<'_>) -> Result<Vec<Arc<Candidate>>, DecodeError> {

@@ -13,6 +13,13 @@ use crate::{
 /// The largest TTL etcd grants, in seconds.
 const TTL_SECS_MAX: i64 = 9_000_000_000;
 
+/// Leases that a cluster may have, those of sessions included; one more is refused.
+pub const LEASES_MAX: usize = 1_000_000;
+/// What a lease counts against the quota: its entry, its place among the deadlines of the member that judges them.
+pub const LEASE_BYTES: usize = 512;
+/// What a session counts beside its lease: its identity, and the requests whose answers it remembers.
+pub const SESSION_BYTES: usize = 2048;
+
 /// One lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {

@@ -8,5 +8,5 @@
 mod book;
 mod deadlines;
 
-pub use book::{Lease, Leases};
+pub use book::{LEASE_BYTES, LEASES_MAX, Lease, Leases, SESSION_BYTES};
 pub use deadlines::{Deadlines, RenewalStamp};

@@ -20,6 +20,7 @@
 //!
 //! Nothing here knows raft, leases, watchers or time. Whether a lease lives is asked of the caller.
 
+mod answer;
 mod compaction;
 mod hash;
 mod history;
@@ -36,10 +37,11 @@ mod store;
 mod txn;
 mod version;
 
+pub use answer::TXN_ANSWER_BYTES_MAX;
 pub use hash::KvHash;
 pub use ordered::OrderedVersions;
 pub use restore::Restore;
 pub use retell::{OutOfOrder, Retelling};
-pub use rules::check_txn;
+pub use rules::{TXN_OPS_MAX, check_txn};
 pub(crate) use store::VERSION_OVERHEAD;
 pub use store::{Change, Store};

@@ -19,7 +19,7 @@ impl Store {
         // One more than asked for shows whether there is more. With an order or a filter all must be
         // seen first. An order of `None` by another field than the key sorts only what the limit
         // let through; that is etcd's behaviour, odd as it is.
-        let whole = range.sort_order != SortOrder::None || is_filtered(range);
+        let whole = whole_is_seen(range);
         let fetch = limit.filter(|_| !whole).map_or(usize::MAX, |limit| limit.saturating_add(1));
 
         let (mut kvs, count) = self.fetch(range, fetch);
@@ -68,7 +68,7 @@ impl Store {
         self.versions(&range.span, range.revision).count() as i64
     }
 
-    fn versions(
+    pub(super) fn versions(
         &self,
         span: &Span,
         revision: Option<Revision>,
@@ -99,6 +99,11 @@ impl Store {
 /// No key sorts before `\0`, so this span needs no counting.
 fn is_everything(span: &Span) -> bool {
     matches!(span, Span::From(start) if matches!(&start[..], [] | [0]))
+}
+
+/// Whether all of the span must be seen before it is known which keys the limit leaves.
+pub(super) fn whole_is_seen(range: &Range) -> bool {
+    range.sort_order != SortOrder::None || is_filtered(range)
 }
 
 fn is_filtered(range: &Range) -> bool {

@@ -4,10 +4,17 @@ use std::collections::BTreeSet;
 
 use tenure_api::{Failure, Op, Span, Txn};
 
+/// Operations and comparisons of a transaction on all levels together, in both branches. etcd's own rule limits the longest
+/// list of each level only, and lets a request of 1 MB carry 100,000 of them.
+pub const TXN_OPS_MAX: usize = 4096;
+
 /// etcd's static rules: not too many operations, every operation names a key, and no branch writes a
-/// key twice.
+/// key twice. And ours, which counts all levels.
 pub fn check_txn(txn: &Txn, max_ops: usize) -> Result<(), Failure> {
     check_shape(txn, max_ops)?;
+    if ops_in_all(txn) > TXN_OPS_MAX.max(3 * max_ops) {
+        return Err(Failure::TooManyOps);
+    }
     writes(&txn.success)?;
     writes(&txn.failure)?;
     Ok(())
@@ -35,6 +42,12 @@ fn check_shape(txn: &Txn, max_ops: usize) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn ops_in_all(txn: &Txn) -> usize {
+    let ops = txn.success.iter().chain(&txn.failure);
+    let inner = |op: &Op| if let Op::Txn(nested) = op { ops_in_all(nested) } else { 0 };
+    txn.compare.len() + ops.map(|op| 1 + inner(op)).sum::<usize>()
 }
 
 /// What a list of operations may write, whichever branches are taken below it.
@@ -91,4 +104,31 @@ fn writes(ops: &[Op]) -> Result<Writes<'_>, Failure> {
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tenure_api::Range;
+
+    use super::*;
+
+    fn txn(success: Vec<Op>) -> Txn {
+        Txn { compare: vec![], success, failure: vec![] }
+    }
+
+    /// So many transactions in one, of so many ranges each.
+    fn nested(transactions: usize, ranges: usize) -> Txn {
+        let range = Op::Range(Range::all(Span::One(Bytes::from_static(b"a"))));
+        txn(vec![Op::Txn(txn(vec![range; ranges])); transactions])
+    }
+
+    #[test]
+    fn txn_operations_are_counted_over_all_levels() {
+        assert_eq!(64 + 64 * 63, TXN_OPS_MAX);
+        assert_eq!(check_txn(&nested(64, 63), 128), Ok(()));
+        assert_eq!(check_txn(&nested(64, 64), 128), Err(Failure::TooManyOps));
+        assert_eq!(check_txn(&nested(1, 127), 128), Ok(()));
+        assert_eq!(check_txn(&nested(1, 128), 128), Err(Failure::TooManyOps), "etcd's own rule");
+    }
 }

@@ -10,18 +10,23 @@ use tenure_api::{
     TxnResult,
 };
 
-use super::{Change, Store, store::Write};
+use super::{Change, Store, TXN_ANSWER_BYTES_MAX, store::Write};
 
 impl Store {
-    /// Does a transaction. On failure nothing has changed. Without a change there is no new revision.
+    /// Does a transaction, unless its answer could be larger than that. On failure nothing has changed. Without a change
+    /// there is no new revision.
     pub fn txn(
         &mut self,
         txn: &Txn,
         lease_lives: &dyn Fn(LeaseId) -> bool,
+        answer_bytes_max: usize,
     ) -> Result<(TxnResult, Option<Change>), Failure> {
         let way = self.way(txn);
         self.check_puts(txn, &way, lease_lives)?;
         self.check_ranges(txn, &way)?;
+        if answer_bytes_max < usize::MAX {
+            self.check_answer(txn, &way, answer_bytes_max)?;
+        }
         let mut write = self.begin();
         let result = self.follow(txn, &way, &mut write)?;
         Ok((result, self.commit(write)))
@@ -30,7 +35,7 @@ impl Store {
     /// Answers a transaction that only reads. (One that writes is answered as if it had, and has
     /// not: it runs on a clone, which costs a read-only one nothing.)
     pub fn read_txn(&self, txn: &Txn) -> Result<TxnResult, Failure> {
-        self.clone().txn(txn, &|_| true).map(|(result, _)| result)
+        self.clone().txn(txn, &|_| true, TXN_ANSWER_BYTES_MAX).map(|(result, _)| result)
     }
 
     /// Which branch to take, here and in each transaction nested in it.
@@ -97,17 +102,17 @@ impl Store {
 }
 
 /// The branch taken, and the ways through the transactions in it, in order.
-struct Way {
+pub(super) struct Way {
     succeeded: bool,
     nested: Vec<Way>,
 }
 
 impl Way {
     /// Visits every plain step that will be done, in order.
-    fn walk(
+    pub(super) fn walk<'a>(
         &self,
-        txn: &Txn,
-        visit: &mut dyn FnMut(&Op) -> Result<(), Failure>,
+        txn: &'a Txn,
+        visit: &mut dyn FnMut(&'a Op) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut nested = self.nested.iter();
         for op in branch(txn, self.succeeded) {

@@ -1,6 +1,6 @@
 //! Room in the store: the quota, the alarm when it is used up, and its end when room is back.
 //!
-//! The quota is a member's own setting, so whether a write fits is decided on arrival and not when
+//! The quota counts keys with their history, leases and sessions. It is a member's own setting, so whether a write fits is decided on arrival and not when
 //! it is applied; a write that does not fit raises the alarm, and the alarm, which is replicated,
 //! stops them everywhere. What keeps sessions and elections going has a reserve beyond the quota.
 //!
@@ -75,7 +75,7 @@ impl Replica {
         }
         let quota = self.config.quota_bytes;
         let room = if needs_room { quota } else { quota + quota / RESERVE_PART };
-        let used = self.state.store.size_bytes();
+        let used = self.state.size_bytes();
         if used + wanted > room {
             if needs_room {
                 self.raise_no_space(now);
@@ -91,7 +91,7 @@ impl Replica {
 
     /// Counts the room of a request that was let in, until it is answered.
     pub(super) fn take_room(&mut self, id: RequestId, command: &Command) {
-        if self.state.store.size_bytes() + NEAR_BYTES <= self.config.quota_bytes {
+        if self.state.size_bytes() + NEAR_BYTES <= self.config.quota_bytes {
             return;
         }
         let wanted = command.room_wanted();
@@ -104,7 +104,7 @@ impl Replica {
     /// Raises the alarm if the store has outgrown the quota. Not while this member still reads what was long
     /// ago: there may be room by now.
     pub(super) fn raise_if_full(&mut self, now: Moment) {
-        let is_full = self.state.store.size_bytes() > self.config.quota_bytes;
+        let is_full = self.state.size_bytes() > self.config.quota_bytes;
         if is_full && !self.state.is_full() && self.applied.1 == self.raft.term() {
             self.raise_no_space(now);
         }
@@ -120,7 +120,7 @@ impl Replica {
     /// Warns in time; lowers the alarm when there is room again.
     pub(super) fn watch_space(&mut self, now: Moment) {
         let quota = self.config.quota_bytes;
-        let used = self.state.store.size_bytes();
+        let used = self.state.size_bytes();
         let low = used > quota / 100 * LOW_PERCENT;
         if low && !self.space.warned {
             self.notice(Notice::SpaceLow { used, quota });

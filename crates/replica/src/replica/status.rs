@@ -112,7 +112,7 @@ impl Replica {
             first_index: self.raft.first_index(),
             log_bytes: self.raft.log_bytes(),
             revision: self.state.store.revision(),
-            store_bytes: self.state.store.size_bytes(),
+            store_bytes: self.state.size_bytes(),
             keys: self.state.store.len(),
             leases: self.state.leases.len(),
             watchers: self.watchers.counts(),

@@ -20,13 +20,13 @@ pub use self::replay::{Applied, EntryContent};
 use crate::{
     auth::{Auth, AuthEvent},
     command::{
-        AuthCommand, Batch, Command, ELECTIONS_SINCE, ElectionCommand, MemberChange,
-        PRINCIPALS_SINCE,
+        AuthCommand, Batch, COST_LIMITS_SINCE, Command, ELECTIONS_SINCE, ElectionCommand,
+        MemberChange, PRINCIPALS_SINCE,
     },
     election::{ElectionEvent, ElectionOp, ElectionOutcome, Elections, Refusal, Transition},
-    lease::{Lease, Leases},
+    lease::{LEASE_BYTES, LEASES_MAX, Lease, Leases, SESSION_BYTES},
     log::LogIndex,
-    mvcc::{Change, Store},
+    mvcc::{Change, Store, TXN_ANSWER_BYTES_MAX},
 };
 
 /// Everything that all members agree on. Cloning is O(1): a clone is a frozen picture that can be
@@ -179,9 +179,18 @@ impl State {
         effects: &mut ApplyEffects,
     ) -> Result<Outcome, Failure> {
         self.permit(by, command)?;
+        // Members of different releases must decide alike.
+        let limited = self.cluster_version >= COST_LIMITS_SINCE;
         let index = at.index;
         if self.is_full() && command.needs_room() {
             return Err(Failure::NoSpace);
+        }
+        let is_new = matches!(
+            command,
+            Command::LeaseGrant { .. } | Command::Election(ElectionCommand::Open { .. })
+        );
+        if is_new && limited && self.leases.len() >= LEASES_MAX {
+            return Err(Failure::TooManyRequests);
         }
         match command {
             Command::Put(put) => {
@@ -197,7 +206,9 @@ impl State {
             }
             Command::Txn(txn) => {
                 let leases = &self.leases;
-                let (result, change) = self.store.txn(txn, &|lease| leases.contains(lease))?;
+                let most = if limited { TXN_ANSWER_BYTES_MAX } else { usize::MAX };
+                let lives = |lease| leases.contains(lease);
+                let (result, change) = self.store.txn(txn, &lives, most)?;
                 self.keys_changed(at, change, effects);
                 Ok(Outcome::Txn(result))
             }
@@ -309,7 +320,9 @@ impl State {
     /// The command as this user may give it: the identity that its session shows begins with its name, so that no leader
     /// shows another's.
     fn owned(&self, by: &Principal, command: &ElectionCommand) -> Option<ElectionCommand> {
-        let ElectionCommand::Open { id, ttl_ms, identity, fast_release, by: mark } = command else {
+        let ElectionCommand::Open { id, ttl_ms, identity, fast_release, by: mark, secret } =
+            command
+        else {
             return None;
         };
         let name = self.owner(by)?;
@@ -320,6 +333,7 @@ impl State {
             identity: begins + identity,
             fast_release: *fast_release,
             by: *mark,
+            secret: *secret,
         })
     }
 
@@ -359,6 +373,12 @@ impl State {
             let at = EntryContext { index: 0, term: Term(0), ms: 0 };
             let _ = self.elect(at, ElectionOp::Begin, &mut ApplyEffects::default());
         }
+    }
+
+    /// What counts against the quota: keys with their history, leases and sessions.
+    pub fn size_bytes(&self) -> u64 {
+        let sessions = self.elections.session_count() * SESSION_BYTES;
+        self.store.size_bytes() + (self.leases.len() * LEASE_BYTES + sessions) as u64
     }
 
     /// Whether some member has no room for more.

@@ -184,9 +184,10 @@ impl World {
                 identity: format!("s{who}"),
                 fast_release: true,
                 by: 0,
+                secret: None,
             }),
             Deed::Attach(who) => {
-                self.election(ElectionCommand::Attach { id: LeaseId(*who), by: 0 })
+                self.election(ElectionCommand::Attach { id: LeaseId(*who), by: 0, secret: None })
             }
             Deed::Expire(who) => {
                 let Some(lease) = self.state.leases.get(LeaseId(*who)) else { return false };
@@ -196,7 +197,7 @@ impl World {
             Deed::Revoke(who) => self.command(Command::LeaseRevoke(LeaseId(*who))),
             Deed::Close(who) => {
                 let how = SessionEnding::Closed { stopped: true };
-                self.election(ElectionCommand::End { id: LeaseId(*who), how });
+                self.election(ElectionCommand::End { id: LeaseId(*who), how, secret: None });
             }
             Deed::BreakConnection(who) => {
                 let session = self.state.elections.session(LeaseId(*who));
@@ -204,7 +205,7 @@ impl World {
                     return false;
                 };
                 let how = SessionEnding::ConnectionLost { attachment };
-                self.election(ElectionCommand::End { id: LeaseId(*who), how });
+                self.election(ElectionCommand::End { id: LeaseId(*who), how, secret: None });
             }
             // The process had attached its session again elsewhere before.
             Deed::BreakOlderConnection(who) => {
@@ -213,14 +214,14 @@ impl World {
                     return false;
                 };
                 let how = SessionEnding::ConnectionLost { attachment: session.attachment - 1 };
-                self.election(ElectionCommand::End { id: LeaseId(*who), how });
+                self.election(ElectionCommand::End { id: LeaseId(*who), how, secret: None });
             }
             Deed::ConfirmStop(who) => {
                 if self.state.elections.session(LeaseId(*who)).is_some() {
                     return false;
                 }
                 let how = SessionEnding::Revoked { stopped: true };
-                self.election(ElectionCommand::End { id: LeaseId(*who), how });
+                self.election(ElectionCommand::End { id: LeaseId(*who), how, secret: None });
             }
             Deed::Join { who, name, priority, preempts } => {
                 let manner = Manner { priority: *priority, preempts: *preempts, ..plain };

@@ -267,6 +267,7 @@ impl Runner for ElectionScript {
                     identity,
                     fast_release: true,
                     by: 0,
+                    secret: None,
                 })
             }
             ("stock", [client]) => {
@@ -348,11 +349,11 @@ impl Runner for ElectionScript {
             ("revoke", [client]) => self.apply(Command::LeaseRevoke(self.session(client)?)),
             ("die", [client]) => {
                 let how = SessionEnding::ConnectionLost { attachment: 1 };
-                self.election(ElectionCommand::End { id: self.session(client)?, how })
+                self.election(ElectionCommand::End { id: self.session(client)?, how, secret: None })
             }
             ("stopped", [client]) => {
                 let how = SessionEnding::Revoked { stopped: true };
-                self.election(ElectionCommand::End { id: self.session(client)?, how })
+                self.election(ElectionCommand::End { id: self.session(client)?, how, secret: None })
             }
             ("patience", []) => {
                 let overdue = self.overdue();

@@ -92,7 +92,7 @@ impl Runner for StoreScript {
             "txn" => {
                 let txn = self.parse_txn(args)?;
                 check_txn(&txn, self.max_ops)?;
-                let (result, change) = self.store.txn(&txn, &lives)?;
+                let (result, change) = self.store.txn(&txn, &lives, usize::MAX)?;
                 show_txn(&mut out, &result, 0);
                 match change {
                     Some(change) => show_change(&mut out, &change),

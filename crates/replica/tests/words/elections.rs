@@ -8,7 +8,7 @@ use tenure_replica::{
         AdminCommand, ElectionCommand, JoinSpec, Overdue, SessionEnding, SessionRequest, StopCause,
         Successor,
     },
-    election::Mode,
+    election::{Mode, SecretDigest},
 };
 
 /// Few, so that commands meet.
@@ -88,6 +88,11 @@ fn rule() -> impl Strategy<Value = AdminCommand> {
     ]
 }
 
+/// Often the one that the session has.
+fn secret() -> impl Strategy<Value = Option<SecretDigest>> {
+    option::of((0..3u8).prop_map(|byte| SecretDigest([byte; SecretDigest::BYTES])))
+}
+
 pub(crate) fn command() -> impl Strategy<Value = ElectionCommand> {
     let ended = prop_oneof![
         any::<bool>().prop_map(|stopped| SessionEnding::Closed { stopped }),
@@ -103,11 +108,12 @@ pub(crate) fn command() -> impl Strategy<Value = ElectionCommand> {
     prop_oneof![
         3 => (session(), time(), ".{0,3}", any::<bool>(), any::<u64>()).prop_map(
             |(id, ttl_ms, identity, fast_release, by)| ElectionCommand::Open {
-                id, ttl_ms, identity, fast_release, by
+                id, ttl_ms, identity, fast_release, by,
+                secret: (by % 3 > 0).then_some(SecretDigest([(by % 3) as u8; SecretDigest::BYTES])),
             }
         ),
-        1 => (session(), any::<u64>()).prop_map(|(id, by)| ElectionCommand::Attach { id, by }),
-        1 => (session(), ended).prop_map(|(id, how)| ElectionCommand::End { id, how }),
+        1 => (session(), any::<u64>(), secret()).prop_map(|(id, by, secret)| ElectionCommand::Attach { id, by, secret }),
+        1 => (session(), ended, secret()).prop_map(|(id, how, secret)| ElectionCommand::End { id, how, secret }),
         6 => (session(), 1..9u64, ask())
             .prop_map(|(session, request, ask)| ElectionCommand::Request { session, number: request, request: ask }),
         2 => rule().prop_map(ElectionCommand::Admin),

@@ -22,14 +22,15 @@ use axum::{
     routing::future::RouteFuture,
 };
 use futures_util::future::BoxFuture;
-use http::{Request, Response};
+use http::{Request, Response, header::CONTENT_TYPE};
 use tenure_api::{Failure, Principal};
 use tenure_replica::{Consistency, Operation, Read, command::Lane};
 use tokio::time::Sleep;
 use tower::Service;
 
 use super::{
-    CALL_TIME_MAX, CALLS_MAX, Connection, FEW_CALLS, Marked, REQUESTS_MAX, SESSION_REQUESTS_MAX,
+    ARRIVING_MAX, CALL_TIME_MAX, CALLS_MAX, Connection, FEW_CALLS, Marked, REQUESTS_MAX,
+    SESSION_REQUESTS_MAX, SILENT_AT_FIRST, Unfinished, arrival::Arriving,
 };
 use crate::{
     auth::{FromGateway, Identities, Identity},
@@ -42,33 +43,49 @@ const ABOUT_KEYS: &str = "/etcdserverpb.KV/";
 /// With so many open, more is not read if that can be helped.
 const MANY: usize = CALLS_MAX / 2;
 
-/// The open calls of a member.
+/// The open calls of a member, and what has not arrived of any.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Calls(Arc<AtomicUsize>);
+pub(crate) struct Calls {
+    open: Arc<AtomicUsize>,
+    arriving: Arc<AtomicUsize>,
+    unfinished: Arc<AtomicUsize>,
+}
 
 impl Calls {
     /// Whether there are so many that reading more would be of no use.
     pub(crate) fn are_many(&self) -> bool {
-        self.0.load(Relaxed) >= MANY
+        self.open.load(Relaxed) >= MANY
     }
 
     /// For one connection.
     pub(crate) fn connection(&self) -> OpenCalls {
-        OpenCalls { all: self.0.clone(), own: Arc::default() }
+        let count = |all: &Arc<AtomicUsize>| Count { all: all.clone(), own: Arc::default() };
+        let unfinished = Unfinished { all: self.unfinished.clone(), own: Arc::default() };
+        OpenCalls { open: count(&self.open), arriving: count(&self.arriving), unfinished }
     }
 }
 
 /// The open calls of a connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct OpenCalls {
+    /// Calls about keys, from their first bytes to their answer.
+    open: Count,
+    /// Other calls, until they have arrived.
+    arriving: Count,
+    pub(crate) unfinished: Unfinished,
+}
+
+/// How many there are at the member, and of one connection.
+#[derive(Clone, Debug, Default)]
+struct Count {
     all: Arc<AtomicUsize>,
     own: Arc<AtomicUsize>,
 }
 
-impl OpenCalls {
-    /// One more call, unless there are too many. It is open until this is dropped.
-    fn begin(&self) -> Option<Open> {
-        if self.all.load(Relaxed) >= CALLS_MAX && self.own.load(Relaxed) >= FEW_CALLS {
+impl Count {
+    /// One more call, unless there are too many. It is counted until this is dropped.
+    fn begin(&self, max: usize) -> Option<Open> {
+        if self.all.load(Relaxed) >= max && self.own.load(Relaxed) >= FEW_CALLS {
             return None;
         }
         self.all.fetch_add(1, Relaxed);
@@ -77,9 +94,9 @@ impl OpenCalls {
     }
 }
 
-/// A call that is open.
+/// A call that is counted.
 #[derive(Debug)]
-struct Open(OpenCalls);
+pub(super) struct Open(Count);
 
 impl Drop for Open {
     fn drop(&mut self) {
@@ -162,15 +179,32 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Admitting {
-        let is_counted = request.uri().path().starts_with(ABOUT_KEYS);
-        let connection = request.extensions().get::<Connection>().filter(|_| is_counted);
-        let (open, ends) = match connection.map(|connection| connection.calls.begin()) {
+    fn call(&mut self, request: Request<B>) -> Admitting {
+        let path = request.uri().path();
+        let is_about_keys = path.starts_with(ABOUT_KEYS);
+        let may_be_silent = SILENT_AT_FIRST.contains(&path);
+        let kind = request.headers().get(CONTENT_TYPE);
+        let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
+        let calls = request.extensions().get::<Connection>().map(|known| known.calls.clone());
+        let counted = calls.as_ref().map(|calls| match is_about_keys {
+            true => calls.open.begin(CALLS_MAX),
+            false => calls.arriving.begin(ARRIVING_MAX),
+        });
+        let (open, ends, arriving) = match counted {
             Some(None) => return Admitting::Refused { body: Body::new(request.into_body()) },
-            Some(open) => (open, Some(Box::pin(tokio::time::sleep(CALL_TIME_MAX)))),
-            None => (None, None),
+            Some(open) if is_about_keys => {
+                (open, Some(Box::pin(tokio::time::sleep(CALL_TIME_MAX))), None)
+            }
+            Some(arriving) => (None, None, arriving),
+            None => (None, None, None),
         };
-        match self.identify(&request) {
+        let identity = self.identify(&request);
+        let held = calls.unwrap_or_default().unfinished.begin();
+        let mut request = request.map(|body| match is_grpc {
+            true => Arriving::grpc(body, held, arriving, may_be_silent),
+            false => Arriving::other(body, held, arriving),
+        });
+        match identity {
             Identity::Known(by) => {
                 request.extensions_mut().insert(Marked(by));
                 Admitting::Routed { answer: self.services.call(request), open, ends }
@@ -248,24 +282,25 @@ fn in_time(
 mod tests {
     use tenure_api::LeaseId;
     use tenure_replica::command::Command;
+    use tonic::Status;
 
     use super::*;
-    use crate::admission::Link;
+    use crate::admission::{ARRIVAL_MAX, Link};
 
     #[test]
     fn only_who_has_many_open_is_refused_when_there_are_too_many() {
         let calls = Calls::default();
-        let (loud, quiet) = (calls.connection(), calls.connection());
-        let mut open: Vec<Open> = std::iter::from_fn(|| loud.begin()).collect();
+        let (loud, quiet) = (calls.connection().open, calls.connection().open);
+        let mut open: Vec<Open> = std::iter::from_fn(|| loud.begin(CALLS_MAX)).collect();
         assert_eq!(open.len(), CALLS_MAX);
         assert!(calls.are_many());
-        let few: Vec<Open> = std::iter::from_fn(|| quiet.begin()).collect();
+        let few: Vec<Open> = std::iter::from_fn(|| quiet.begin(CALLS_MAX)).collect();
         assert_eq!(few.len(), FEW_CALLS);
         open.truncate(CALLS_MAX - FEW_CALLS - 1);
-        assert!(loud.begin().is_some(), "there is room again");
+        assert!(loud.begin(CALLS_MAX).is_some(), "there is room again");
         drop((open, few));
         assert!(!calls.are_many());
-        assert_eq!(calls.0.load(Relaxed), 0);
+        assert_eq!(calls.open.load(Relaxed), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -279,7 +314,7 @@ mod tests {
         let Ok(answer) = router.call(request.body(Body::empty()).unwrap()).await;
         assert_eq!(answer.headers()["grpc-status"], "14");
         assert_eq!(began.elapsed().as_secs(), CALL_TIME_MAX.as_secs());
-        assert_eq!(calls.0.load(Relaxed), 0);
+        assert_eq!(calls.open.load(Relaxed), 0);
     }
 
     #[test]
@@ -290,6 +325,67 @@ mod tests {
         assert!(open.begin(&Operation::Write(Command::LeaseRenew(LeaseId(1)))).is_ok());
         assert!(open.begin(&fresh(Consistency::Linearizable)).is_err());
         assert_eq!(open.0.load(Relaxed), REQUESTS_MAX, "every slot is given back");
+    }
+
+    /// A service that reads its message, as each of them does.
+    async fn reads(body: Body) -> Response<Body> {
+        match http_body_util::BodyExt::collect(body).await {
+            Ok(_) => Response::new(Body::empty()),
+            Err(error) => Status::from_error(error.into_inner()).into_http(),
+        }
+    }
+
+    /// Every call of every service, but for streams that may begin in silence.
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_do_not_arrive_are_given_up_and_counted_in_all_services() {
+        let calls = Calls::default();
+        for (path, _) in crate::metrics::all_methods() {
+            let mut router = Admission(Router::new().route(&path, axum::routing::post(reads)));
+            let connection =
+                Connection { link: Link::default(), calls: calls.connection(), tls: None };
+            let request = Request::post(&path).extension(connection);
+            let request = request.header(CONTENT_TYPE, "application/grpc");
+            let began = tokio::time::Instant::now();
+            let never = Body::from_stream(futures_util::stream::pending::<Result<Bytes, Status>>());
+            let mut answer = Box::pin(router.call(request.body(never).unwrap()));
+            let early = tokio::time::timeout(ARRIVAL_MAX / 2, &mut answer).await;
+            assert!(early.is_err());
+            let open = calls.open.load(Relaxed) + calls.arriving.load(Relaxed);
+            assert_eq!(open, 1, "{path} is counted");
+            if SILENT_AT_FIRST.contains(&&path[..]) {
+                let waited = tokio::time::timeout(2 * ARRIVAL_MAX, answer).await;
+                assert!(waited.is_err(), "{path}");
+            } else {
+                let Ok(answer) = answer.await;
+                assert_eq!(answer.headers()["grpc-status"], "1", "{path}");
+                assert_eq!(began.elapsed().as_secs(), ARRIVAL_MAX.as_secs());
+            }
+            let open = calls.open.load(Relaxed) + calls.arriving.load(Relaxed);
+            assert_eq!(open, 0, "{path}");
+        }
+    }
+
+    /// One past the limit, where a connection has many.
+    #[tokio::test]
+    async fn calls_that_have_not_arrived_are_limited() {
+        let calls = Calls::default();
+        let loud = calls.connection();
+        let never = || Body::from_stream(futures_util::stream::pending::<Result<Bytes, Status>>());
+        let path = "/tenure.v1.Sessions/List";
+        let mut router = Admission(Router::new().route(path, axum::routing::post(reads)));
+        let mut call = |calls: &OpenCalls, body: Body| {
+            let connection = Connection { link: Link::default(), calls: calls.clone(), tls: None };
+            let request = Request::post(path).extension(connection);
+            router.call(request.header(CONTENT_TYPE, "application/grpc").body(body).unwrap())
+        };
+        let begun: Vec<_> = (0..ARRIVING_MAX).map(|_| call(&loud, never())).collect();
+        assert_eq!(calls.arriving.load(Relaxed), ARRIVING_MAX);
+        let Ok(refused) = call(&loud, Body::empty()).await;
+        assert_eq!(refused.headers()["grpc-status"], "8");
+        let Ok(quiet) = call(&calls.connection(), Body::empty()).await;
+        assert!(quiet.headers().get("grpc-status").is_none(), "another connection goes on");
+        drop(begun);
+        assert_eq!(calls.arriving.load(Relaxed), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -303,9 +399,9 @@ mod tests {
         let mut answer = Box::pin(router.call(request.body(Body::from("{}")).unwrap()));
         let early = tokio::time::timeout(CALL_TIME_MAX / 2, &mut answer).await;
         assert!(early.is_err());
-        assert_eq!(calls.0.load(Relaxed), 1);
+        assert_eq!(calls.open.load(Relaxed), 1);
         let Ok(answer) = answer.await;
         assert_eq!(answer.status(), 503);
-        assert_eq!(calls.0.load(Relaxed), 0);
+        assert_eq!(calls.open.load(Relaxed), 0);
     }
 }

@@ -6,6 +6,7 @@
 //! message and an [`Admitted`], which the node demands with everything that is asked of it. So a service that forgets
 //! admission does not compile, and one that is served beside [`Admission`] refuses everything.
 
+mod arrival;
 mod bytes;
 mod calls;
 mod connections;
@@ -16,6 +17,7 @@ use tenure_api::{Failure, Principal};
 use tonic::{Status, metadata::MetadataMap};
 
 pub(crate) use self::{
+    arrival::{Held, Unfinished, too_late},
     bytes::{ReadPermit, ReadThrottle},
     calls::{Admission, Admitting, Calls, OpenRequest, OpenRequests},
     connections::{Connection, Connections, Link, Secured},
@@ -41,6 +43,18 @@ const FEW_CALLS: usize = 64;
 /// How long a call may take. One that is whole is answered or given up much earlier, with any settings; one whose rest
 /// is never sent would count for ever.
 const CALL_TIME_MAX: Duration = Duration::from_secs(150);
+/// Calls at a member whose request, or on a stream whose first message, has not arrived whole; above it connections with many
+/// of them may begin no more.
+const ARRIVING_MAX: usize = 10_000;
+/// How long a request may take to arrive, or a message of a stream from its first byte.
+pub(crate) const ARRIVAL_MAX: Duration = Duration::from_secs(60);
+/// Bytes of messages that have not arrived whole, at a member; above it those of connections with many are refused.
+const UNFINISHED_BYTES_MAX: usize = 128 << 20;
+/// What a connection may hold of them in any case.
+const FEW_BYTES: usize = 64 << 10;
+/// Streams that may begin in silence: a client of etcd's may open one before there is anything to say.
+const SILENT_AT_FIRST: [&str; 2] =
+    ["/etcdserverpb.Watch/Watch", "/etcdserverpb.Lease/LeaseKeepAlive"];
 /// How long a handshake of TLS may take.
 pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Handshakes that may be under way; for one more, the oldest is ended.
@@ -198,6 +212,21 @@ mod tests {
                 "how long such a call may take, however slowly it is sent",
                 format!("{} s", CALL_TIME_MAX.as_secs()),
                 "CALL_TIME_MAX",
+            ),
+            (
+                "calls that have not arrived whole at a member; more are refused where a connection has many",
+                format!("{}; {FEW_CALLS} of any connection", count(ARRIVING_MAX)),
+                "ARRIVING_MAX",
+            ),
+            (
+                "how long a request, or a message of a stream, may take to arrive",
+                format!("{} s", ARRIVAL_MAX.as_secs()),
+                "ARRIVAL_MAX",
+            ),
+            (
+                "bytes of messages that have not arrived whole at a member; more are refused of connections that hold many",
+                format!("{} MiB; {} of any connection", UNFINISHED_BYTES_MAX >> 20, kib(FEW_BYTES)),
+                "UNFINISHED_BYTES_MAX`, `FEW_BYTES",
             ),
             (
                 "how long a handshake of TLS may take",

@@ -184,7 +184,7 @@ fn of_election(command: &ElectionCommand) -> Option<Record> {
         ElectionCommand::Attach { id, .. } => {
             Record { session: hex(id), ..Record::new("session.attach") }
         }
-        ElectionCommand::End { id, how } => {
+        ElectionCommand::End { id, how, .. } => {
             let detail = match how {
                 SessionEnding::Closed { .. } => "closed",
                 SessionEnding::ConnectionLost { .. } => "connection lost",

@@ -82,6 +82,8 @@ pub struct Config {
     pub host_whitelist: Vec<String>,
     /// `--ui`: the dashboard at `/ui/`.
     pub ui: UiMode,
+    /// Whether the pages offer the lab, whose routes the process adds.
+    pub lab: bool,
     /// TLS with clients: `--cert-file` and the like.
     pub client_tls: TlsSettings,
     /// TLS with other members: `--peer-cert-file` and the like.
@@ -169,6 +171,7 @@ impl Default for Config {
             cors: vec![],
             host_whitelist: vec![],
             ui: UiMode::On,
+            lab: false,
             client_tls: TlsSettings::default(),
             peer_tls: TlsSettings::default(),
             peer_client_pair: (None, None),

@@ -12,7 +12,7 @@ use tenure_replica::{
     Answer, ElectionOutcome, Operation, Reply,
     command::{Command, ElectionCommand, SessionEnding, SessionRequest},
     election::{
-        ElectionEvent, Refusal, SessionEndReason,
+        ElectionEvent, Refusal, SecretDigest, SessionEndReason,
         listeners::{ListenerEvent, ListenerInput},
     },
 };
@@ -21,9 +21,10 @@ use tonic::Status;
 
 use super::{
     convert::{candidacy, election_outcome, ended, is_no_quorum, refusal, says, token},
-    env::Env,
+    env::{Env, digest_of},
     lease::positive_id,
     reply::refuse,
+    sessions::is_not_capable,
 };
 use crate::{
     admission::Admitted,
@@ -59,6 +60,8 @@ pub(super) struct Attachment {
 /// Whose stream this is, once it is known.
 struct Attached {
     session: LeaseId,
+    /// What this stream has shown, or the session was opened with.
+    secret: Option<SecretDigest>,
     attachment: u64,
     fast_release: bool,
     subscription: Subscription,
@@ -115,26 +118,40 @@ impl Attachment {
 
     /// Opens a session or comes back to one. None if there is nothing to come back to.
     async fn attach(&self, open: pb::OpenSession) -> Result<Option<Attached>, Status> {
+        // It is shown on terminals, written to logs and handed to fence agents.
+        if open.identity.chars().any(char::is_control) {
+            return Err(Status::invalid_argument(
+                "tenure: a session's identity has no control characters",
+            ));
+        }
         let by = self.env.number();
         let known = LeaseId::from_wire(open.session);
         let session = known.unwrap_or_else(|| positive_id(|| self.env.number()));
         let mut subscription =
             self.node.listen(&self.by, |listener| ListenerInput::Attach { listener, session, by });
-        let command = match known {
+        let drawn = known.is_none().then(|| self.env.secret());
+        let shown = Some(&open.secret[..]).filter(|secret| !secret.is_empty());
+        let mut secret = drawn.as_ref().map(|secret| &secret[..]).or(shown).map(digest_of);
+        let command = |secret| match known {
             None => ElectionCommand::Open {
                 id: session,
                 ttl_ms: open.ttl_ms,
-                identity: open.identity,
+                identity: open.identity.clone(),
                 fast_release: open.fast_release,
                 by,
+                secret,
             },
-            Some(id) => ElectionCommand::Attach { id, by },
+            Some(id) => ElectionCommand::Attach { id, by, secret },
         };
-        let answer = self
-            .node
-            .ask(&self.by, Operation::Write(Command::Election(command)))
-            .await
-            .map_err(refuse)?;
+        let ask =
+            |secret| self.node.ask(&self.by, Operation::Write(Command::Election(command(secret))));
+        let mut answer = ask(secret).await;
+        if is_not_capable(&answer) && secret.is_some() {
+            // A member of an earlier release is there: no session has a secret yet.
+            secret = None;
+            answer = ask(secret).await;
+        }
+        let answer = answer.map_err(refuse)?;
         let stamp = Stamp { revision: answer.revision, term: answer.term };
         let done = election_outcome(answer.result.map_err(refuse)?)?;
         let opened = match done {
@@ -144,6 +161,11 @@ impl Attachment {
                     attachment,
                     ttl_ms,
                     candidacies: candidacies.iter().map(candidacy).collect(),
+                    secret: drawn
+                        .filter(|_| secret.is_some())
+                        .map(Vec::from)
+                        .unwrap_or_default()
+                        .into(),
                 }
             }
             Err(Refusal::SessionGone) if known.is_some() => {
@@ -157,6 +179,7 @@ impl Attachment {
         let attachment = opened.attachment;
         let attached = |subscription| Attached {
             session,
+            secret,
             attachment,
             fast_release: open.fast_release,
             subscription,
@@ -239,6 +262,7 @@ impl Attachment {
                 attachment: attached.attachment,
                 ttl_ms: 0,
                 candidacies: candidacies.iter().map(candidacy).collect(),
+                secret: bytes::Bytes::new(),
             }),
             ListenerEvent::Denied(failure) => {
                 let _ = self.responses.send(Err(refuse(failure))).await;
@@ -317,7 +341,11 @@ impl Attachment {
             }
             Some(SessionCall::Close(close)) => {
                 let how = SessionEnding::Closed { stopped: close.stopped };
-                let command = Command::Election(ElectionCommand::End { id: session, how });
+                let command = Command::Election(ElectionCommand::End {
+                    id: session,
+                    how,
+                    secret: attached.secret,
+                });
                 return Ok((For::Close, Operation::Write(command)));
             }
             Some(SessionCall::Join(join)) => SessionRequest::Join(join.into()),
@@ -363,7 +391,7 @@ impl Attachment {
             return;
         }
         let how = SessionEnding::ConnectionLost { attachment: attached.attachment };
-        let command = ElectionCommand::End { id: attached.session, how };
+        let command = ElectionCommand::End { id: attached.session, how, secret: None };
         let by = Admitted::in_process(Principal::System);
         // A new attachment meanwhile makes it void, so it can be said again where there is no raft leader yet.
         for tries in 0..RELEASE_TRIES {

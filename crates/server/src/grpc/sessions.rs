@@ -5,7 +5,7 @@ use std::pin::Pin;
 use futures_util::Stream;
 use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
 use tenure_replica::{
-    Consistency, Operation, Read, Reply,
+    Answer, Consistency, Operation, Read, Reply,
     command::{Command, ElectionCommand, SessionEnding, StopCause},
     election::Refusal,
 };
@@ -15,7 +15,7 @@ use tonic::{Response, Status, Streaming};
 use super::{
     attachment::Attachment,
     convert::{candidacy, election_outcome, refuse_rule},
-    env::Env,
+    env::{Env, digest_of},
     reply::{refuse, unexpected},
     stubs::sessions_server,
 };
@@ -39,6 +39,11 @@ fn ending(request: &pb::EndSessionRequest) -> Result<SessionEnding, Status> {
             "tenure: a session's end has a reason only with `stopped`: CONNECTION_LOST or EXPIRED",
         )),
     }
+}
+
+/// Whether the cluster version was too low for a command.
+pub(super) fn is_not_capable(answer: &Result<Answer, Failure>) -> bool {
+    answer.as_ref().is_ok_and(|answer| matches!(answer.result, Err(Failure::NotCapable)))
 }
 
 pub(super) struct Sessions {
@@ -73,15 +78,22 @@ impl sessions_server::Sessions for Sessions {
     ) -> Result<Response<pb::EndSessionResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
         let id = LeaseId(request.session);
-        let end = |how| Operation::Write(Command::Election(ElectionCommand::End { id, how }));
         let how = ending(&request)?;
-        let mut ended = self.node.ask(&by, end(how)).await;
-        let not_capable =
-            ended.as_ref().is_ok_and(|answer| matches!(answer.result, Err(Failure::NotCapable)));
-        if not_capable && matches!(how, SessionEnding::Guarded(_)) {
-            // A member of an earlier release is there: that all has ended matters more than why.
-            ended = self.node.ask(&by, end(CLOSED)).await;
-        }
+        let secret = (!request.secret.is_empty()).then(|| digest_of(&request.secret));
+        // Where a member of an earlier release is there, no session has a secret yet; and that all has ended matters more
+        // than why.
+        let mut attempts = vec![(how, secret)];
+        attempts.extend(secret.map(|_| (how, None)));
+        attempts.extend(matches!(how, SessionEnding::Guarded(_)).then_some((CLOSED, None)));
+        let mut attempts = attempts.into_iter();
+        let ended = loop {
+            let (how, secret) = attempts.next().expect("the last one needs no version");
+            let end = Command::Election(ElectionCommand::End { id, how, secret });
+            let ended = self.node.ask(&by, Operation::Write(end)).await;
+            if attempts.len() == 0 || !is_not_capable(&ended) {
+                break ended;
+            }
+        };
         let (header, reply) = self.node.open(ended)?;
         match election_outcome(reply)? {
             // A client that heard no answer asks again, and what it asked for is so.

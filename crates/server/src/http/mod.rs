@@ -16,7 +16,7 @@ use tenure_api::{AlarmKind, Principal};
 use tenure_replica::{Consistency, Operation, Read, Reply};
 
 pub(crate) use self::ui::keep_pages_reading;
-pub use self::ui::{UiFacts, ui_routes};
+pub use self::ui::{UiFacts, ui_file, ui_routes};
 use crate::{
     admission::Admitted, grpc::ETCD_VERSION, metrics::ELECTIONS_NAMED_MAX, node::NodeHandle,
 };

@@ -50,9 +50,9 @@ pub struct UiFacts {
 
 impl UiFacts {
     /// Of a member.
-    pub fn of_member(mode: UiMode) -> UiFacts {
+    pub fn of_member(mode: UiMode, lab: bool) -> UiFacts {
         let read_only = mode == UiMode::ReadOnly;
-        UiFacts { version: env!("CARGO_PKG_VERSION"), read_only, dashboard: true, lab: false }
+        UiFacts { version: env!("CARGO_PKG_VERSION"), read_only, dashboard: true, lab }
     }
 
     /// Of the lab alone.
@@ -64,6 +64,11 @@ impl UiFacts {
             lab: true,
         }
     }
+}
+
+/// A built file of `web/`.
+pub fn ui_file(path: &str) -> Option<std::borrow::Cow<'static, [u8]>> {
+    Files::get(path).map(|file| file.data)
 }
 
 /// The pages at `/ui/`, and the way there from `/`. The node knows other members, if there is one.
@@ -273,7 +278,7 @@ mod tests {
             request.header(*name, *value)
         };
         let request = headers.iter().fold(Request::get(path), with).body(Body::empty()).unwrap();
-        ui_routes(UiFacts::of_member(UiMode::On), None).oneshot(request).await.unwrap()
+        ui_routes(UiFacts::of_member(UiMode::On, false), None).oneshot(request).await.unwrap()
     }
 
     fn said<'a>(response: &'a Response, name: &str) -> &'a str {

@@ -24,6 +24,8 @@ use prometheus::{Registry, TextEncoder};
 use tenure_replica::Status;
 
 use self::make::Maker;
+#[cfg(test)]
+pub(crate) use self::rpc::all_methods;
 pub(crate) use self::{
     core::{CoreMetrics, TermSeen},
     disk::DiskMetrics,

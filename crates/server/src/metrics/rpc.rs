@@ -66,6 +66,15 @@ const METHODS: &[(&str, &str, &[&str])] = &[
     ("grpc.health.v1.Health", SERVER_STREAM, &["Watch"]),
 ];
 
+/// The path of each method, and its kind.
+#[cfg(test)]
+pub(crate) fn all_methods() -> impl Iterator<Item = (String, &'static str)> {
+    let of = |(service, kind, names): &'static (&str, &str, &[&str])| {
+        names.iter().map(move |name| (format!("/{service}/{name}"), *kind))
+    };
+    METHODS.iter().flat_map(of)
+}
+
 /// gRPC's codes by number, as Go names them.
 const CODES: [&str; 17] = [
     "OK",

@@ -261,7 +261,7 @@ impl Server {
         }
         let mut router = services.merge(http::routes(node.clone())).merge(gateway).merge(more);
         if config.ui != UiMode::Off {
-            let facts = UiFacts::of_member(config.ui);
+            let facts = UiFacts::of_member(config.ui, config.lab);
             router = router.merge(http::ui_routes(facts, Some(node.clone())));
         }
         let client_addresses =

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::HeaderName;
 use tenure::fence::{FencingToken, GateLimits};
 
-use super::resource::ResourceNaming;
+use super::resource::{ResourceNaming, ResourceRule, Resources};
 use super::tls::ProxyTlsArgs;
 use super::upstream::Upstream;
 use crate::args::duration;
@@ -62,12 +62,25 @@ pub(crate) struct Args {
     /// How many segments of the path name the resource: with 2, /shards/7/rows/1 is about shards/7
     #[arg(long, value_name = "SEGMENTS", value_parser = clap::value_parser!(u8).range(1..))]
     pub(super) resource_path: Option<u8>,
+    /// A resource that there is; may be repeated. Others are refused. Without this and --resource-prefix, clients choose
+    #[arg(long, value_name = "NAME")]
+    pub(super) resource: Vec<String>,
+    /// How the names of resources begin; may be repeated. Others are refused
+    #[arg(long, value_name = "PREFIX")]
+    pub(super) resource_prefix: Vec<String>,
     /// The number of resources at most. None is ever forgotten; one more is refused
     #[arg(long, value_name = "N", default_value_t = GateLimits::default().resources_max)]
     pub(super) resources_max: usize,
     /// Require a token for reads (GET, HEAD, OPTIONS, TRACE), too
     #[arg(long)]
     pub(super) reads_need_token: bool,
+    /// Take tokens of this election's or lock's holders only, not any revision that the cluster has given. {resource} in it
+    /// stands for the name of the resource
+    #[arg(long, value_name = "NAME", conflicts_with = "no_cluster")]
+    pub(super) election: Option<String>,
+    /// Tell in refusals which token is in force, and the cluster's revision. Any client can then write in the holder's name
+    #[arg(long)]
+    pub(super) tell_tokens: bool,
     /// Believe every token. Otherwise the cluster at --endpoints is asked about each token that is higher
     /// than its last known revision
     #[arg(long)]
@@ -102,7 +115,12 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(super) fn resource_naming(&self) -> ResourceNaming {
+    pub(super) fn resource_rule(&self) -> ResourceRule {
+        let (names, prefixes) = (self.resource.clone(), self.resource_prefix.clone());
+        ResourceRule { naming: self.resource_naming(), known: Resources { names, prefixes } }
+    }
+
+    fn resource_naming(&self) -> ResourceNaming {
         match (&self.resource_header, self.resource_path) {
             (Some(header), _) => ResourceNaming::Header(header.clone()),
             (None, Some(segments)) => ResourceNaming::Path(segments.into()),

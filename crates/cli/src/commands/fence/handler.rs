@@ -59,8 +59,9 @@ impl Handler {
             }
         };
         let origin = headers::Origin { client: &self.client, secure: proxy.tls.is_some() };
+        let judged = proxy.admission.judged_by();
         let rewritten =
-            headers::to_upstream(&mut parts, &proxy.upstream, &origin, proxy.rewrite_host);
+            headers::to_upstream(&mut parts, &proxy.upstream, &origin, &judged, proxy.rewrite_host);
         if rewritten.is_none() {
             // The upstream has seen nothing of it.
             passage.into_iter().for_each(HeldPassage::release);

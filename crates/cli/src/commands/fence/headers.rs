@@ -65,15 +65,17 @@ pub(super) struct Origin<'a> {
     pub(super) secure: bool,
 }
 
-/// Rewrites a client's request for the upstream. `None` if its target cannot be passed on.
+/// Rewrites a client's request for the upstream. `None` if its target cannot be passed on. What the gate has judged by
+/// (`judged`) stays, whatever `Connection` says: the upstream must read the same resource and token.
 pub(super) fn to_upstream(
     parts: &mut Parts,
     upstream: &Upstream,
     origin: &Origin<'_>,
+    judged: &[&HeaderName],
     rewrite_host: bool,
 ) -> Option<()> {
     let headers = &mut parts.headers;
-    remove_hop_by_hop(headers);
+    remove_hop_by_hop(headers, judged);
     // hyper sends the client its 100 when the upstream is there to read the body.
     headers.remove(EXPECT);
     // A host in the target takes precedence (RFC 9112, 3.2.2).
@@ -107,7 +109,7 @@ pub(super) fn to_client(answer: &mut http::response::Parts) {
         answer.headers.remove(CONTENT_LENGTH);
     }
     merge_content_lengths(&mut answer.headers);
-    remove_hop_by_hop(&mut answer.headers);
+    remove_hop_by_hop(&mut answer.headers, &[]);
     answer.version = Version::HTTP_11;
 }
 
@@ -128,9 +130,9 @@ fn host_in(uri: &Uri) -> Option<HeaderValue> {
     uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok())
 }
 
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
+fn remove_hop_by_hop(headers: &mut HeaderMap, kept: &[&HeaderName]) {
     if headers.contains_key(CONNECTION) {
-        for name in named_by_connection(headers) {
+        for name in named_by_connection(headers).iter().filter(|name| !kept.contains(name)) {
             headers.remove(name);
         }
         headers.remove(CONNECTION);
@@ -165,12 +167,25 @@ mod tests {
     use super::*;
     use http::Request;
 
+    /// The header that names the resource.
+    const SHARD: HeaderName = HeaderName::from_static("x-shard");
+
+    /// Another upstream than the one that was judged would be written to.
+    #[test]
+    fn request_keeps_what_the_gate_has_judged_by() {
+        let request = Request::put("/a").header("Connection", "close, X-Shard, X-Mine");
+        let request = request.header("X-Shard", "7").header("X-Mine", "1");
+        let headers = sent(request, "http://up:1", false).headers;
+        assert_eq!(headers.get(&SHARD).unwrap(), "7");
+        assert!(!headers.contains_key("x-mine") && !headers.contains_key("connection"));
+    }
+
     fn sent(request: http::request::Builder, upstream: &str, rewrite_host: bool) -> Parts {
         let mut parts = request.body(()).unwrap().into_parts().0;
         let upstream = upstream.parse().unwrap();
         let client = HeaderValue::from_static("10.0.0.9");
         let origin = Origin { client: &client, secure: false };
-        to_upstream(&mut parts, &upstream, &origin, rewrite_host).unwrap();
+        to_upstream(&mut parts, &upstream, &origin, &[&SHARD], rewrite_host).unwrap();
         parts
     }
 

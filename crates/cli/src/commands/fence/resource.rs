@@ -7,6 +7,40 @@
 use http::{HeaderMap, HeaderName, Uri};
 use tenure::fence::http::TurnedAway;
 
+/// Which resources there are. A name that is none of them is refused before it takes a place in the gate.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resources {
+    pub(super) names: Vec<String>,
+    pub(super) prefixes: Vec<String>,
+}
+
+impl Resources {
+    fn admit(&self, name: &str) -> bool {
+        let is_any = self.names.is_empty() && self.prefixes.is_empty();
+        is_any
+            || self.names.iter().any(|known| known == name)
+            || self.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()))
+    }
+}
+
+/// How the resource of a request is found.
+#[derive(Clone, Debug)]
+pub(super) struct ResourceRule {
+    pub(super) naming: ResourceNaming,
+    pub(super) known: Resources,
+}
+
+impl ResourceRule {
+    /// The name of the resource that a request is about.
+    pub(super) fn name(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, TurnedAway> {
+        let name = self.naming.name(uri, headers)?;
+        match self.known.admit(&name) {
+            true => Ok(name),
+            false => Err(no_resource("there is no such resource here".to_owned())),
+        }
+    }
+}
+
 /// What names the resource of a request.
 #[derive(Clone, Debug)]
 pub(super) enum ResourceNaming {
@@ -19,7 +53,6 @@ pub(super) enum ResourceNaming {
 }
 
 impl ResourceNaming {
-    /// The name of the resource that a request is about.
     pub(super) fn name(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, TurnedAway> {
         match self {
             ResourceNaming::Single => Ok(String::new()),
@@ -106,6 +139,24 @@ mod tests {
         assert_eq!(named("/shards", 2).as_deref(), Some("shards"));
         assert_eq!(named("/", 2).as_deref(), Some(""));
         assert_eq!(named("*", 1).as_deref(), Some("*"));
+    }
+
+    #[test]
+    fn resource_that_is_not_on_the_list_is_refused() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let rule = |names: &[&str], prefixes: &[&str]| ResourceRule {
+            naming: ResourceNaming::Path(2),
+            known: Resources { names: texts(names), prefixes: texts(prefixes) },
+        };
+        let admits = |rule: &ResourceRule, path: &'static str| {
+            rule.name(&Uri::from_static(path), &HeaderMap::new()).is_ok()
+        };
+        let listed = rule(&["orders/1"], &["shards/"]);
+        assert!(admits(&listed, "/orders/1/rows/7") && admits(&listed, "/shards/9"));
+        assert!(
+            !admits(&listed, "/orders/2") && !admits(&listed, "/other") && !admits(&listed, "/")
+        );
+        assert!(admits(&rule(&[], &[]), "/other"), "without a list, any");
     }
 
     #[test]

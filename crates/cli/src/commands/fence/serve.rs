@@ -62,8 +62,10 @@ async fn serve(args: Args, client: ClientArgs) -> anyhow::Result<Exit> {
                 header: args.header.clone(),
                 reads_need_token: args.reads_need_token,
             },
-            resources: args.resource_naming(),
+            resources: args.resource_rule(),
             horizon,
+            election: args.election.clone(),
+            tells_tokens: args.tell_tokens,
         },
         timeouts: Timeouts {
             upstream: args.upstream_timeout,

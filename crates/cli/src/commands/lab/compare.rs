@@ -61,6 +61,13 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// One algorithm, measured with so many seeds.
+pub(super) fn measured_json(algorithm: &'static Algorithm, seeds: u64) -> serde_json::Value {
+    let mut row = row_json(&measure(algorithm, seeds));
+    row["seeds"] = seeds.into();
+    row
+}
+
 fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Algorithm>> {
     if names.is_empty() {
         return Ok(ALGORITHMS.to_vec());
@@ -71,37 +78,36 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Algorithm>> {
     names.iter().map(known).collect()
 }
 
-fn as_json(rows: &[ComparisonRow]) -> serde_json::Value {
+fn row_json(row: &ComparisonRow) -> serde_json::Value {
     let us = |time: Duration| time.as_micros() as u64;
-    let lines: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            json!({
-                "algorithm": row.algorithm,
-                "messages": row.messages,
-                "growth_power": row.growth,
-                "rounds": row.rounds,
-                "detection_us": row.detection.map(us),
-                "failover_us": row.failover.map(us),
-                "failover_max_us": row.failover_max.map(us),
-                "nines_at_one_death_a_day": row.nines(),
-                "vacancy": row.vacancy,
-                "top_share": row.top_share,
-                "winners": row.winners,
-                "partition_leads": row.sides.name(),
-                "double_in_partition_us": us(row.in_partition.lasted),
-                "double_in_pause_us": us(row.in_pause.lasted),
-                "double_in_skew_us": us(row.in_skew.lasted),
-                "doubles_in_partition": row.in_partition.times,
-                "doubles_in_pause": row.in_pause.times,
-                "doubles_in_skew": row.in_skew.times,
-                "stale_in_partition": row.in_partition.stale,
-                "stale_in_pause": row.in_pause.stale,
-                "stale_in_skew": row.in_skew.stale,
-                "routine_per_s": row.routine_per_s,
-            })
-        })
-        .collect();
+    json!({
+        "algorithm": row.algorithm,
+        "messages": row.messages,
+        "growth_power": row.growth,
+        "rounds": row.rounds,
+        "detection_us": row.detection.map(us),
+        "failover_us": row.failover.map(us),
+        "failover_max_us": row.failover_max.map(us),
+        "nines_at_one_death_a_day": row.nines(),
+        "vacancy": row.vacancy,
+        "top_share": row.top_share,
+        "winners": row.winners,
+        "partition_leads": row.sides.name(),
+        "double_in_partition_us": us(row.in_partition.lasted),
+        "double_in_pause_us": us(row.in_pause.lasted),
+        "double_in_skew_us": us(row.in_skew.lasted),
+        "doubles_in_partition": row.in_partition.times,
+        "doubles_in_pause": row.in_pause.times,
+        "doubles_in_skew": row.in_skew.times,
+        "stale_in_partition": row.in_partition.stale,
+        "stale_in_pause": row.in_pause.stale,
+        "stale_in_skew": row.in_skew.stale,
+        "routine_per_s": row.routine_per_s,
+    })
+}
+
+fn as_json(rows: &[ComparisonRow]) -> serde_json::Value {
+    let lines: Vec<_> = rows.iter().map(row_json).collect();
     let claims: Vec<_> = disagreements(rows)
         .into_iter()
         .map(|one| json!({ "claim": one.claim, "from": one.from, "found": one.found.to_string(), "why": one.why }))

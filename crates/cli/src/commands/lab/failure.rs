@@ -106,7 +106,8 @@ fn with_faults(run: &RunName, path: &Path) -> String {
 fn keep(run: &RunName, script: &FaultScript, which: &str) -> Option<PathBuf> {
     let RunName { scenario, seed, .. } = run;
     let path = std::env::temp_dir().join(format!("tenure-{scenario}-{seed}{which}.faults"));
-    std::fs::write(&path, script.to_string()).ok().map(|()| path)
+    let mut file = crate::files::create_anew(&path).ok()?;
+    file.write_all(script.to_string().as_bytes()).ok().map(|()| path)
 }
 
 fn report(run: &RunName, text: &str, script: Option<&FaultScript>) {

@@ -113,6 +113,11 @@ pub(super) fn scenario_json(scenario: &Scenario) -> Value {
     })
 }
 
+/// All there is.
+pub(super) fn catalogue_json() -> Value {
+    as_json(ALGORITHMS, true)
+}
+
 fn as_json(chosen: &[&Algorithm], all: bool) -> Value {
     let algorithms: Vec<_> = chosen.iter().map(|algorithm| algorithm_json(algorithm)).collect();
     let stories = chosen.iter().flat_map(|algorithm| stories_of(algorithm));

@@ -1,16 +1,18 @@
 //! Run, break and check every election algorithm, ours included, in virtual time.
 //!
 //! `list` shows what there is, `explain` one of it, `run` plays one story or scenario, `compare` measures algorithms side by side, `soak` plays
-//! scenarios of the shipped replica for a given time, `replay` repeats a run. [`failure`] handles a broken invariant.
+//! scenarios of the shipped replica for a given time, `ui` serves stories to a browser, `export` writes them into a page, `replay` repeats a run. [`failure`] handles a broken invariant.
 
 mod compare;
 mod explain;
+mod export;
 mod failure;
 mod list;
 mod name;
 mod run;
 mod soak;
 mod text;
+pub(crate) mod ui;
 
 use std::path::PathBuf;
 
@@ -37,6 +39,12 @@ pub(crate) enum Command {
     /// Play scenarios of the shipped replica, seed after seed, for a given time
     #[command(after_long_help = SOAK)]
     Soak(soak::Args),
+    /// Serve the lab to a browser: stories played, stepped back, broken and forked
+    #[command(after_long_help = UI)]
+    Ui(ui::Args),
+    /// Write a page that plays stories without any server
+    #[command(after_long_help = EXPORT)]
+    Export(export::Args),
     /// Repeat a run and print every event
     #[command(after_long_help = REPLAY)]
     Replay {
@@ -110,6 +118,21 @@ Examples:
   tenure lab soak --minutes 60 --scenario elections  elections only
 ";
 
+const UI: &str = "\
+Needs no server. Runs happen in this process, within limits; the page has everything in it and asks no other address.
+
+Examples:
+  tenure lab ui                                      and open the address that it prints
+  tenure lab ui --listen 127.0.0.1:0                 on any free port
+";
+
+const EXPORT: &str = "\
+The page has the runs and all that shows them: it plays, steps back and tours from a file or any web server. Forks need `tenure lab ui`.
+
+Example:
+  tenure lab export redlock-pause tenure-pause -o pause.html
+";
+
 const REPLAY: &str = "\
 A run is the same again only with the same commit: any change may change what happens.
 
@@ -125,6 +148,8 @@ pub(crate) fn run(command: Command, client: ClientArgs) -> anyhow::Result<Exit> 
         Command::Explain(args) => explain::run(&args, format),
         Command::Run(args) => run::run(&args, format),
         Command::Compare(args) => compare::run(&args, format),
+        Command::Ui(args) => ui::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Soak(args) => soak::run(&args, format),
         Command::Replay { run } => run::replay(&run, format),
     }

@@ -4,7 +4,7 @@ use std::io::{Read, Write, stdout};
 use std::path::Path;
 
 use anyhow::Context;
-use serde_json::json;
+use serde_json::{Value, json};
 use tenure_lab::algorithms::{self, Story, StoryOutcome};
 use tenure_lab::cluster::{catalogue, scenario::Scenario};
 use tenure_lab::engine::{RunCounts, Trace};
@@ -118,38 +118,7 @@ fn tell_story(
 ) -> anyhow::Result<Exit> {
     let ledger = &outcome.ledger;
     if is_json {
-        let verdicts: Vec<_> = outcome
-            .verdicts
-            .iter()
-            .map(|verdict| {
-                let breach = verdict.breach.as_ref();
-                json!({
-                    "promise": verdict.promise.to_string(),
-                    "kept": verdict.is_kept(),
-                    "judged": verdict.checked,
-                    "broken_at_us": breach.map(|(at, _)| at.since_start().as_micros() as u64),
-                    "how": breach.map(|(_, how)| how),
-                })
-            })
-            .collect();
-        let line = json!({
-            "event": "result",
-            "run": run.to_string(),
-            "promises": verdicts,
-            "surprises": outcome.surprises,
-            "failed": again.is_some(),
-            "again": again,
-            "tenures": ledger.tenures.len(),
-            "vacant_us": ledger.vacant.as_micros() as u64,
-            "double_us": ledger.double.as_micros() as u64,
-            "doubles": ledger.doubles,
-            "writes_taken": ledger.writes_taken,
-            "writes_refused": ledger.writes_refused,
-            "stale_writes_taken": ledger.stale_writes_taken,
-            "messages": ledger.sent(),
-            "routine_messages": ledger.routine_sent(),
-        });
-        writeln!(stdout(), "{line}")?;
+        writeln!(stdout(), "{}", result_json(run, outcome, again))?;
     } else {
         let mut out = stdout().lock();
         for verdict in &outcome.verdicts {
@@ -191,6 +160,43 @@ fn tell_story(
         tell_again(&mut out, again.as_deref())?;
     }
     Ok(if outcome.surprises.is_empty() { Exit::Done } else { Exit::Error })
+}
+
+/// The last line of a story's trace.
+pub(super) fn result_json(run: &RunName, outcome: &StoryOutcome, again: Option<String>) -> Value {
+    let ledger = &outcome.ledger;
+    let verdicts: Vec<_> = outcome
+        .verdicts
+        .iter()
+        .map(|verdict| {
+            let breach = verdict.breach.as_ref();
+            json!({
+                "promise": verdict.promise.to_string(),
+                "key": verdict.promise.key(),
+                "kept": verdict.is_kept(),
+                "judged": verdict.checked,
+                "broken_at_us": breach.map(|(at, _)| at.since_start().as_micros() as u64),
+                "how": breach.map(|(_, how)| how),
+            })
+        })
+        .collect();
+    json!({
+        "event": "result",
+        "run": run.to_string(),
+        "promises": verdicts,
+        "surprises": outcome.surprises,
+        "failed": again.is_some(),
+        "again": again,
+        "tenures": ledger.tenures.len(),
+        "vacant_us": ledger.vacant.as_micros() as u64,
+        "double_us": ledger.double.as_micros() as u64,
+        "doubles": ledger.doubles,
+        "writes_taken": ledger.writes_taken,
+        "writes_refused": ledger.writes_refused,
+        "stale_writes_taken": ledger.stale_writes_taken,
+        "messages": ledger.sent(),
+        "routine_messages": ledger.routine_sent(),
+    })
 }
 
 /// What happened, in about a dozen lines.

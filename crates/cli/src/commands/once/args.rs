@@ -152,6 +152,7 @@ impl Once {
             won: None,
             lost: None,
             marker: None,
+            allow_new_privileges: true,
             standby_cmd: None,
             hold_at_least: None,
             hold_at_most: self.hold_at_most,

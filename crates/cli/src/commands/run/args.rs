@@ -8,6 +8,7 @@ use std::time::Duration;
 use tenure::backend::JoinSpec;
 use tenure::tenancy::margin;
 
+use super::fence_map::FenceMap;
 use super::signals::signal;
 use super::size::{Size, size};
 use crate::args::{CandidateArgs, duration, patience};
@@ -98,6 +99,9 @@ pub(crate) struct How {
     /// How long the command may take to end by itself before it is killed [default: a quarter of --ttl]
     #[arg(long, value_parser = duration, value_name = "DURATION", help_heading = COMMAND)]
     pub(in crate::commands) grace: Option<Duration>,
+    /// Let the command gain privileges, by sudo or another program that runs as its owner
+    #[arg(long, help_heading = COMMAND, hide_short_help = true)]
+    pub(in crate::commands) allow_new_privileges: bool,
     /// When it is lost, do not campaign again: exit with 4
     #[arg(long, help_heading = LOSS)]
     pub(in crate::commands) once: bool,
@@ -196,6 +200,10 @@ pub(crate) struct FenceArgs {
     /// What else a fence agent is told
     #[arg(long, value_name = "KEY=VALUE", requires = "fence_cmd", hide_short_help = true)]
     pub(super) fence_option: Vec<String>,
+    /// Which target each identity stands for, a line each: `IDENTITY TARGET`. No other is cut off: after a holder that the
+    /// file does not name, the command is not started. `*` names all others, the target `-` nothing to cut off
+    #[arg(long, value_name = "FILE", requires = "fence_cmd", value_parser = FenceMap::load, hide_short_help = true)]
+    pub(super) fence_map: Option<FenceMap>,
     /// How long fencing may take
     #[arg(long, default_value = "60s", value_parser = duration, value_name = "DURATION", hide_short_help = true)]
     pub(super) fence_timeout: Duration,

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::files;
+
 /// What it says.
 #[derive(Debug, Serialize)]
 pub(super) struct Marker<'a> {
@@ -23,10 +25,7 @@ impl Marker<'_> {
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         let mut text = serde_json::to_string(self)?;
         text.push('\n');
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}", self.pid));
-        fs::write(&beside, text)?;
-        fs::rename(&beside, path)
+        files::replace(path, text.as_bytes())
     }
 }
 

@@ -15,6 +15,7 @@
 //! A lock without a command is held by [`super::hold`].
 
 mod args;
+mod fence_map;
 mod health;
 mod leading;
 mod marker;

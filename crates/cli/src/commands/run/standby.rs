@@ -36,7 +36,10 @@ impl Supervisor {
     fn start_standby_command(&self) -> anyhow::Result<Option<Guardian>> {
         let Some(command) = &self.how.standby_cmd else { return Ok(None) };
         let command = ["sh".into(), "-c".into(), command.into()];
-        let charge = Charge::new(self.how.grace(), self.how.ttl, None);
+        let charge = Charge {
+            new_privileges: self.how.allow_new_privileges,
+            ..Charge::new(self.how.grace(), self.how.ttl, None)
+        };
         let environment = vec![("TENURE_ELECTION".to_owned(), self.name().into())];
         Guardian::start(Job { charge, command: &command, environment, reads: false }).map(Some)
     }

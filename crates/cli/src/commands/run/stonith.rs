@@ -12,6 +12,7 @@ use anyhow::Context;
 use tenure::api::wire::tenure::v1::{self as pb, EndReason};
 
 use super::args::FenceArgs;
+use super::fence_map::{FenceMap, Target};
 use super::shell::Shell;
 use crate::args::Settings;
 
@@ -20,6 +21,8 @@ use crate::args::Settings;
 pub(super) struct Stonith {
     command: String,
     options: Vec<String>,
+    /// None if an identity is its own target.
+    map: Option<FenceMap>,
     timeout: Duration,
 }
 
@@ -38,6 +41,7 @@ impl Stonith {
         Some(Stonith {
             command: args.fence_cmd.clone()?,
             options: args.fence_option.clone(),
+            map: args.fence_map.clone(),
             timeout: args.fence_timeout,
         })
     }
@@ -45,14 +49,24 @@ impl Stonith {
     /// Cuts the holder off. Only success lets us lead.
     pub(super) async fn fence(&self, deposed: &Deposed) -> anyhow::Result<()> {
         let token = deposed.token.to_string();
+        let (identity, value) = (plain(&deposed.identity), plain(&deposed.value));
+        let target = match &self.map {
+            None => identity.as_str(),
+            Some(map) => match map.target(&deposed.identity) {
+                Some(Target::CutOff(target)) => target,
+                Some(Target::Nothing) => return Ok(()),
+                None => anyhow::bail!("--fence-map does not name {identity:?}"),
+            },
+        };
         let environment = [
-            ("TENURE_FENCE_IDENTITY", deposed.identity.as_str()),
+            ("TENURE_FENCE_TARGET", target),
+            ("TENURE_FENCE_IDENTITY", &identity),
             ("TENURE_FENCE_TOKEN", &token),
-            ("TENURE_FENCE_VALUE", &deposed.value),
+            ("TENURE_FENCE_VALUE", &value),
             ("TENURE_FENCE_REASON", &deposed.reason),
         ];
         let mut shell = Shell::start(&self.command, &environment).context("start --fence-cmd")?;
-        let words = self.words(deposed);
+        let words = self.words(target);
         let status = tokio::time::timeout(self.timeout, shell.ends(&words))
             .await
             .with_context(|| format!("not done within {:?}", self.timeout))??;
@@ -61,17 +75,14 @@ impl Stonith {
     }
 
     /// What a fence agent reads: one `key=value` per line.
-    fn words(&self, deposed: &Deposed) -> String {
+    fn words(&self, target: &str) -> String {
         let program = self.command.split_whitespace().next().unwrap_or_default();
         let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
         if !name.starts_with("fence_") {
             return String::new();
         }
-        let mut words = vec![
-            "action=off".to_owned(),
-            format!("plug={}", deposed.identity),
-            format!("nodename={}", deposed.identity),
-        ];
+        let mut words =
+            vec!["action=off".to_owned(), format!("plug={target}"), format!("nodename={target}")];
         for option in &self.options {
             // What was given counts more than what we would say.
             let key = option.split('=').next().unwrap_or_default();
@@ -80,6 +91,12 @@ impl Stonith {
         }
         words.join("\n") + "\n"
     }
+}
+
+/// Without control characters. A client chooses its identity and value: a line end would be another word to an agent, and a
+/// zero byte cannot be passed on at all, so that fencing would fail for ever.
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), "\u{fffd}")
 }
 
 /// All leaders before us that did not end properly, newest first, back to the last one that did: that one cut off all
@@ -138,7 +155,7 @@ mod tests {
 
     fn stonith(command: &str, options: &[&str]) -> Stonith {
         let options = options.iter().map(ToString::to_string).collect();
-        Stonith { command: command.into(), options, timeout: Duration::from_secs(10) }
+        Stonith { command: command.into(), options, map: None, timeout: Duration::from_secs(10) }
     }
 
     #[test]
@@ -179,8 +196,51 @@ mod tests {
     #[test]
     fn stonith_tells_an_agent_on_its_stdin_what_to_do() {
         let agent = stonith("/usr/sbin/fence_ipmilan -v", &["plug=3", "ip=10.0.0.9"]);
-        assert_eq!(agent.words(&deposed()), "action=off\nnodename=db-2\nplug=3\nip=10.0.0.9\n");
-        assert_eq!(stonith("./cut-off", &[]).words(&deposed()), "");
+        assert_eq!(agent.words("db-2"), "action=off\nnodename=db-2\nplug=3\nip=10.0.0.9\n");
+        assert_eq!(stonith("./cut-off", &[]).words("db-2"), "");
+    }
+
+    /// What the last client said of itself, as the agent sees it.
+    #[tokio::test]
+    async fn stonith_passes_no_control_characters_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let agent = dir.path().join("fence_test");
+        let read = dir.path().join("read");
+        let script = format!(
+            "#!/bin/sh\ncat > {0}; printf '%s|%s' \"$TENURE_FENCE_IDENTITY\" \"$TENURE_FENCE_VALUE\" >> {0}\n",
+            read.display()
+        );
+        std::fs::write(&agent, script).unwrap();
+        let command = format!("sh {}", agent.display());
+        let hostile = Deposed {
+            identity: "x\nplug=victim\nipmitool_path=/tmp/evil\0".into(),
+            value: "a\0b\r\n".into(),
+            ..deposed()
+        };
+        // Its name is what makes it an agent.
+        let as_agent = stonith(agent.to_str().unwrap(), &[]);
+        let words = as_agent.words(&plain(&hostile.identity));
+        let keys: Vec<_> = words.lines().map(|line| line.split('=').next().unwrap()).collect();
+        assert_eq!(keys, ["action", "plug", "nodename"]);
+        stonith(&command, &[]).fence(&hostile).await.expect("a zero byte is no obstacle");
+        let passed = std::fs::read_to_string(read).unwrap();
+        assert!(!passed.contains(['\0', '\n', '\r']), "{passed:?}");
+        assert!(passed.contains("victim"), "{passed:?}");
+    }
+
+    #[tokio::test]
+    async fn stonith_cuts_off_what_its_map_lists_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("map");
+        std::fs::write(&path, "db-2 rack-7\ntest-1 -\n").unwrap();
+        let map = FenceMap::load(path.to_str().unwrap()).unwrap();
+        let command = "test \"$TENURE_FENCE_TARGET\" = rack-7";
+        let mapped = Stonith { map: Some(map), ..stonith(command, &[]) };
+        let named = |identity: &str| Deposed { identity: identity.into(), ..deposed() };
+        mapped.fence(&named("db-2")).await.unwrap();
+        mapped.fence(&named("test-1")).await.expect("there is nothing to cut off");
+        let unknown = mapped.fence(&named("victim")).await.unwrap_err();
+        assert!(unknown.to_string().contains("--fence-map does not name"), "{unknown}");
     }
 
     #[tokio::test]

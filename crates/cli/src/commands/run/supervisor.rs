@@ -23,7 +23,9 @@ use crate::args::{Settings, TlsFiles};
 use crate::commands::opening::SessionOpening;
 use crate::commands::queue::Queue;
 use crate::exit::Exit;
-use crate::guardian::{Charge, Guardian, Job, News, SessionCharge, UserCharge, WatchdogCharge};
+use crate::guardian::{
+    Charge, Guardian, Job, News, SessionCharge, SessionSecretBytes, UserCharge, WatchdogCharge,
+};
 use crate::talk::talk;
 
 /// How long the end of a session may take when there is nothing else to do.
@@ -181,6 +183,7 @@ impl Supervisor {
                 session: session.map(|session| self.session_charge(session)),
                 marker: self.how.marker.clone(),
                 watchdog: watchdog.map(|(device, timeout)| WatchdogCharge::new(device, timeout)),
+                new_privileges: self.how.allow_new_privileges,
                 ..Charge::new(self.how.grace(), self.how.ttl, until)
             },
             command: &self.command,
@@ -193,6 +196,7 @@ impl Supervisor {
         let user = self.settings.options.credentials.as_ref();
         SessionCharge {
             id: session.id().0,
+            secret: SessionSecretBytes(session.secret().0.into()),
             ttl_ms: u64::try_from(session.ttl().as_millis()).unwrap_or(u64::MAX),
             endpoints: self.endpoints(),
             user: user.map(UserCharge::new),

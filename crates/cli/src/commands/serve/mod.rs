@@ -16,7 +16,7 @@ use self::examine::Examinations;
 pub(crate) use self::leash::VARIABLE as LEASH;
 pub(crate) use self::settings::Flags;
 use self::settings::{LogFormat, Serving, Settings};
-use crate::commands::stop::told_to_stop;
+use crate::commands::{lab, stop::told_to_stop};
 use crate::exit::{Exit, usage};
 use crate::{files, memory};
 
@@ -65,8 +65,12 @@ fn serve(serving: &Serving) -> anyhow::Result<Exit> {
         // serves, and as the first process of a container it dies of no signal that it does not take.
         let mut told = pin!(told_to_stop());
         let examinations = Examinations::default();
+        let mut more = examinations.routes();
+        if serving.config.lab {
+            more = more.merge(lab::ui::routes());
+        }
         let server = tokio::select! {
-            started = Server::start_with(serving.config.clone(), examinations.routes()) => started?,
+            started = Server::start_with(serving.config.clone(), more) => started?,
             () = &mut told => {
                 info!("told to stop before it served anybody");
                 return Ok(Exit::Done);

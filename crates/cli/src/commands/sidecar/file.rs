@@ -5,7 +5,6 @@
 //! is removed when there is nothing to say, at the end, and at the start, when it can only be a
 //! former life's.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use tokio::time::sleep;
 use super::belief::Belief;
 use super::status_cache::StatusCache;
 use super::words;
+use crate::files;
 
 /// How often it is written, as a part of the lease.
 const WRITES_PER_TTL: u32 = 6;
@@ -26,23 +26,15 @@ const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct StatusFile {
     path: PathBuf,
-    temporary: PathBuf,
     status: Arc<StatusCache>,
 }
 
 impl StatusFile {
     /// Removes what a former life left, and finds out whether it can be written.
     pub(super) fn new(path: PathBuf, status: Arc<StatusCache>) -> anyhow::Result<StatusFile> {
-        let name =
-            path.file_name().with_context(|| format!("{} is no file name", path.display()))?;
-        let mut temporary = OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}.tmp", std::process::id()));
-        let temporary = path.with_file_name(temporary);
-        let file = StatusFile { path, temporary, status };
+        let file = StatusFile { path, status };
         let cannot = || format!("cannot write --status-file {}", file.path.display());
-        std::fs::write(&file.temporary, "").with_context(cannot)?;
-        std::fs::remove_file(&file.temporary).with_context(cannot)?;
+        files::replace(&file.path, b"").with_context(cannot)?;
         file.remove().with_context(cannot)?;
         Ok(file)
     }
@@ -81,13 +73,11 @@ impl StatusFile {
         let valid_until = judged_unix_ms.saturating_add(sure.expires_in.as_millis() as u64);
         status["valid_until_unix_ms"] = valid_until.into();
         // Not flushed: after a crash of the machine it is out of date, whatever it says.
-        std::fs::write(&self.temporary, format!("{status}\n"))?;
-        std::fs::rename(&self.temporary, &self.path)
+        files::replace(&self.path, format!("{status}\n").as_bytes())
     }
 
     /// Removes it, if it is there.
     pub(super) fn remove(&self) -> io::Result<()> {
-        let _ = std::fs::remove_file(&self.temporary);
         match std::fs::remove_file(&self.path) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
             _ => Ok(()),

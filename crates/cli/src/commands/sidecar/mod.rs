@@ -73,6 +73,10 @@ pub(crate) struct Args {
     /// Keep the answer of /leader in this file, too
     #[arg(long, value_name = "PATH")]
     status_file: Option<PathBuf>,
+    /// POST /step-down needs what is in this file, as `Authorization: Bearer …`. Without it, any process that reaches loopback here
+    /// may give the leadership up
+    #[arg(long, value_name = "FILE", value_parser = http::StepDownToken::load)]
+    step_down_token_file: Option<http::StepDownToken>,
     /// Only look: be no candidate
     #[arg(long, conflicts_with_all = ["identity", "value", "priority", "ready_when_leader", "grace", "fast_release", "wait_for_server"])]
     observe_only: bool,
@@ -122,6 +126,7 @@ pub(crate) async fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> 
         ready_when_leader: args.ready_when_leader,
         grace: args.grace,
         orders: order,
+        step_down_token: args.step_down_token_file.map(Arc::new),
         stop: stopping.clone(),
         browsers: Arc::new(browsers),
         streams: AnswerContext::streams(),

@@ -106,7 +106,7 @@ fn command(recipe: &Recipe<'_>) -> anyhow::Result<Command> {
         }
     }
     command
-        .args(["serve", "--log-format", "console", "--name", &name, "--data-dir"])
+        .args(["serve", "--log-format", "console", "--lab", "--name", &name, "--data-dir"])
         .arg(recipe.home.join(&name))
         .args(["--listen-client-urls", client, "--advertise-client-urls", client])
         .args(["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer])

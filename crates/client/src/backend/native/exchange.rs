@@ -19,7 +19,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::convert;
 use crate::backend::Drain;
-use crate::{ElectionName, Loss};
+use crate::{ElectionName, Loss, SessionSecret};
 
 /// How much may be asked for and not yet answered. Leaving is always possible.
 const REQUESTS_MAX: usize = 4096;
@@ -47,6 +47,7 @@ type Reply = oneshot::Sender<pb::RequestResult>;
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     session: i64,
+    secret: SessionSecret,
     /// The number of the last request.
     last_request: u64,
     /// Requests without an answer; for some of them no caller waits.
@@ -88,6 +89,10 @@ enum CandidacyEvent {
 impl Exchange {
     pub(super) fn session(&self) -> i64 {
         self.session
+    }
+
+    pub(super) fn secret(&self) -> SessionSecret {
+        self.secret.clone()
     }
 
     /// Takes these names, or says which one is taken.
@@ -170,6 +175,10 @@ impl Exchange {
     /// answered is due again.
     pub(super) fn opened(&mut self, opened: &pb::SessionOpened, revision: i64) {
         self.session = opened.session;
+        // It is told once, when the session is new.
+        if !opened.secret.is_empty() {
+            self.secret = SessionSecret(opened.secret.clone());
+        }
         self.renewals.clear();
         self.last_sent = 0;
         let names: Vec<String> = self.candidacies.keys().cloned().collect();

@@ -17,7 +17,7 @@ use crate::chance::{Backoff, Chance};
 use crate::clock::Moment;
 use crate::grpc::{ClientError, Code, is_stale};
 use crate::host::Host;
-use crate::{EngineError, Loss};
+use crate::{EngineError, Loss, SessionSecret};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
@@ -177,6 +177,7 @@ impl Shared {
                 ttl_ms: u64::try_from(self.opening.ttl.as_millis()).unwrap_or(u64::MAX),
                 identity: self.opening.identity.clone(),
                 fast_release: self.opening.fast_release,
+                secret: talk.exchange.secret().0,
             }
         };
         let member = &self.members[turn % self.members.len()];
@@ -240,8 +241,15 @@ impl Shared {
     /// Says that all work of a session has ended, which has itself ended before.
     pub(super) async fn confirm_stopped(&self, session: i64) -> Result<(), EngineError> {
         let mut failed = None;
+        let SessionSecret(secret) = self.talk().exchange.secret();
         for member in &self.members {
-            match member.end(session, true).await {
+            let request = pb::EndSessionRequest {
+                session,
+                stopped: true,
+                secret: secret.clone(),
+                ..Default::default()
+            };
+            match member.end(request).await {
                 Ok(_) => return Ok(()),
                 Err(error) => failed = Some(error.into()),
             }

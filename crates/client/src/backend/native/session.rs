@@ -17,7 +17,7 @@ use crate::backend::{
 use crate::chance::Backoff;
 use crate::grpc::ClientError;
 use crate::host::Leash;
-use crate::{AcquireError, ElectionName, EngineError, Loss};
+use crate::{AcquireError, ElectionName, EngineError, Loss, SessionSecret};
 
 /// Pauses between rounds of asking all members for a new session.
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
@@ -91,6 +91,10 @@ impl Drop for Patience<'_> {
 impl BackendSession for NativeSession {
     fn id(&self) -> LeaseId {
         self.id
+    }
+
+    fn secret(&self) -> SessionSecret {
+        self.shared.talk().exchange.secret()
     }
 
     fn ttl(&self) -> Duration {

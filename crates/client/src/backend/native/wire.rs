@@ -49,8 +49,8 @@ pub trait Wire: fmt::Debug + Send + Sync + 'static {
     /// Opens a stream with this as its first message.
     fn attach(&self, open: pb::OpenSession) -> Boxed<'_, Result<Attached, ClientError>>;
 
-    /// Ends a session; `stopped` if all its work is known to have ended.
-    fn end(&self, session: i64, stopped: bool) -> Boxed<'_, Result<(), ClientError>>;
+    /// Ends a session.
+    fn end(&self, request: pb::EndSessionRequest) -> Boxed<'_, Result<(), ClientError>>;
 
     /// The candidates of an election.
     fn candidates(&self, name: String) -> Boxed<'_, Result<pb::CandidatesResponse, ClientError>>;
@@ -111,8 +111,8 @@ impl Wire for Client {
         })
     }
 
-    fn end(&self, session: i64, stopped: bool) -> Boxed<'_, Result<(), ClientError>> {
-        Box::pin(async move { self.sessions().end(session, stopped).await.map(|_| ()) })
+    fn end(&self, request: pb::EndSessionRequest) -> Boxed<'_, Result<(), ClientError>> {
+        Box::pin(async move { self.sessions().end(request).await.map(|_| ()) })
     }
 
     fn candidates(&self, name: String) -> Boxed<'_, Result<pb::CandidatesResponse, ClientError>> {

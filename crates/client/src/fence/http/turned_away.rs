@@ -34,6 +34,7 @@ impl TurnedAway {
                 "bad_resource"
             }
             TurnedAway::Doubted(TokenDoubt::NeverGiven { .. }) => "never_given",
+            TurnedAway::Doubted(TokenDoubt::NotHeld { .. }) => "not_held",
             TurnedAway::Doubted(TokenDoubt::Unknown { .. }) => "cluster_unknown",
             TurnedAway::Refused(Refusal::Stale { .. }) => "stale",
             TurnedAway::Refused(Refusal::NotYet { .. }) => "not_yet",
@@ -43,11 +44,12 @@ impl TurnedAway {
     }
 
     /// All of them, so that a metric can start at zero.
-    pub const REASONS: [&'static str; 9] = [
+    pub const REASONS: [&'static str; 10] = [
         "no_token",
         "bad_token",
         "bad_resource",
         "never_given",
+        "not_held",
         "cluster_unknown",
         "stale",
         "not_yet",
@@ -63,7 +65,8 @@ impl TurnedAway {
             | TurnedAway::NoResource(_)
             | TurnedAway::Doubted(TokenDoubt::NeverGiven { .. })
             | TurnedAway::Refused(Refusal::NameTooLong { .. }) => StatusCode::BAD_REQUEST,
-            TurnedAway::Refused(Refusal::Stale { .. }) => StatusCode::CONFLICT,
+            TurnedAway::Refused(Refusal::Stale { .. })
+            | TurnedAway::Doubted(TokenDoubt::NotHeld { .. }) => StatusCode::CONFLICT,
             TurnedAway::Doubted(TokenDoubt::Unknown { .. }) | TurnedAway::Refused(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -98,7 +101,8 @@ impl TurnedAway {
             | TurnedAway::Refused(Refusal::NotYet { .. }) => {
                 "nothing was done: try again while you hold your leadership or lock"
             }
-            TurnedAway::Refused(Refusal::Stale { .. }) => {
+            TurnedAway::Refused(Refusal::Stale { .. })
+            | TurnedAway::Doubted(TokenDoubt::NotHeld { .. }) => {
                 "stop: somebody else has taken over, and trying again will not help"
             }
             TurnedAway::Refused(Refusal::NoRoom { .. }) => {
@@ -108,6 +112,31 @@ impl TurnedAway {
                 "nothing was done: the operator has to mend the disk and start the service anew"
             }
         }
+    }
+
+    /// The answer for a client that is not trusted with the numbers of others: no token in force, no revision of the
+    /// cluster.
+    pub fn terse_response<Body: From<String>>(&self, header: &HeaderName) -> Response<Body> {
+        let (error, token) = match self {
+            TurnedAway::Refused(Refusal::Stale { token, .. }) => {
+                (format!("fencing token {token} is stale: a newer one is in force"), Some(*token))
+            }
+            TurnedAway::Doubted(TokenDoubt::NeverGiven { token, .. }) => {
+                (format!("token {token} was never given"), Some(*token))
+            }
+            TurnedAway::Doubted(TokenDoubt::NotHeld { token, .. }) => {
+                (format!("token {token} is not held"), Some(*token))
+            }
+            TurnedAway::Doubted(TokenDoubt::Unknown { token, .. }) => {
+                (format!("token {token} cannot be checked now"), Some(*token))
+            }
+            TurnedAway::Refused(Refusal::NotYet { token, .. }) => {
+                (self.error(header), Some(*token))
+            }
+            _ => (self.error(header), None),
+        };
+        let numbers: Vec<_> = token.map(|token| ("token", token.get())).into_iter().collect();
+        self.answer(header, &error, &numbers, None)
     }
 
     /// The whole answer. `in_force` is the newest token of the resource, if it is known which; the
@@ -126,7 +155,9 @@ impl TurnedAway {
                 in_force = Some(*refused_by);
             }
             TurnedAway::Refused(Refusal::NotYet { token, .. })
-            | TurnedAway::Doubted(TokenDoubt::Unknown { token, .. }) => {
+            | TurnedAway::Doubted(
+                TokenDoubt::Unknown { token, .. } | TokenDoubt::NotHeld { token, .. },
+            ) => {
                 numbers.push(("token", token.get()));
             }
             TurnedAway::Doubted(TokenDoubt::NeverGiven { token, revision }) => {
@@ -135,7 +166,17 @@ impl TurnedAway {
             _ => {}
         }
         numbers.extend(in_force.map(|token| ("in_force", token.get())));
-        let body = object(&[("error", &self.error(header)), ("next", self.next_step())], &numbers);
+        self.answer(header, &self.error(header), &numbers, in_force)
+    }
+
+    fn answer<Body: From<String>>(
+        &self,
+        header: &HeaderName,
+        error: &str,
+        numbers: &[(&str, i64)],
+        in_force: Option<FencingToken>,
+    ) -> Response<Body> {
+        let body = object(&[("error", error), ("next", self.next_step())], numbers);
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.status();
         let headers = response.headers_mut();

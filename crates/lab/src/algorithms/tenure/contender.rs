@@ -96,10 +96,10 @@ impl TenureContender {
         self.pending.clear();
         let by = self.stream;
         let command = if self.is_open {
-            ElectionCommand::Attach { id, by }
+            ElectionCommand::Attach { id, by, secret: None }
         } else {
             let (ttl_ms, identity) = (TTL.as_millis() as u64, context.name(self.me).to_owned());
-            ElectionCommand::Open { id, ttl_ms, identity, fast_release: false, by }
+            ElectionCommand::Open { id, ttl_ms, identity, fast_release: false, by, secret: None }
         };
         self.ask(Command::Election(command), context);
         context.alarm("attach", PATIENCE);

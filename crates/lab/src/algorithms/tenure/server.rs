@@ -92,7 +92,7 @@ impl TenureServer {
     ) -> Vec<Input> {
         let mut inputs = vec![];
         if let Command::Election(
-            ElectionCommand::Open { id, by, .. } | ElectionCommand::Attach { id, by },
+            ElectionCommand::Open { id, by, .. } | ElectionCommand::Attach { id, by, .. },
         ) = command
             && self.streams.get(&client).is_none_or(|open| open.number < stream)
         {

@@ -118,8 +118,9 @@ impl CandidateClient {
         self.early.clear();
         world.listen(member, ListenerInput::Attach { listener, session: id, by });
         let command = match self.session {
-            Some(id) => ElectionCommand::Attach { id, by },
+            Some(id) => ElectionCommand::Attach { id, by, secret: None },
             None => ElectionCommand::Open {
+                secret: None,
                 id,
                 ttl_ms: self.ttl.as_millis() as u64,
                 identity: format!("c{me}"),
@@ -338,7 +339,7 @@ impl SimClient for CandidateClient {
             // It has confirmed that it stopped: no event makes it lead any more.
             self.attached = None;
             let how = SessionEnding::Closed { stopped: true };
-            let close = Command::Election(ElectionCommand::End { id, how });
+            let close = Command::Election(ElectionCommand::End { id, how, secret: None });
             let closes = world.dice.chance(500);
             if !closes || world.send_request(me, member, Operation::Write(close)).is_none() {
                 self.next_turn(me, world, ms(200));

@@ -18,7 +18,8 @@ fn session() -> Session {
     session.candidates = [text("a"), text("b")].into();
     session.forgotten = 40;
     session.remember(41, Ok(vec![Revision(300), Revision(301)]));
-    for (refusal, request) in Refusal::ALL.iter().zip(42..) {
+    let remembered = Refusal::ALL.iter().filter(|refusal| **refusal != Refusal::WrongSecret);
+    for (refusal, request) in remembered.zip(42..) {
         session.remember(request, Err(*refusal));
     }
     session
@@ -107,7 +108,7 @@ fn idle_election() -> Election {
 
 fn delay() -> Delay {
     let names = vec![(text("a"), Revision(300)), (text("b"), Revision(301))];
-    Delay { ttl_ms: 2500, since: Revision(302), names }
+    Delay { ttl_ms: 2500, since: Revision(302), names, secret: None }
 }
 
 fn samples() -> Vec<(&'static str, Elections)> {
@@ -118,6 +119,10 @@ fn samples() -> Vec<(&'static str, Elections)> {
     let owner = Some("ada".into());
     let owned = [(SESSION_ID, Arc::new(Session { owner, ..session() }))].into_iter().collect();
     let delays = [(SESSION_ID, delay())].into_iter().collect();
+    let secret = Some(SecretDigest([7; SecretDigest::BYTES]));
+    let secret_session = Arc::new(Session { secret, ..session() });
+    let secret_sessions = [(SESSION_ID, secret_session)].into_iter().collect();
+    let secret_delays = [(SESSION_ID, Delay { secret, ..delay() })].into_iter().collect();
     vec![
         ("1 session", Elections { sessions, ..empty() }),
         ("2 line", Elections { elections: elections(election()), ..empty() }),
@@ -127,6 +132,8 @@ fn samples() -> Vec<(&'static str, Elections)> {
         ),
         ("3 delay", Elections { delays, ..empty() }),
         ("6 session of a user", Elections { sessions: owned, ..empty() }),
+        ("7 session and its secret", Elections { sessions: secret_sessions, ..empty() }),
+        ("8 delay and its secret", Elections { delays: secret_delays, ..empty() }),
         ("4 forgotten", Elections { forgotten: Revision(300), ..empty() }),
     ]
 }

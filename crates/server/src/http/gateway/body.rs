@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream, Bytes};
+use axum::{
+    body::{Body, BodyDataStream, Bytes},
+    http::request::Parts,
+};
 use futures_util::StreamExt;
 use tenure_api::Failure;
 use tonic::Status;
 
-use crate::grpc::{REQUEST_OVERHEAD_BYTES, refuse};
-
-/// How long a client may take to send the one object of a request.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::{
+    admission::{ARRIVAL_MAX, Connection, Held, too_late},
+    grpc::{REQUEST_OVERHEAD_BYTES, refuse},
+};
 
 /// How much of a refused body is still read, and for how long.
 const DRAIN_BYTES_MAX: usize = 32 << 20;
@@ -23,11 +26,17 @@ pub(super) fn bytes_max(request_bytes_max: usize) -> usize {
     (request_bytes_max + REQUEST_OVERHEAD_BYTES).div_ceil(3) * 4
 }
 
+/// What a request holds while it arrives, counted for its connection.
+pub(super) fn held(head: &Parts) -> Held {
+    let connection = head.extensions.get::<Connection>();
+    connection.map(|known| known.calls.unfinished.clone()).unwrap_or_default().begin()
+}
+
 /// Reads all of a body, unless it is too large or takes too long.
-pub(super) async fn read_all(body: Body, bytes_max: usize) -> Result<Bytes, Status> {
-    match tokio::time::timeout(PATIENCE, collect(body, bytes_max)).await {
+pub(super) async fn read_all(body: Body, bytes_max: usize, held: Held) -> Result<Bytes, Status> {
+    match tokio::time::timeout(ARRIVAL_MAX, collect(body, bytes_max, held)).await {
         Ok(read) => read,
-        Err(_) => Err(Status::cancelled("the request did not arrive in time")),
+        Err(_) => Err(too_late()),
     }
 }
 
@@ -47,7 +56,7 @@ pub(super) async fn drain(pieces: &mut BodyDataStream) {
 }
 
 /// A body that comes in one piece, as nearly all do, is not copied.
-async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Status> {
+async fn collect(body: Body, bytes_max: usize, mut held: Held) -> Result<Bytes, Status> {
     let mut pieces = body.into_data_stream();
     let mut whole = Bytes::new();
     let mut joined = Vec::new();
@@ -56,6 +65,11 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Status> {
         if whole.len().max(joined.len()) + piece.len() > bytes_max {
             drain(&mut pieces).await;
             return Err(refuse(Failure::RequestTooLarge));
+        }
+        if let Err(failure) = held.set(whole.len().max(joined.len()) + piece.len()) {
+            drop((whole, joined, held));
+            drain(&mut pieces).await;
+            return Err(refuse(failure));
         }
         if joined.is_empty() && whole.is_empty() {
             whole = piece;

@@ -9,27 +9,39 @@ use axum::body::{Body, BodyDataStream, Bytes};
 use bytes::{Buf, BytesMut};
 use futures_util::StreamExt;
 use tenure_api::Failure;
+use tokio::time::Instant;
 use tonic::Status;
 
 use super::body::drain;
-use crate::grpc::refuse;
+use crate::{
+    admission::{ARRIVAL_MAX, Held, too_late},
+    grpc::refuse,
+};
 
 /// The objects of a body.
 pub(super) struct Objects {
     pieces: BodyDataStream,
     cutter: Cutter,
+    held: Held,
+    /// When the object that is not whole must be.
+    late: Option<Instant>,
 }
 
 impl Objects {
-    pub(super) fn new(body: Body, object_bytes_max: usize) -> Objects {
-        Objects { pieces: body.into_data_stream(), cutter: Cutter::new(object_bytes_max) }
+    pub(super) fn new(body: Body, object_bytes_max: usize, held: Held) -> Objects {
+        let (pieces, cutter) = (body.into_data_stream(), Cutter::new(object_bytes_max));
+        Objects { pieces, cutter, held, late: None }
     }
 
     /// The next object, or nothing at the end of the body. After an error there is no next one.
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, Status>> {
         loop {
             match self.cutter.cut() {
-                Ok(Some(object)) => return Some(Ok(object)),
+                Ok(Some(object)) => {
+                    let _ = self.held.set(self.cutter.held.len());
+                    self.late = None;
+                    return Some(Ok(object));
+                }
                 Ok(None) => {}
                 Err(status) => {
                     if self.cutter.is_overfull() {
@@ -38,17 +50,43 @@ impl Objects {
                     return Some(Err(status));
                 }
             }
-            match self.pieces.next().await {
-                Some(Ok(piece)) => self.cutter.add(&piece),
+            // Between two objects a client may be silent.
+            let late = match self.cutter.between_objects() {
+                true => None,
+                false => Some(*self.late.get_or_insert_with(|| Instant::now() + ARRIVAL_MAX)),
+            };
+            let piece = match late {
+                None => self.pieces.next().await,
+                Some(late) => match tokio::time::timeout_at(late, self.pieces.next()).await {
+                    Ok(piece) => piece,
+                    Err(_) => return Some(Err(self.spoilt(too_late()))),
+                },
+            };
+            match piece {
+                Some(Ok(piece)) => {
+                    self.cutter.add(&piece);
+                    if let Err(failure) = self.held.set(self.cutter.held.len()) {
+                        let refused = self.spoilt(refuse(failure));
+                        drain(&mut self.pieces).await;
+                        return Some(Err(refused));
+                    }
+                }
                 // A client that broke off is gone: there is no client to tell.
                 Some(Err(_)) => return None,
                 None if self.cutter.between_objects() => return None,
                 None => {
-                    self.cutter = Cutter::new(0);
-                    return Some(Err(Status::invalid_argument("the JSON object has no end")));
+                    let endless = Status::invalid_argument("the JSON object has no end");
+                    return Some(Err(self.spoilt(endless)));
                 }
             }
         }
+    }
+
+    /// Nothing is held or cut any more.
+    fn spoilt(&mut self, why: Status) -> Status {
+        self.cutter = Cutter::new(0);
+        let _ = self.held.set(0);
+        why
     }
 }
 

@@ -53,10 +53,10 @@ async fn begin(method: Arc<Method>, request: Request) -> Result<Elections, Statu
     let deadline = patience.and_then(|patience| Instant::now().checked_add(patience));
     let (spoil, spoilt) = oneshot::channel();
     let messages: Pin<Box<dyn Stream<Item = DynamicMessage> + Send>> = if method.takes_stream {
-        let objects = Objects::new(body, method.body_bytes_max);
+        let objects = Objects::new(body, method.body_bytes_max, body::held(&head));
         Box::pin(messages(objects, method.clone(), spoil))
     } else {
-        let json = body::read_all(body, method.body_bytes_max).await?;
+        let json = body::read_all(body, method.body_bytes_max, body::held(&head)).await?;
         let message = read::message(&method.input, &json)?;
         Box::pin(stream::once(future::ready(message)))
     };

@@ -20,7 +20,7 @@ pub(super) async fn serve(method: Arc<Method>, request: Request) -> Response {
 async fn answer(method: &Method, request: Request) -> Result<Vec<u8>, Status> {
     let (head, body) = request.into_parts();
     let patience = headers::timeout(&head.headers)?;
-    let json = body::read_all(body, method.body_bytes_max).await?;
+    let json = body::read_all(body, method.body_bytes_max, body::held(&head)).await?;
     let message = read::message(&method.input, &json)?;
     let request = headers::annotated(&head, message);
     let answer = headers::within(patience, method.ask(request)).await?;

@@ -13,7 +13,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::super::{
     AdmissionPolicy, ConnectionSlot, Metrics, Proxy, RequestLog, Timeouts, Worker, connection,
-    pool::Pool, resource::ResourceNaming,
+    pool::Pool,
+    resource::{ResourceNaming, ResourceRule, Resources},
 };
 use super::messages::{self, Message, Read};
 
@@ -57,8 +58,10 @@ fn worker(upstream: &str) -> Arc<Worker> {
         admission: AdmissionPolicy {
             gate,
             rule: TokenRule::default(),
-            resources: ResourceNaming::Single,
+            resources: ResourceRule { naming: ResourceNaming::Single, known: Resources::default() },
             horizon: None,
+            election: None,
+            tells_tokens: true,
         },
         timeouts,
         log: RequestLog::default(),

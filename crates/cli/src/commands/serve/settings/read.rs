@@ -131,6 +131,7 @@ impl Reader<'_> {
                 "ui",
                 &[("on", UiMode::On), ("read-only", UiMode::ReadOnly), ("off", UiMode::Off)],
             ),
+            lab: self.switch("lab"),
             client_tls: TlsSettings {
                 cert_file: self.path("cert-file"),
                 key_file: self.path("key-file"),

@@ -129,6 +129,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Names that HTTP clients may use for this member, besides the advertised ones; * for all, which is so if others than this machine can connect"),
     row(LIMITS, "ui", "on|read-only|off", Is("on"),
         "The dashboard for browsers, at /ui/ of the client URLs; read-only: web pages may change nothing"),
+    row(LIMITS, "lab", "BOOL", Is("false"), "Offer the lab in the dashboard, whose runs happen in this process, beside the core loop"),
 
     row(TLS, "cert-file", "FILE", Is(""), "Certificate of this member, for clients at https:// URLs"),
     row(TLS, "key-file", "FILE", Is(""), "Key of --cert-file"),

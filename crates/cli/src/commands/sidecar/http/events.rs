@@ -119,6 +119,7 @@ mod tests {
             ready_when_leader: false,
             grace: Duration::ZERO,
             orders,
+            step_down_token: None,
             stop,
             browsers: Arc::default(),
             streams: AnswerContext::streams(),

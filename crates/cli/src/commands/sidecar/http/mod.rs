@@ -17,6 +17,7 @@ use tenure_server::browsers::Browsers;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 pub(super) use self::listen::serve;
+pub(super) use self::step_down::StepDownToken;
 use super::campaign::StepDown;
 use super::metrics::Counts;
 use super::status_cache::StatusCache;
@@ -40,6 +41,8 @@ pub(super) struct AnswerContext {
     /// How long a tenure is kept after our answers have stopped claiming it.
     pub(super) grace: Duration,
     pub(super) orders: mpsc::Sender<StepDown>,
+    /// What a request to step down must show; none if any on loopback may.
+    pub(super) step_down_token: Option<Arc<StepDownToken>>,
     pub(super) stop: watch::Receiver<bool>,
     /// What web pages may ask.
     pub(super) browsers: Arc<Browsers>,

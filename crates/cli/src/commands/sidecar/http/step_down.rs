@@ -6,8 +6,13 @@
 //! - a page may send a POST across origins without asking, but not without an `Origin` header, and
 //!   browsers add `Sec-Fetch-Site` and `Referer`: requests with any of them are refused;
 //! - a page whose own host name was made to point here (DNS rebinding) gives itself away by `Host`.
+//!
+//! Other users of this machine, and other containers of the pod, are on loopback too. `--step-down-token-file` tells them from the
+//! program that may.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::Extension;
@@ -31,6 +36,41 @@ const RESIGN_MAX: Duration = Duration::from_secs(5);
 /// How long to wait for the next leader.
 const SUCCESSOR_MAX: Duration = Duration::from_secs(2);
 
+/// A token that is shorter can be guessed.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// The file of what a request must show. It is read for each, so that it can be replaced.
+#[derive(Clone, Debug)]
+pub(in crate::commands::sidecar) struct StepDownToken(PathBuf);
+
+impl StepDownToken {
+    /// A file that can be read and has a token.
+    pub(in crate::commands::sidecar) fn load(path: &str) -> Result<StepDownToken, String> {
+        let file = StepDownToken(path.into());
+        file.read().map(|_| file.clone()).map_err(|why| format!("{path}: {why}"))
+    }
+
+    fn read(&self) -> Result<String, String> {
+        let text = fs::read_to_string(&self.0).map_err(|error| error.to_string())?;
+        let token = text.trim();
+        if token.len() < TOKEN_BYTES_MIN {
+            return Err(format!("it has no token of {TOKEN_BYTES_MIN} characters or more"));
+        }
+        Ok(token.to_owned())
+    }
+
+    fn is_shown_in(&self, headers: &HeaderMap) -> bool {
+        let shown = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
+        let Some(shown) = shown.and_then(|value| value.strip_prefix(b"Bearer ")) else {
+            return false;
+        };
+        let Ok(token) = self.read() else { return false };
+        // As long for one wrong byte as for all of them.
+        let differing = token.bytes().zip(shown).fold(0, |seen, (a, b)| seen | (a ^ b));
+        token.len() == shown.len() && differing == 0
+    }
+}
+
 pub(super) async fn step_down(
     State(context): State<AnswerContext>,
     Extension(Peer(peer)): Extension<Peer>,
@@ -38,6 +78,10 @@ pub(super) async fn step_down(
 ) -> Response {
     if let Err(why) = admit(peer, &headers) {
         return json_of(StatusCode::FORBIDDEN, &json!({ "error": why }));
+    }
+    if context.step_down_token.as_ref().is_some_and(|token| !token.is_shown_in(&headers)) {
+        let why = "this needs Authorization: Bearer with what is in --step-down-token-file";
+        return json_of(StatusCode::UNAUTHORIZED, &json!({ "error": why }));
     }
     let Some(token) = context.status.office() else { return not_leading(&context) };
     let (answer, answered) = oneshot::channel();
@@ -122,6 +166,28 @@ mod tests {
             let admitted = admit(peer.parse().unwrap(), &headers(&[("host", host)]));
             assert_eq!(admitted, Ok(()), "{peer} {host}");
         }
+    }
+
+    #[test]
+    fn step_down_token_must_be_shown_whole() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("token");
+        let name = path.to_str().unwrap();
+        assert!(StepDownToken::load(name).is_err(), "there is no file");
+        std::fs::write(&path, "too short\n").unwrap();
+        assert!(StepDownToken::load(name).is_err());
+        std::fs::write(&path, "0123456789abcdef\n").unwrap();
+        let token = StepDownToken::load(name).unwrap();
+        let shows = |value: &str| token.is_shown_in(&headers(&[("authorization", value)]));
+        assert!(shows("Bearer 0123456789abcdef"));
+        for wrong in ["", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdefg"] {
+            assert!(!shows(wrong), "{wrong}");
+        }
+        assert!(!shows("0123456789abcdef") && !token.is_shown_in(&HeaderMap::new()));
+        std::fs::write(&path, "another-token-0123\n").unwrap();
+        assert!(shows("Bearer another-token-0123") && !shows("Bearer 0123456789abcdef"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!shows("Bearer another-token-0123"), "without the file, none is right");
     }
 
     #[test]

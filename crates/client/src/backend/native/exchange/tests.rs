@@ -13,7 +13,7 @@ fn candidacy(name: &str, token: i64, held: bool) -> pb::Candidacy {
 }
 
 fn opened(candidacies: Vec<pb::Candidacy>) -> pb::SessionOpened {
-    pb::SessionOpened { session: 7, attachment: 2, ttl_ms: 1000, candidacies }
+    pb::SessionOpened { session: 7, attachment: 2, ttl_ms: 1000, candidacies, ..Default::default() }
 }
 
 /// Hears something at revision 100.

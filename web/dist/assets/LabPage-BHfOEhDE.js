@@ -1,1 +1,0 @@
-import{S as e,W as t,b as n}from"./disclose-version-DiYsiXvJ.js";t();var r=e(`<div class="panel empty svelte-3sbk3n"><h1>Lab</h1> <p class="muted">This process serves no runs of the lab.</p></div>`);function i(e){var t=r();n(e,t)}export{i as default};

@@ -133,6 +133,9 @@ async fn auth_verbs_say_what_etcdctl_says_on_tenure() {
     speak_alike(stage::tenure(1, &[]).await).await;
 }
 
+/// Flags and variables.
+type Given<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)]);
+
 /// Flags, variables of either name, and a file mean the same.
 async fn passwords_come_from(side: Side) {
     let side = stage::with_users(side).await;
@@ -154,7 +157,7 @@ async fn passwords_come_from(side: Side) {
         assert!(!errors.contains(&secret), "{errors}");
         (said.status.code(), errors)
     };
-    let good: [(&[&str], &[(&str, &str)]); 8] = [
+    let good: [Given<'_>; 8] = [
         (&["--user", &whole], &[]),
         (&["--user", "alice", "--password", &secret], &[]),
         (&["--user", "alice", "--password-file", file], &[]),

@@ -112,6 +112,44 @@ failures! {
     BadLeaderTransferee => FailedPrecondition, "etcdserver: bad leader transferee";
     /// A name and password were given, but authentication is not enabled.
     AuthNotEnabled => FailedPrecondition, "etcdserver: authentication is not enabled";
+    /// A request needs a user, and named none.
+    UserEmpty => InvalidArgument, "etcdserver: user name is empty";
+    /// A role without a name.
+    RoleEmpty => InvalidArgument, "etcdserver: role name is empty";
+    /// There is no such user, or this is not its password.
+    AuthFailed => InvalidArgument, "etcdserver: authentication failed, invalid user ID or password";
+    /// A role was to get a permission, and none was named.
+    PermissionNotGiven => InvalidArgument, "etcdserver: permission not given";
+    /// A change of users after which no user could administer, or a range that holds no key.
+    InvalidAuthManagement => InvalidArgument, "etcdserver: invalid auth management";
+    /// The user changed since the identity was proven.
+    OldAuthRevision => InvalidArgument, "etcdserver: revision of auth store is old";
+    /// The user's roles do not allow it.
+    PermissionDenied => PermissionDenied, "etcdserver: permission denied";
+    /// The token is unknown, has run out, or proves nothing.
+    InvalidAuthToken => Unauthenticated, "etcdserver: invalid auth token";
+    /// Users cannot be enabled without a user called root.
+    RootUserMissing => FailedPrecondition, "etcdserver: root user does not exist";
+    /// Users cannot be enabled while that user lacks the role root.
+    RootRoleMissing => FailedPrecondition, "etcdserver: root user does not have root role";
+    /// A user of this name is there.
+    UserExists => FailedPrecondition, "etcdserver: user name already exists";
+    /// No such user.
+    UserNotFound => FailedPrecondition, "etcdserver: user name not found";
+    /// A role of this name is there.
+    RoleExists => FailedPrecondition, "etcdserver: role name already exists";
+    /// No such role.
+    RoleNotFound => FailedPrecondition, "etcdserver: role name not found";
+    /// The user does not have this role.
+    RoleNotGranted => FailedPrecondition, "etcdserver: role is not granted to the user";
+    /// The role does not have this permission.
+    PermissionNotGranted => FailedPrecondition, "etcdserver: permission is not granted to the role";
+    /// A password for a user that proves its name by a certificate only.
+    NoPasswordUser => Unknown, "auth: authentication failed, password was given for no password user";
+    /// Longer than bcrypt reads.
+    PasswordTooLong => Unknown, "bcrypt: password length exceeds 72 bytes";
+    /// This member can check tokens, but has no key to sign one.
+    VerifyOnlyKey => Unknown, "auth: token signing attempted with verify-only key";
     /// A learner does not serve this.
     NotForLearner => FailedPrecondition, "etcdserver: rpc not supported for learner";
     /// There is no way down that could be left.

@@ -34,5 +34,5 @@ pub use op::{
     Compare, CompareResult, CompareTarget, DeleteRange, DeleteRangeResult, Op, OpResult, Put,
     PutResult, Range, RangeResult, SortOrder, SortTarget, Txn, TxnResult,
 };
-pub use principal::Principal;
+pub use principal::{Principal, Proof};
 pub use span::Span;

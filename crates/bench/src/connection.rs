@@ -11,7 +11,7 @@ use h2::{RecvStream, SendStream};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 use prost::Message;
-use tenure::grpc::{Dialer, Endpoint, Options};
+use tenure::grpc::{Client, Dialer, Endpoint, Options};
 
 /// Room for answers, so that a stream of events never waits for us to make some.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -54,6 +54,20 @@ impl From<h2::Error> for Fault {
     }
 }
 
+/// The token of the user to be. All connections of a run share one, which is got once.
+pub(crate) async fn token(
+    endpoint: &Endpoint,
+    options: &Options,
+) -> Result<Option<HeaderValue>, Fault> {
+    if options.credentials.is_none() {
+        return Ok(None);
+    }
+    let client = Client::new(vec![endpoint.clone()], options.clone());
+    let token = client.token().await.map_err(|error| Fault::Status(error.to_string()))?;
+    let token = token.map(|token| HeaderValue::from_str(token.reveal()));
+    token.transpose().map_err(|error| Fault::Status(error.to_string()))
+}
+
 /// One connection to one member. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -82,10 +96,13 @@ impl Connection {
             .await?;
         // Ends with the connection; whoever uses it then learns why.
         tokio::spawn(connection);
-        let headers = HeaderMap::from_iter([
+        let mut headers = HeaderMap::from_iter([
             (http::header::TE, HeaderValue::from_static("trailers")),
             (http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
         ]);
+        if let Some(token) = token(endpoint, options).await? {
+            headers.insert("token", token);
+        }
         Ok(Connection { send, endpoint: dialer.uri(endpoint), headers })
     }
 

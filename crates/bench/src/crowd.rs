@@ -80,7 +80,8 @@ async fn live(number: u32, member: Client, args: &Args, ready: &Barrier) -> anyh
         ..Default::default()
     };
     requests.send(request(0, SessionCall::Open(open))).await?;
-    let mut responses = sessions.session(ReceiverStream::new(outgoing)).await?.into_inner();
+    let stream = member.request(ReceiverStream::new(outgoing)).await?;
+    let mut responses = sessions.session(stream).await?.into_inner();
     let mut awaited = 1;
     let candidacies = u64::from(args.elections) * u64::from(args.candidates);
     let mine = (u64::from(number)..candidacies).step_by(args.sessions as usize);

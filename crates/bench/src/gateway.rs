@@ -8,7 +8,7 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use tenure::grpc::{Dialer, Endpoint, Options};
 
-use crate::connection::Fault;
+use crate::connection::{Fault, token};
 use crate::drive::Client;
 use crate::key::value;
 use crate::put::KeyChoice;
@@ -24,6 +24,7 @@ pub(crate) struct GatewayWriter {
     choice: KeyChoice,
     /// In base64.
     value: String,
+    options: Options,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
@@ -39,17 +40,20 @@ impl GatewayWriter {
             dialer: Dialer::new(options.tls.clone()),
             choice,
             value: BASE64_STANDARD.encode(value(val_size)),
+            options: options.clone(),
             connection: None,
         }
     }
 
     async fn post(&self, send: &mut SendRequest<Full<Bytes>>, body: String) -> Result<(), Fault> {
         let authority = self.endpoint.uri().authority().map_or("", |authority| authority.as_str());
-        let request = Request::post(PATH)
+        let mut request = Request::post(PATH)
             .header(header::HOST, authority)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body)))
-            .map_err(broken)?;
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = token(&self.endpoint, &self.options).await? {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        let request = request.body(Full::new(Bytes::from(body))).map_err(broken)?;
         send.ready().await.map_err(broken)?;
         let answer = send.send_request(request).await.map_err(broken)?;
         let status = answer.status();

@@ -86,7 +86,7 @@ enum Workload {
 pub struct BenchTarget {
     /// Its members; at least one.
     pub endpoints: Vec<Endpoint>,
-    /// How to connect to them. Credentials are not used by every workload: leave them out.
+    /// How to connect to them.
     pub options: Options,
     /// The same as an engine, for the workloads that hold sessions.
     pub engine: Engine,

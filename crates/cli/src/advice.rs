@@ -38,7 +38,9 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<&'static str> {
         ClientError::Unavailable { .. } | ClientError::NoQuorum { outcome_unknown: false, .. } => {
             Some(SEE_MEMBERS)
         }
-        ClientError::Refused { text, .. } => about(text),
+        ClientError::Refused { text, .. } | ClientError::LoginFailed { text, .. } => about(text),
+        // It says so itself.
+        ClientError::Denied { .. } => None,
         ClientError::ElectionRefused { kind, .. } => about_line(*kind),
         ClientError::Endpoint { .. } => Some("for example: --endpoints 127.0.0.1:2379"),
     }
@@ -64,7 +66,7 @@ fn about_line(kind: RefusalKind) -> Option<&'static str> {
 
 /// Keyed by etcd's texts, which are part of its contract.
 fn about(text: &str) -> Option<&'static str> {
-    const TABLE: [(&str, &str); 17] = [
+    const TABLE: [(&str, &str); 22] = [
         (
             "requested lease not found",
             "it has expired or was revoked; all leases: tenure lease list",
@@ -72,9 +74,14 @@ fn about(text: &str) -> Option<&'static str> {
         ("has been compacted", "history before that revision is gone; ask for a newer one"),
         ("is a future revision", "leave --rev out to read the newest"),
         ("key is not provided", "give a key, or --prefix \"\" for all of them"),
-        ("permission denied", "say who you are: --user NAME:PASSWORD"),
-        ("user name is empty", "say who you are: --user NAME:PASSWORD"),
-        ("invalid user ID or password", "check --user and --password"),
+        ("permission denied", "see what the user may do: tenure user get NAME --detail"),
+        ("user name is empty", "this cluster has users: give --user NAME and --password-file FILE"),
+        ("invalid auth token", "the token is not accepted (any more): log in with --user NAME"),
+        ("invalid user ID or password", "check --user and its password"),
+        ("given for no password user", "this user proves itself by its certificate: --cert, --key"),
+        ("root user does not exist", "add it first: tenure user add root"),
+        ("role name not found", "all roles: tenure role list"),
+        ("user name not found", "all users: tenure user list"),
         (
             "database space exceeded",
             "delete keys and compact: the alarm ends when there is room again",

@@ -13,6 +13,7 @@ mod guardian;
 mod jobs;
 mod memory;
 mod output;
+mod prompt;
 mod talk;
 
 use std::process::ExitCode;

@@ -67,6 +67,10 @@ impl Engine {
             Err(ClientError::Refused { code: Code::Unimplemented | Code::Unknown, .. }) => {
                 Ok(Engine::etcd_at(endpoints, options))
             }
+            // It knows the request: it is tenure, and this user may do other things there.
+            Err(ClientError::Refused { code: Code::PermissionDenied, .. }) => {
+                Ok(Engine::tenure_at(endpoints, options))
+            }
             Err(error) => Err(error),
         }
     }

@@ -43,6 +43,8 @@ while terminal in watched:
             text = data.decode(errors="replace")
             # A line that replaces the one before it ends nowhere: here it is a line of its own.
             text = re.sub(r"\r\x1b\[K([^\r\n]*)", r"\n[in its place] \1\n", text)
+            # A question that waits for its answer is a line, too.
+            text = re.sub(r": $", ": \n", text)
             sys.stdout.write(text.replace("\r", ""))
             sys.stdout.flush()
         else:

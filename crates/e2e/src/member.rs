@@ -10,7 +10,7 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
-use tenure::grpc::{Client, Endpoint, Options};
+use tenure::grpc::{Client, Credentials, Endpoint, Options};
 
 use crate::{Address, Certs, eventually, tools};
 
@@ -32,6 +32,8 @@ pub struct Spawn {
     pub tls: Option<Arc<Certs>>,
     /// Members speak TLS with each other.
     pub peer_tls: Option<Arc<Certs>>,
+    /// What clients log in with.
+    pub credentials: Option<Credentials>,
 }
 
 impl Spawn {
@@ -42,7 +44,8 @@ impl Spawn {
 
     /// How clients reach what is started so.
     pub fn options(&self) -> Options {
-        self.tls.as_ref().map_or_else(Options::default, |certs| certs.options())
+        let options = self.tls.as_ref().map_or_else(Options::default, |certs| certs.options());
+        Options { credentials: self.credentials.clone(), ..options }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use tenure_e2e::{
     Network, eventually,
-    torture::{Form, Ground, Round, Switchboard, Wiring, report},
+    torture::{Form, Ground, Round, Security, Switchboard, Wiring, report},
 };
 
 /// How long one of many rounds is tormented.
@@ -23,9 +23,18 @@ fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
+/// As it was asked for; otherwise by the seed.
+fn security(seed: u64) -> Security {
+    let secured = number::<u8>("TENURE_SECURED").map(|number| number == 1);
+    match secured.unwrap_or(seed / 2 % 2 == 1) {
+        true => Security::TlsAndUsers,
+        false => Security::Open,
+    }
+}
+
 /// Faults without effect would let everything pass.
 async fn a_leader_that_is_cut_off_is_replaced(wiring: Wiring) {
-    let mut ground = Ground::on(wiring, 3).await;
+    let mut ground = Ground::on(wiring, 3, Security::Open).await;
     let old = ground.some_leader().await;
     let term = ground.look().await[old].term;
     for one_way in [false, true] {
@@ -73,12 +82,13 @@ async fn torture_keeps_every_promise_whatever_happens() {
             }
             let members = members.unwrap_or([3, 5][number % 2]);
             let form = Form::Long(left.min(ROUND));
-            outcomes.push(Round { seed, members, form }.run().await);
+            outcomes.push(Round { seed, members, form, security: security(seed) }.run().await);
             eprintln!("{}", report::page(&outcomes[number..]));
         }
     } else {
-        let round =
-            Round { seed: seed.unwrap_or(1), members: members.unwrap_or(3), form: Form::Short };
+        let seed = seed.unwrap_or(1);
+        let (members, form) = (members.unwrap_or(3), Form::Short);
+        let round = Round { seed, members, form, security: security(seed) };
         outcomes.push(round.run().await);
     }
     let page = report::page(&outcomes);

@@ -27,6 +27,8 @@ mod service;
 mod snapshots;
 #[path = "cluster/takeover.rs"]
 mod takeover;
+#[path = "cluster/users.rs"]
+mod users;
 #[path = "cluster/versions.rs"]
 mod versions;
 

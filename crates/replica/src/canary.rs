@@ -100,6 +100,8 @@ canaries! {
     DamagedTailCut,
     /// A member that was lost is there again only when it answers a call, not when it calls.
     OnlyAnswersReturn,
+    /// What a user may do is not worked out anew when its roles change.
+    RevokedRightsStay,
     /// Raft takes messages and snapshots of peers as they come.
     UncheckedMessages,
 

@@ -3,7 +3,7 @@
 use crc32fast::Hasher;
 
 use crate::{
-    snapshot::{queue_chunks, roll},
+    snapshot::{auth_chunks, queue_chunks, roll},
     state::State,
 };
 
@@ -25,7 +25,7 @@ impl State {
                 hasher.update(key);
             }
         }
-        for chunk in queue_chunks(&self.elections) {
+        for chunk in queue_chunks(&self.elections).chain(auth_chunks(&self.auth)) {
             hasher.update(&chunk);
         }
         let revisions = [self.store.revision(), self.store.compacted()];
@@ -47,9 +47,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        auth::{Permission, PermissionKind, Secret},
         command::{
-            AdminCommand, Batch, Command, ElectionCommand, JoinSpec, MemberChange, SessionEnding,
-            SessionRequest, Successor,
+            AdminCommand, AuthCommand, Batch, Command, ElectionCommand, JoinSpec, MemberChange,
+            SessionEnding, SessionRequest, Successor,
         },
         election::Mode,
         state::{ApplyEffects, EntryContext},
@@ -108,6 +109,16 @@ mod tests {
         Command::Election(ElectionCommand::Admin(rule))
     }
 
+    fn user(command: AuthCommand) -> Command {
+        Command::Auth(command)
+    }
+
+    fn granted(number: i32, end: &'static str) -> Command {
+        let kind = PermissionKind::from_number(number);
+        let permission = Some(Permission { kind, key: "a".into(), range_end: end.into() });
+        user(AuthCommand::RoleGrant { role: "ops".into(), permission })
+    }
+
     fn join(name: &'static str, priority: u32) -> SessionRequest {
         SessionRequest::Join(JoinSpec { priority, ..JoinSpec::one(name.into(), Mode::Exclusive) })
     }
@@ -129,6 +140,8 @@ mod tests {
             open(WAITER, 5000, "waiter"),
             ask(LEADER, 1, join("office", 0)),
             ask(WAITER, 1, join("office", 0)),
+            user(AuthCommand::UserAdd { name: "ada".into(), password: None }),
+            user(AuthCommand::RoleAdd("ops".into())),
         ];
         for (index, command) in (1..).zip(commands) {
             does(&mut state, index, command);
@@ -206,6 +219,23 @@ mod tests {
                     secret: None,
                 })),
             ),
+            ("a user", after(user(AuthCommand::UserAdd { name: "bob".into(), password: None }))),
+            (
+                "a user that has a password",
+                after(user(AuthCommand::UserAdd {
+                    name: "bob".into(),
+                    password: Some(Secret::default()),
+                })),
+            ),
+            ("a user that is gone", after(user(AuthCommand::UserDelete("ada".into())))),
+            (
+                "a role of a user",
+                after(user(AuthCommand::UserGrant { user: "ada".into(), role: "ops".into() })),
+            ),
+            ("a role", after(user(AuthCommand::RoleAdd("dev".into())))),
+            ("a permission", after(granted(0, ""))),
+            ("a permission's kind", after(granted(1, ""))),
+            ("a permission's end", after(granted(0, "b"))),
             ("an alarm", after(alarm(AlarmKind::NoSpace))),
             ("an alarm's kind", after(alarm(AlarmKind::Corrupt))),
             ("a member", Box::new(|state| drop(state.members.insert(MemberId(4), member(4))))),
@@ -262,6 +292,7 @@ mod tests {
             origins: _,
             alarms: _,
             invited: _,
+            auth: _,
         } = whole();
         let mut seen = BTreeMap::new();
         for (what, change) in differences() {

@@ -10,6 +10,7 @@ use tenure_api::{
 
 use crate::{
     Moment,
+    auth::{AuthEvent, Need, Permission, Secret},
     command::{Command, MemberChange},
     election::listeners::{Listener, ListenerEvent, ListenerInput},
     log::{LogIndex, Persist, SnapshotMark},
@@ -35,7 +36,7 @@ pub enum Input {
     /// A watch stream asks.
     Watch(WatchInput),
     /// A listener subscribes or unsubscribes.
-    Election(ListenerInput),
+    Election(Principal, ListenerInput),
     /// A member sends a message.
     Message {
         /// The sender.
@@ -135,12 +136,57 @@ pub enum Read {
     Elections(Bytes, usize),
     /// All sessions.
     Sessions,
+    /// Users and roles.
+    Auth(AuthRead),
+    /// Nothing: the answer only says that the principal has what is needed.
+    Judged(Need),
     /// Nothing: the answer only proves that this member is up to date.
     Freshness,
     /// The whole store, frozen, for work that takes longer than the core loop may.
     Store,
     /// A snapshot of the whole state, with its position in the log.
     State,
+}
+
+/// What to read of users and roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuthRead {
+    /// Whether requests are judged, and how many changes there were.
+    Status,
+    /// The roles of a user.
+    User(Arc<str>),
+    /// The names of all users.
+    Users,
+    /// The permissions of a role.
+    Role(Arc<str>),
+    /// The names of all roles.
+    Roles,
+    /// The password of a user, to check one by: for the member itself.
+    Password(Arc<str>),
+}
+
+/// What was found of users and roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuthReply {
+    /// Whether requests are judged, and how many changes there were.
+    Status(bool, u64),
+    /// Names of users or roles, in order.
+    Names(Vec<Arc<str>>),
+    /// The permissions of a role.
+    Permissions(Vec<Permission>),
+    /// What a password is checked by.
+    Password(PasswordCheck),
+}
+
+/// What a password is checked by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PasswordCheck {
+    /// There is no such user.
+    NoUser,
+    /// The user has no password.
+    NoPassword,
+    /// The user's password, and since which revision it has it.
+    Password(Secret, u64),
 }
 
 /// An answer to a request.
@@ -202,6 +248,8 @@ pub enum Reply {
     Elections(Vec<ElectionSummary>, usize),
     /// Sessions.
     Sessions(Box<SessionsView>),
+    /// Of users and roles.
+    Auth(AuthReply),
     /// Done, or up to date, with nothing to tell.
     Done,
     /// The whole store, frozen.
@@ -235,6 +283,8 @@ pub struct Effects {
     pub discard: Option<Box<State>>,
     /// How many entries were applied.
     pub applied: usize,
+    /// What changed of users and roles.
+    pub auth: Vec<AuthEvent>,
     /// The time to live of each lease that was granted, in seconds.
     pub granted_ttls: Vec<i64>,
     /// How many began to lead.

@@ -9,6 +9,7 @@
 #[macro_use]
 pub mod canary;
 
+pub mod auth;
 mod batch_window;
 pub mod codec;
 pub mod command;
@@ -33,8 +34,8 @@ mod writes;
 
 pub use election::{CandidacyView, ElectionOutcome};
 pub use input::{
-    Answer, Consistency, Effects, Fatal, Input, Notice, Operation, PeerProgress, Read, Reply,
-    Request, RequestId,
+    Answer, AuthRead, AuthReply, Consistency, Effects, Fatal, Input, Notice, Operation,
+    PasswordCheck, PeerProgress, Read, Reply, Request, RequestId,
 };
 pub use log::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 pub use message::{Message, RaftKind, RaftMessage};

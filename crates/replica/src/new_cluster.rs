@@ -72,6 +72,8 @@ impl State {
             // It begins with all that this build knows. Members that do not know it must not come up with it: they would
             // not leap with the others.
             cluster_version: self.cluster_version.max(COMMAND_VERSION),
+            // Who may do what is not the old cluster's business alone: a restore must not open what was closed.
+            auth: self.auth.clone(),
             ..State::default()
         };
         // A name that was frozen stays so: its mark hangs on no lease.

@@ -10,9 +10,12 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use tenure_api::Principal;
+
 use crate::{
     Moment,
     codec::put_u64,
+    command::Command,
     input::{Read, RequestId},
     log::LogIndex,
 };
@@ -25,8 +28,18 @@ const ROUNDS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct PendingRead {
     pub(crate) id: RequestId,
-    pub(crate) read: Read,
+    pub(crate) by: Principal,
+    pub(crate) wants: Wants,
     pub(crate) since: Moment,
+}
+
+/// What is to be done when its turn comes.
+#[derive(Debug)]
+pub(crate) enum Wants {
+    /// Read this.
+    Read(Read),
+    /// Judge this command once more. This member refused it, but may not have known of the latest changes of users and roles.
+    Write(Box<Command>),
 }
 
 #[derive(Debug)]
@@ -217,7 +230,8 @@ mod tests {
     const LOST_AFTER: Duration = Duration::from_millis(200);
 
     fn read(id: RequestId) -> PendingRead {
-        PendingRead { id, read: Read::Freshness, since: NOW }
+        let wants = Wants::Read(Read::Freshness);
+        PendingRead { id, by: Principal::System, wants, since: NOW }
     }
 
     /// As many as may wait, and the number of the first that was refused.

@@ -2,7 +2,7 @@
 //!
 //! A chunk begins with a byte that says what it holds; no record spans two chunks. The order is:
 //! one *roll* chunk (members, versions, origins), any number of *lease* chunks, any number of *queue*
-//! chunks, the store's chunks.
+//! chunks, any number of *auth* chunks, the store's chunks.
 
 #[cfg(test)]
 mod golden;
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tenure_api::{Alarm, Member, MemberId};
 
 use crate::{
+    auth::Auth,
     codec::{Codec, DecodeError, Reader, put_option, put_u64},
     command::{ELECTIONS_SINCE, INVITES_SINCE, MemberChange},
     election::Elections,
@@ -33,6 +34,8 @@ const LEASES: u8 = 2;
 const STORE: u8 = 3;
 /// From cluster version 3 on, after the leases: sessions and elections.
 const QUEUES: u8 = 4;
+/// From cluster version 9 on, after the elections: users and roles.
+const AUTH: u8 = 5;
 /// The roll as the first release wrote it. It is still written while the cluster version is 1: a
 /// member of that release may be the one to read it.
 const ROLL_FORMAT_1: u64 = 1;
@@ -55,6 +58,7 @@ impl Snapshot {
         std::iter::once(roll(&self.state))
             .chain(lease_chunks(&self.state))
             .chain(queue_chunks(&self.state.elections))
+            .chain(auth_chunks(&self.state.auth))
     }
 }
 
@@ -84,6 +88,11 @@ impl SnapshotReader {
             (QUEUES, Some(state)) => {
                 while input.remaining() > 0 {
                     state.elections.decode_one(&mut input)?;
+                }
+            }
+            (AUTH, Some(state)) => {
+                while input.remaining() > 0 {
+                    state.auth.decode_one(&mut input)?;
                 }
             }
             (STORE, Some(_)) => return self.store.chunk(&chunk[1..]),
@@ -235,10 +244,19 @@ fn lease_chunks(state: &State) -> impl Iterator<Item = Vec<u8>> + '_ {
 }
 
 pub(crate) fn queue_chunks(elections: &Elections) -> impl Iterator<Item = Vec<u8>> + '_ {
-    let mut left = elections.records().peekable();
+    record_chunks(QUEUES, elections.records())
+}
+
+/// There are none below cluster version 9: nothing of it can have been changed then.
+pub(crate) fn auth_chunks(auth: &Auth) -> impl Iterator<Item = Vec<u8>> + '_ {
+    record_chunks(AUTH, auth.records())
+}
+
+fn record_chunks(tag: u8, records: impl Iterator<Item = Vec<u8>>) -> impl Iterator<Item = Vec<u8>> {
+    let mut left = records.peekable();
     std::iter::from_fn(move || {
         left.peek()?;
-        let mut out = vec![QUEUES];
+        let mut out = vec![tag];
         while out.len() < CHUNK_BYTES {
             let Some(record) = left.next() else { break };
             out.extend_from_slice(&record);

@@ -16,7 +16,7 @@ use alphabet::{Deed, Manner, NAMES, World};
 use naive::{DATA, FROST, Naive, Room};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
-use tenure_api::{LeaseId, Revision};
+use tenure_api::{LeaseId, Principal, Revision};
 use tenure_replica::{
     State,
     canary::Canary,
@@ -165,9 +165,11 @@ impl Observes {
         let mut observes = Observes { listeners: Listeners::default(), seen: [vec![], vec![]] };
         for (listener, name) in (0..).zip(NAMES) {
             let name = name.into();
-            observes
-                .listeners
-                .handle(ListenerInput::Observe { listener, name, after: None }, state);
+            observes.listeners.handle(
+                Principal::Anonymous,
+                ListenerInput::Observe { listener, name, after: None },
+                state,
+            );
         }
         observes.is_told();
         observes
@@ -204,7 +206,7 @@ fn comes_back(
     let after = Revision(seen[at].revision().0 - i64::from(again));
     let mut listeners = Listeners::default();
     let observe = ListenerInput::Observe { listener: 0, name: name.into(), after: Some(after) };
-    listeners.handle(observe, &world.state);
+    listeners.handle(Principal::Anonymous, observe, &world.state);
     let told: Vec<Observed> = listeners
         .take_news()
         .into_iter()

@@ -90,7 +90,7 @@ impl Town {
         let mut listeners = Listeners::default();
         let name = Bytes::copy_from_slice(name.as_bytes());
         let observe = ListenerInput::Observe { listener: OBSERVER, name, after: Some(after) };
-        listeners.handle(observe, &self.state);
+        listeners.handle(Principal::Anonymous, observe, &self.state);
         let news = listeners.take_news().into_iter();
         news.map(|(_, news)| match news {
             ListenerEvent::Observed(seen) => seen,
@@ -256,7 +256,8 @@ fn candidate_listener_hears_that_a_passed_over_candidacy_is_gone() {
     let mut listeners = Listeners::default();
     let name = Bytes::from_static(b"jobs");
     let (key, created) = (key_of(&name, LeaseId(2)), town.now());
-    listeners.handle(ListenerInput::Await { listener: OBSERVER, name, key, created }, &town.state);
+    let wait = ListenerInput::Await { listener: OBSERVER, name, key, created };
+    listeners.handle(Principal::Anonymous, wait, &town.state);
     assert_eq!(listeners.take_news(), [], "it waits");
     listeners.observe(&town.joins("jobs", 3, 5));
     let gone = ListenerEvent::Gone(Some(EndReason::Preempted));

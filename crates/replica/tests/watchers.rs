@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::Bytes;
-use tenure_api::{Put, Revision, Span, op::PutLease};
+use tenure_api::{Principal, Put, Revision, Span, op::PutLease};
 use tenure_replica::{
     Moment,
     mvcc::{Change, Store},
@@ -27,7 +27,13 @@ fn put(store: &mut Store, key: &str, bytes: usize) -> Change {
 fn everything(start: Option<i64>) -> WatchCreate {
     let span = Span::From(Bytes::new());
     let interest = Interest { span, no_put: false, no_delete: false, prev_kv: true };
-    WatchCreate { id: None, interest, start: start.map(Revision), progress_notify: false }
+    WatchCreate {
+        by: Principal::Anonymous,
+        id: None,
+        interest,
+        start: start.map(Revision),
+        progress_notify: false,
+    }
 }
 
 fn create(watchers: &mut Watchers, store: &Store, create: WatchCreate) {
@@ -137,7 +143,13 @@ fn watchers_of_one_stream_are_cancelled_without_looking_at_each_other() {
             let interest =
                 Interest { span: span(n), no_put: false, no_delete: false, prev_kv: false };
             let start = start.map(Revision);
-            let create_it = WatchCreate { id: Some(n), interest, start, progress_notify: true };
+            let create_it = WatchCreate {
+                by: Principal::Anonymous,
+                id: Some(n),
+                interest,
+                start,
+                progress_notify: true,
+            };
             create(&mut watchers, &store, create_it);
         }
         for n in 0..WATCHERS {

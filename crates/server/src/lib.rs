@@ -4,6 +4,8 @@
 //! member does is decided in `tenure-replica`, which this crate feeds and obeys.
 
 mod admission;
+pub mod audit;
+mod auth;
 pub mod backup;
 pub mod browsers;
 mod called;
@@ -22,6 +24,7 @@ mod server;
 pub mod traces;
 
 pub use admission::Admitted;
+pub use auth::{RecoveryError, TokenSettingError, prepare_recovery};
 pub use config::Config;
 pub use etcd_db::DatabaseError;
 pub use node::Stopped;

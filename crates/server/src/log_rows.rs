@@ -270,6 +270,7 @@ fn command(attributed: &Attributed) -> CommandRow {
     let Attributed { by, command } = attributed;
     let by = match by {
         Principal::Anonymous => None,
+        Principal::Unproven => Some("unproven".to_owned()),
         Principal::User { name, .. } => Some(name.to_string()),
         Principal::System => Some("system".to_owned()),
     };
@@ -324,6 +325,8 @@ fn command(attributed: &Attributed) -> CommandRow {
         Command::RaiseAlarm(alarm) => ("alarm-raise", format!("{:?} {}", alarm.kind, alarm.member)),
         Command::LowerAlarm(alarm) => ("alarm-lower", format!("{:?} {}", alarm.kind, alarm.member)),
         Command::Audit => ("audit", String::new()),
+        // Passwords and tokens hide themselves.
+        Command::Auth(command) => ("auth", format!("{command:?}")),
         Command::Election(line) => {
             row.lease = line_lease(line).map(|lease| lease.0);
             (line_name(line), format!("{line:?}"))

@@ -5,6 +5,7 @@
 //! words: what has passed it satisfies every rule that etcd checks before it looks at the store.
 
 pub mod convert;
+mod secrets;
 
 /// All of `proto/` as an encoded `FileDescriptorSet`: for code that reads messages by description,
 /// such as the JSON gateway and server reflection.

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tenure::Engine;
-use tenure::grpc::{Client, Credentials, Endpoint, Options};
+use tenure::grpc::{Client, Endpoint, Options, Password};
 
 use super::duration;
 use super::tls::{TlsArgs, TlsFiles};
+use super::user::{User, UserArgs};
 use crate::exit::usage;
 use crate::output::Format;
+use crate::prompt;
 
 pub(super) const HEADING: &str = "Client options";
 const ENDPOINTS_DEFAULT: &str = "127.0.0.1:2379";
@@ -28,12 +30,8 @@ pub(crate) struct ClientArgs {
     /// How long to wait for an answer [default: 5s] [env: TENURE_COMMAND_TIMEOUT]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration, hide_short_help = true, help_heading = HEADING)]
     command_timeout: Option<Duration>,
-    /// Who to be: name or name:password [env: TENURE_USER, ETCDCTL_USER]
-    #[arg(long, global = true, value_name = "NAME[:PASSWORD]", hide_short_help = true, help_heading = HEADING)]
-    user: Option<String>,
-    /// The password of --user [env: TENURE_PASSWORD, ETCDCTL_PASSWORD]
-    #[arg(long, global = true, hide_short_help = true, help_heading = HEADING)]
-    password: Option<String>,
+    #[command(flatten)]
+    user: UserArgs,
     /// How to write results [default: simple] [env: TENURE_WRITE_OUT]
     #[arg(short = 'w', long, global = true, value_enum, value_name = "FORMAT", help_heading = HEADING)]
     write_out: Option<Format>,
@@ -56,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) options: Options,
     /// TLS as it was asked for, which the options have too.
     pub(crate) tls: Option<TlsFiles>,
+    /// The user, whose credentials the options have too.
+    pub(crate) user: User,
     /// How to write what comes back.
     pub(crate) format: Format,
     /// Bytes in hexadecimal.
@@ -78,7 +78,8 @@ impl ClientArgs {
     /// Takes from the environment what was not given as a flag.
     pub(crate) fn settings(self) -> anyhow::Result<Settings> {
         let debug = self.debug;
-        let settings = self.settings_with(|name| std::env::var(name).ok())?;
+        let ask = |user: &str| prompt::password(&format!("Password of {user}: "));
+        let settings = self.settings_with(|name| std::env::var(name).ok(), ask)?;
         if debug {
             eprintln!("{settings:?}");
         }
@@ -91,7 +92,11 @@ impl ClientArgs {
         format(self.write_out, ours)
     }
 
-    fn settings_with(self, env: impl Fn(&str) -> Option<String>) -> anyhow::Result<Settings> {
+    fn settings_with(
+        self,
+        env: impl Fn(&str) -> Option<String>,
+        ask: impl Fn(&str) -> anyhow::Result<Option<Password>>,
+    ) -> anyhow::Result<Settings> {
         let ours = |name: &str| env(&format!("TENURE_{name}")).filter(|value| !value.is_empty());
         let either = |name: &str| {
             ours(name).or_else(|| env(&format!("ETCDCTL_{name}")).filter(|value| !value.is_empty()))
@@ -115,8 +120,8 @@ impl ClientArgs {
                 either("ENDPOINTS").unwrap_or_else(|| ENDPOINTS_DEFAULT.into()),
             ),
         };
-        let user = self.user.or_else(|| either("USER"));
-        let password = self.password.or_else(|| either("PASSWORD"));
+        let endpoints = Endpoint::list(&endpoints).context(place)?;
+        let user = self.user.resolve(ours, theirs, ask)?;
         let defaults = Options::default();
         let options = Options {
             dial_timeout: time(self.dial_timeout, "DIAL_TIMEOUT", defaults.dial_timeout)?,
@@ -125,16 +130,17 @@ impl ClientArgs {
                 "COMMAND_TIMEOUT",
                 defaults.request_timeout,
             )?,
-            credentials: user.map(|user| credentials(&user, password)).transpose()?,
+            credentials: user.credentials.clone(),
             tls: None,
         };
         Ok(Settings {
-            endpoints: Endpoint::list(&endpoints).context(place)?,
+            endpoints,
             options: match &tls {
                 Some(tls) => tls.on(options)?,
                 None => options,
             },
             tls,
+            user,
             format,
             hex: self.hex,
         })
@@ -150,19 +156,6 @@ fn format(flag: Option<Format>, ours: Option<String>) -> anyhow::Result<Format> 
     }
 }
 
-fn credentials(user: &str, password: Option<String>) -> anyhow::Result<Credentials> {
-    let (name, password) = match (user.split_once(':'), password) {
-        (_, Some(password)) => (user, password),
-        (Some((name, password)), None) => (name, password.to_owned()),
-        (None, None) => {
-            return Err(usage(
-                "no password: give --user NAME:PASSWORD, --password or TENURE_PASSWORD",
-            ));
-        }
-    };
-    Ok(Credentials { name: name.to_owned(), password })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +164,7 @@ mod tests {
     fn settle(args: ClientArgs, env: &[(&str, &str)]) -> anyhow::Result<Settings> {
         let env: HashMap<String, String> =
             env.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        args.settings_with(|name| env.get(name).cloned())
+        args.settings_with(|name| env.get(name).cloned(), |_| Ok(None))
     }
 
     fn first(settings: &Settings) -> String {
@@ -187,21 +180,6 @@ mod tests {
         assert_eq!(first(&settle(Default::default(), &[theirs, ours]).unwrap()), "b:2");
         assert_eq!(first(&settle(Default::default(), &[theirs]).unwrap()), "c:3");
         assert_eq!(first(&settle(Default::default(), &[]).unwrap()), ENDPOINTS_DEFAULT);
-    }
-
-    #[test]
-    fn client_password_may_follow_the_name_or_stand_alone() {
-        let user = |user: &str, password: Option<&str>| {
-            let args = ClientArgs {
-                user: Some(user.into()),
-                password: password.map(Into::into),
-                ..Default::default()
-            };
-            settle(args, &[]).map(|s| s.options.credentials.unwrap())
-        };
-        assert_eq!(user("ann:x:y", None).unwrap().password, "x:y");
-        assert_eq!(user("ann", Some("z")).unwrap().password, "z");
-        assert!(user("ann", None).is_err());
     }
 
     #[test]

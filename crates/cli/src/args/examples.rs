@@ -231,6 +231,37 @@ Examples:
 ",
     ),
     (
+        "user",
+        "\
+Examples:
+  tenure user add root                           the first one; its password is asked for
+  tenure user add ops --interactive=false < pw   its password is the first line of a file
+  tenure user grant-role ops nightly             docs/how-to/users.md has the steps
+  tenure user get ops --detail                   what it may do
+",
+    ),
+    (
+        "role",
+        "\
+Examples:
+  tenure role add nightly
+  tenure role grant-permission nightly campaign nightly/    be a candidate in all elections below nightly/
+  tenure role grant-permission nightly observe \"\"           see who leads anywhere
+  tenure role grant-permission nightly read config/ --prefix
+  tenure role get nightly                        what it allows
+",
+    ),
+    (
+        "auth",
+        "\
+Examples:
+  tenure auth enable                             from now on every request needs a user
+  tenure auth status --user root                 whether that is so
+  tenure auth disable --user root
+  tenure auth recover --data-dir n1.tenure       root has lost its password
+",
+    ),
+    (
         "member",
         "\
 Examples:

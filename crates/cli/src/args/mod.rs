@@ -10,6 +10,7 @@ mod overview;
 mod slip;
 mod span;
 mod tls;
+mod user;
 
 pub(crate) use candidate::{CandidateArgs, patience};
 pub(crate) use client::{ClientArgs, Settings};
@@ -19,6 +20,7 @@ pub(crate) use slip::typed;
 pub(crate) use span::{SpanArgs, bytes, lease_id};
 pub(crate) use tenure::api::duration::{duration, whole_seconds};
 pub(crate) use tls::TlsFiles;
+pub(crate) use user::secret_variables;
 
 use clap::Parser;
 
@@ -56,6 +58,17 @@ mod tests {
             "watch k --prefix --rev 3",
             "lease grant 60",
             "lease keep-alive --once 1a",
+            "user add ann --no-password",
+            "user add ann:x -w json",
+            "user add ann --new-user-password x --user root:y",
+            "user passwd ann --interactive=false",
+            "user get ann --detail",
+            "user grant-role ann ops",
+            "role grant-permission ops readwrite a b",
+            "role grant-permission ops campaign nightly/",
+            "role revoke-permission ops a --from-key",
+            "auth enable --password-file f --user root",
+            "auth status -w table",
             "member list -w table",
             "member add n2 --peer-urls=http://h:1 --learner",
             "member remove 8e9e05c52164694d",

@@ -8,7 +8,7 @@ use clap::{Arg, Command, CommandFactory};
 use super::{Cli, examples};
 
 /// What one wants to do, and the verbs for it.
-const GROUPS: [(&str, &[&str]); 10] = [
+const GROUPS: [(&str, &[&str]); 11] = [
     ("Start a server", &["serve", "up"]),
     ("Lead", &["run", "lock", "elect", "sidecar"]),
     ("Once for all hosts", &["once", "schedule"]),
@@ -35,6 +35,7 @@ const GROUPS: [(&str, &[&str]); 10] = [
             "debug",
         ],
     ),
+    ("Users and roles", &["user", "role", "auth"]),
     ("Understand and measure", &["lab", "bench"]),
     ("Help", &["version", "completions", "man"]),
 ];

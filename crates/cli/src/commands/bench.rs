@@ -5,16 +5,13 @@ use std::io::{Write, stdout};
 use tenure_bench::BenchTarget;
 
 use crate::args::Settings;
-use crate::exit::{Exit, usage};
+use crate::exit::Exit;
 use crate::output::Format;
 
 pub(crate) use tenure_bench::Args;
 
 /// Runs the workload and reports on stdout: for people, or as one JSON object.
 pub(crate) fn run(args: Args, settings: Settings) -> anyhow::Result<Exit> {
-    if settings.options.credentials.is_some() {
-        return Err(usage("bench goes without users: leave --user out"));
-    }
     let engine = settings.engine();
     let Settings { endpoints, options, .. } = settings;
     let target = BenchTarget { endpoints, options, engine };

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Take the file without the checksum at its end: for a copy of etcd's own db file
     #[arg(long)]
     skip_hash_check: bool,
-    /// Take the keys although users and roles are left behind: anybody will be able to use them
+    /// Leave users and roles behind: every client will be able to use the keys
     #[arg(long)]
     without_auth: bool,
     /// How far revisions jump: at least as often as etcd may have written after the file was saved
@@ -104,11 +104,22 @@ impl Args {
 
 fn told(summary: &ImportSummary) -> String {
     let ImportSummary {
-        keys, versions, revision, compacted, leases, leased_keys, file_bytes, ..
+        keys,
+        versions,
+        revision,
+        compacted,
+        leases,
+        leased_keys,
+        file_bytes,
+        users,
+        roles,
+        ..
     } = summary;
+    let count = if summary.auth_enabled { "they count" } else { "they do not count yet" };
     format!(
         "{keys} keys at revision {revision}, history from revision {compacted} on\n\
          {leases} leases with {leased_keys} keys\n\
+         {users} users and {roles} roles; {count}\n\
          {versions} versions read from {file_bytes} bytes"
     )
 }

@@ -1,6 +1,7 @@
 //! The verbs, a file for each.
 
 mod alarm;
+mod auth;
 mod bench;
 mod certs;
 mod compact;
@@ -25,6 +26,7 @@ mod opening;
 mod progress;
 mod put;
 mod queue;
+mod role;
 mod run;
 mod schedule;
 mod serve;
@@ -34,6 +36,7 @@ mod status;
 mod stop;
 mod txn;
 mod up;
+mod user;
 mod version;
 mod watch;
 mod web;
@@ -110,6 +113,15 @@ pub(crate) enum Command {
     /// Make, show, check and renew certificates for members and clients
     #[command(subcommand)]
     Certs(certs::Command),
+    /// See and change users
+    #[command(subcommand)]
+    User(user::Command),
+    /// See and change roles, and what they allow
+    #[command(subcommand)]
+    Role(role::Command),
+    /// Let users and roles count, or see whether they do
+    #[command(subcommand)]
+    Auth(auth::Command),
     /// See and change who belongs to the cluster
     #[command(subcommand)]
     Member(member::Command),
@@ -184,6 +196,9 @@ impl Command {
             Command::Watch(args) => block_on(watch::run(args, client.settings()?)),
             Command::Lease(command) => block_on(lease::run(command, client.settings()?)),
             Command::Certs(command) => certs::run(command, client),
+            Command::User(command) => block_on(user::run(command, client.settings()?)),
+            Command::Role(command) => block_on(role::run(command, client.settings()?)),
+            Command::Auth(command) => block_on(auth::run(command, client.settings()?)),
             Command::Member(command) => block_on(member::run(command, client.settings()?)),
             Command::Status => block_on(status::run(client.settings()?)),
             Command::Snapshot(command) => snapshot::run(command, client),

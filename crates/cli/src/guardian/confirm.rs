@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tenure::api::wire::tenure::v1::{EndReason, EndSessionRequest};
-use tenure::grpc::{Client, Credentials, Endpoint, Options};
+use tenure::grpc::{Client, Endpoint, Options};
 
 use super::plan::Cause;
-use super::words::SessionCharge;
+use super::words::{SessionCharge, UserCharge};
 
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -20,7 +20,7 @@ pub(super) fn confirm_stopped(session: &SessionCharge, cause: Option<Cause>) {
     };
     let ttl = Duration::from_millis(session.ttl_ms);
     let Ok(endpoints) = Endpoint::list(&session.endpoints) else { return };
-    let credentials = session.user.clone().map(|(name, password)| Credentials { name, password });
+    let credentials = session.user.as_ref().map(UserCharge::credentials);
     let options = Options { credentials, request_timeout: ttl / 2, ..Options::default() };
     let options = match &session.tls {
         None => options,

@@ -22,6 +22,7 @@ use super::VERB;
 use super::post::send_charge;
 use super::tree::{children, end_strays};
 use super::words::{Charge, Ending, News, Order};
+use crate::args::secret_variables;
 
 /// What to run, and how.
 #[derive(Debug)]
@@ -70,7 +71,11 @@ impl Guardian {
         }
         // Before the burial of another one can see it.
         let mut alive = alive();
-        let child = Command::new("/proc/self/exe")
+        let mut guardian = Command::new("/proc/self/exe");
+        secret_variables().iter().for_each(|name| {
+            guardian.env_remove(name);
+        });
+        let child = guardian
             .arg0("tenure")
             .args([VERB, "outer"])
             .args(job.command)

@@ -59,7 +59,9 @@ pub(crate) use handle::{Guardian, Job};
 pub(crate) use plan::kill_time;
 pub(crate) use tree::rss_bytes;
 pub(crate) use watchdog::timeout as watchdog_timeout;
-pub(crate) use words::{Charge, Ending, News, SessionCharge, SessionSecretBytes, WatchdogCharge};
+pub(crate) use words::{
+    Charge, Ending, News, SessionCharge, SessionSecretBytes, UserCharge, WatchdogCharge,
+};
 
 /// The first argument with which this program is a guardian. Not meant to be typed.
 pub(crate) const VERB: &str = "guardian";

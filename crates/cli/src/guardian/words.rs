@@ -3,11 +3,13 @@
 //! Orders go down, news come up. The first line down is the [`Charge`], with the standard input of the
 //! command attached.
 
+use std::fmt;
 use std::time::Duration;
 
 use rustix::process::getpriority_process;
 use serde::{Deserialize, Serialize};
 use tenure::clock::Moment;
+use tenure::grpc::Credentials;
 
 use super::plan::kill_time;
 use crate::args::TlsFiles;
@@ -40,10 +42,38 @@ pub(crate) struct SessionCharge {
     pub(crate) secret: SessionSecretBytes,
     pub(crate) ttl_ms: u64,
     pub(crate) endpoints: String,
-    /// Name and password.
-    pub(crate) user: Option<(String, String)>,
+    #[serde(default)]
+    pub(crate) user: Option<UserCharge>,
     #[serde(default)]
     pub(crate) tls: Option<TlsFiles>,
+}
+
+/// Who says that a session has ended. It goes over the socket, never through an environment.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct UserCharge {
+    /// None for a token that was made elsewhere.
+    name: Option<String>,
+    password: String,
+}
+
+impl UserCharge {
+    pub(crate) fn new(credentials: &Credentials) -> UserCharge {
+        let password = credentials.password().reveal().to_owned();
+        UserCharge { name: credentials.name().map(str::to_owned), password }
+    }
+
+    pub(super) fn credentials(&self) -> Credentials {
+        match &self.name {
+            Some(name) => Credentials::user(name.as_str(), self.password.as_str()),
+            None => Credentials::token(self.password.as_str()),
+        }
+    }
+}
+
+impl fmt::Debug for UserCharge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserCharge").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// What the server wants to see from a process that says that a session's work has ended.

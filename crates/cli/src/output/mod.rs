@@ -6,6 +6,7 @@
 //! the formats have in common is in `text`, `fields`, `json` and `table`.
 
 mod alarm;
+mod auth;
 mod endpoint;
 mod fields;
 mod json;

@@ -1,77 +1,106 @@
-//! Authentication: a token for a name and a password, sent along with every request.
+//! Users, roles, and whether they count.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use tenure_api::wire::{authpb, etcdserverpb as pb};
 
-use tenure_api::wire::etcdserverpb::AuthenticateRequest;
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::Channel;
-use tonic::{Request, Status};
-
+use super::need::Need;
+use super::retry::Kind;
 use super::stubs::AuthClient;
+use super::{Client, ClientError, Password};
 
-/// A name and a password.
-#[derive(Clone)]
-pub struct Credentials {
-    /// The user.
-    pub name: String,
-    /// Its password.
-    pub password: String,
+/// The service for users and roles.
+#[derive(Debug)]
+pub struct Auth<'a> {
+    client: &'a Client,
 }
 
-/// Passwords stay out of logs.
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("name", &self.name).finish_non_exhaustive()
+macro_rules! calls {
+    ($($(#[$doc:meta])* $name:ident: $method:ident($request:ident) -> $response:ident, $kind:ident;)*) => {
+        impl Auth<'_> {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// See [`ClientError`].
+                pub async fn $name(&self, request: pb::$request) -> Result<pb::$response, ClientError> {
+                    let send = async |channel, request| AuthClient::new(channel).$method(request).await;
+                    self.client.call_for(Need::Root, Kind::$kind, request, send).await
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    /// Lets users and roles count from now on. Asked for again, it changes nothing.
+    enable: auth_enable(AuthEnableRequest) -> AuthEnableResponse, Repeatable;
+    /// Lets them count no more. Asked for again, it changes nothing.
+    disable: auth_disable(AuthDisableRequest) -> AuthDisableResponse, Repeatable;
+    /// Whether they count, and the revision of the last change to them.
+    status: auth_status(AuthStatusRequest) -> AuthStatusResponse, Repeatable;
+    /// All users.
+    user_list: user_list(AuthUserListRequest) -> AuthUserListResponse, Repeatable;
+    /// The roles of a user.
+    user_get: user_get(AuthUserGetRequest) -> AuthUserGetResponse, Repeatable;
+    /// Removes a user; its tokens are not accepted any more.
+    user_delete: user_delete(AuthUserDeleteRequest) -> AuthUserDeleteResponse, Mutation;
+    /// Gives a user a role. Asked for again, it changes nothing.
+    user_grant_role: user_grant_role(AuthUserGrantRoleRequest) -> AuthUserGrantRoleResponse, Repeatable;
+    /// Takes a role from a user.
+    user_revoke_role: user_revoke_role(AuthUserRevokeRoleRequest) -> AuthUserRevokeRoleResponse, Mutation;
+    /// Adds a role that allows nothing yet.
+    role_add: role_add(AuthRoleAddRequest) -> AuthRoleAddResponse, Mutation;
+    /// All roles.
+    role_list: role_list(AuthRoleListRequest) -> AuthRoleListResponse, Repeatable;
+    /// What a role allows.
+    role_get: role_get(AuthRoleGetRequest) -> AuthRoleGetResponse, Repeatable;
+    /// Removes a role, from all users too.
+    role_delete: role_delete(AuthRoleDeleteRequest) -> AuthRoleDeleteResponse, Mutation;
+    /// Lets a role read or write a range of keys.
+    role_grant: role_grant_permission(AuthRoleGrantPermissionRequest) -> AuthRoleGrantPermissionResponse, Repeatable;
+    /// Takes that back.
+    role_revoke: role_revoke_permission(AuthRoleRevokePermissionRequest) -> AuthRoleRevokePermissionResponse, Mutation;
+}
+
+impl<'a> Auth<'a> {
+    pub(super) fn new(client: &'a Client) -> Auth<'a> {
+        Auth { client }
     }
-}
 
-/// The token in use, shared by the clones of a client.
-#[derive(Clone, Debug)]
-pub(super) struct Token {
-    credentials: Option<Arc<Credentials>>,
-    token: Arc<Mutex<Option<MetadataValue<Ascii>>>>,
-}
-
-impl Token {
-    pub(super) fn new(credentials: Option<Credentials>) -> Token {
-        Token { credentials: credentials.map(Arc::new), token: Arc::default() }
-    }
-
-    /// Puts the token on a request, after getting one from the member if there is none yet.
-    pub(super) async fn stamp<T>(
+    /// Adds a user with a password, or one that proves itself only by its certificate.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn user_add(
         &self,
-        channel: &Channel,
-        mut request: Request<T>,
-    ) -> Result<Request<T>, Status> {
-        let Some(credentials) = &self.credentials else {
-            return Ok(request);
+        name: &str,
+        password: Option<&Password>,
+    ) -> Result<pb::AuthUserAddResponse, ClientError> {
+        let request = pb::AuthUserAddRequest {
+            name: name.to_owned(),
+            password: password.map(|password| password.reveal().to_owned()).unwrap_or_default(),
+            options: Some(authpb::UserAddOptions { no_password: password.is_none() }),
+            hashed_password: String::new(),
         };
-        let held = self.held();
-        let token = match held {
-            Some(token) => token,
-            None => {
-                let request = AuthenticateRequest {
-                    name: credentials.name.clone(),
-                    password: credentials.password.clone(),
-                };
-                let answer = AuthClient::new(channel.clone()).authenticate(request).await?;
-                let token = MetadataValue::try_from(answer.into_inner().token)
-                    .map_err(|_| Status::internal("the member's token is not text"))?;
-                *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
-                token
-            }
-        };
-        request.metadata_mut().insert("token", token);
-        Ok(request)
+        let send = async |channel, request| AuthClient::new(channel).user_add(request).await;
+        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
     }
 
-    /// Lets the next request get a new one.
-    pub(super) fn forget(&self) {
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-
-    fn held(&self) -> Option<MetadataValue<Ascii>> {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Gives a user another password; its tokens are not accepted any more.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub async fn user_change_password(
+        &self,
+        name: &str,
+        password: &Password,
+    ) -> Result<pb::AuthUserChangePasswordResponse, ClientError> {
+        let request = pb::AuthUserChangePasswordRequest {
+            name: name.to_owned(),
+            password: password.reveal().to_owned(),
+            hashed_password: String::new(),
+        };
+        let send =
+            async |channel, request| AuthClient::new(channel).user_change_password(request).await;
+        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
     }
 }

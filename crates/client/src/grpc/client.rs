@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use tenure_tls::{ClientOptions, ClientTls, TlsError};
 use tokio::time::{Instant, timeout_at};
+use tonic::metadata::MetadataMap;
 use tonic::transport::Channel;
-use tonic::{Request, Response, Status};
+use tonic::{Extensions, Request, Response, Status};
 
-use super::auth::{Credentials, Token};
 use super::dial::{Connector, Dialer};
-use super::retry::{Attempts, Kind, Next, PAUSE};
-use super::{ClientError, Cluster, Elections, Endpoint, Kv, Lease, Maintenance, Sessions, Watch};
+use super::login::{Credentials, LOGIN_TIME, Login, Password, Stamp, StreamLogin, is_busy};
+use super::need::Need;
+use super::retry::{Attempts, Failed, Kind, Next, PAUSE};
+use super::{
+    Auth, ClientError, Cluster, Elections, Endpoint, Kv, Lease, Maintenance, Sessions, Watch,
+};
 
 /// A ping on an idle connection notices a member that vanished without a word. Stock etcd closes
 /// connections that ping more often than every 5 s.
@@ -26,7 +30,7 @@ pub struct Options {
     pub dial_timeout: Duration,
     /// How long a request may take, with all its attempts. Streams are not limited.
     pub request_timeout: Duration,
-    /// The user to authenticate as, if the cluster requires it.
+    /// What to log in with. A cluster without users ignores it.
     pub credentials: Option<Credentials>,
     /// TLS, for endpoints that say `https://` and those that say nothing. Without it, `https://` is spoken with the authorities
     /// of the system.
@@ -70,7 +74,7 @@ pub struct Client {
     members: Arc<Vec<Member>>,
     /// The member in use, counted up with every move.
     current: Arc<AtomicUsize>,
-    token: Token,
+    login: Login,
     options: Arc<Options>,
 }
 
@@ -104,7 +108,7 @@ impl Client {
         Client {
             members: Arc::new(members),
             current: Arc::new(AtomicUsize::new(0)),
-            token: Token::new(options.credentials.clone()),
+            login: Login(options.credentials.clone()),
             options: Arc::new(options),
         }
     }
@@ -139,6 +143,11 @@ impl Client {
         Cluster::new(self)
     }
 
+    /// Users and roles.
+    pub fn auth(&self) -> Auth<'_> {
+        Auth::new(self)
+    }
+
     /// State and upkeep.
     pub fn maintenance(&self) -> Maintenance<'_> {
         Maintenance::new(self)
@@ -151,7 +160,7 @@ impl Client {
             let alone = Client {
                 members: Arc::new(vec![member.clone()]),
                 current: Arc::new(AtomicUsize::new(0)),
-                token: self.token.clone(),
+                login: self.login.clone(),
                 options: Arc::clone(&self.options),
             };
             (member.endpoint.clone(), alone)
@@ -161,6 +170,26 @@ impl Client {
     /// The connection to the member in use, for the generated [`stubs`](super::stubs).
     pub fn channel(&self) -> Channel {
         self.at(self.turn()).channel.clone()
+    }
+
+    /// A request for the generated [`stubs`](super::stubs), with the token of the user on it.
+    ///
+    /// # Errors
+    /// If the user is not logged in. See [`ClientError`].
+    pub async fn request<T>(&self, message: T) -> Result<Request<T>, ClientError> {
+        let metadata = self.call(Kind::Repeatable, (), stamp_only).await?;
+        Ok(Request::from_parts(metadata, Extensions::default(), message))
+    }
+
+    /// The token itself, which is sent as the metadata `token`. None without credentials, and from a cluster without
+    /// users.
+    ///
+    /// # Errors
+    /// If the user is not logged in. See [`ClientError`].
+    pub async fn token(&self) -> Result<Option<Password>, ClientError> {
+        let metadata = self.call(Kind::Repeatable, (), stamp_only).await?;
+        let token = metadata.get("token").and_then(|token| token.to_str().ok());
+        Ok(token.map(Password::new))
     }
 
     /// The endpoint of the member in use.
@@ -182,31 +211,48 @@ impl Client {
         Sent: Future<Output = Result<Response<Res>, Status>>,
     {
         let after = self.options.request_timeout;
-        let deadline = Instant::now() + after;
-        let mut attempts = Attempts::new(kind);
+        let mut deadline = Instant::now() + after;
+        let mut attempts = Attempts::new(kind, self.login.renews());
         loop {
             let turn = self.turn();
             let channel = self.at(turn).channel.clone();
-            let sent = async {
-                let request = self.token.stamp(&channel, Request::new(request.clone())).await?;
-                send(channel, request).await
+            let mut request = Request::new(request.clone());
+            // What a member takes to check a password is not taken from the time of the request.
+            let began = Instant::now();
+            let login_until = deadline.max(began + LOGIN_TIME);
+            let stamped = timeout_at(login_until, self.login.stamp(&channel, &mut request)).await;
+            deadline += began.elapsed();
+            let (logged_in, sent) = match stamped {
+                Ok(Ok(stamp)) => {
+                    let sent = timeout_at(deadline, send(channel, request)).await;
+                    (Some(stamp), sent)
+                }
+                Ok(Err(status)) => (None, Ok(Err(status))),
+                Err(late) => (None, Err(late)),
             };
-            let status = match timeout_at(deadline, sent).await {
+            let status = match sent {
                 Ok(Ok(response)) => return Ok(response.into_inner()),
                 Ok(Err(status)) => status,
                 Err(_) => {
                     self.leave(turn);
-                    return Err(attempts.timed_out(after));
+                    return Err(attempts.timed_out(after, logged_in.is_some()));
                 }
             };
-            match attempts.failed(&status, &self.at(turn).endpoint, &self.addresses()) {
+            let failed = match (&logged_in, self.login.user()) {
+                (Some(_), _) | (None, None) => Failed::Request,
+                (None, Some(_)) if is_busy(&status) => Failed::BusyLogin,
+                (None, Some(user)) => Failed::Login(user),
+            };
+            match attempts.failed(&status, failed, &self.at(turn).endpoint, &self.addresses()) {
                 Next::GiveUp(error) => {
                     if !error.is_refused() {
                         self.leave(turn);
                     }
                     return Err(error);
                 }
-                Next::Authenticate => self.token.forget(),
+                Next::Authenticate => {
+                    self.renew_login(&logged_in.unwrap_or_default());
+                }
                 Next::Elsewhere => {
                     self.leave(turn);
                     if attempts.round_is_over(self.members.len()) {
@@ -215,6 +261,37 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// The same for a request that needs a right: says which, if that is why it is refused.
+    pub(super) async fn call_for<Req, Res, Sent>(
+        &self,
+        need: Need,
+        kind: Kind,
+        request: Req,
+        send: impl Fn(Channel, Request<Req>) -> Sent,
+    ) -> Result<Res, ClientError>
+    where
+        Req: Clone,
+        Sent: Future<Output = Result<Response<Res>, Status>>,
+    {
+        self.call(kind, request, send).await.map_err(|error| self.denied(error, need))
+    }
+
+    /// Says what the user lacks, if that is why a request was refused.
+    pub(super) fn denied(&self, error: ClientError, need: Need) -> ClientError {
+        error.denied(self.login.user(), need)
+    }
+
+    /// The login of a stream that was opened just now.
+    pub(crate) fn stream_login(&self) -> StreamLogin {
+        StreamLogin::now(&self.login)
+    }
+
+    /// Lets the next request log in again, unless another one has since this stamp; false where that is not possible.
+    pub(super) fn renew_login(&self, stamp: &Stamp) -> bool {
+        self.login.forget(stamp);
+        self.login.renews()
     }
 
     /// Moves on from a member that failed, unless another request has done so already.
@@ -238,4 +315,9 @@ impl Client {
     fn addresses(&self) -> Vec<String> {
         self.members.iter().map(|member| member.endpoint.to_string()).collect()
     }
+}
+
+/// Sends nothing: the login is what was wanted.
+async fn stamp_only(_: Channel, request: Request<()>) -> Result<Response<MetadataMap>, Status> {
+    Ok(Response::new(request.into_parts().0))
 }

@@ -5,6 +5,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Request, Streaming};
 
+use super::login::StreamLogin;
+use super::need::Need;
 use super::retry::Kind;
 use super::stubs::{ElectionsClient, SessionsClient};
 use super::{Client, ClientError};
@@ -88,6 +90,7 @@ pub struct Elections<'a> {
 #[derive(Debug)]
 pub struct ElectionFeed {
     news: Streaming<pb::FollowResponse>,
+    login: StreamLogin,
 }
 
 impl ElectionFeed {
@@ -96,7 +99,7 @@ impl ElectionFeed {
     /// # Errors
     /// See [`ClientError`]. Follow again, after the revision of the last complete message.
     pub async fn next(&mut self) -> Result<Option<pb::FollowResponse>, ClientError> {
-        self.news.message().await.map_err(|status| ClientError::of_stream(&status))
+        self.news.message().await.map_err(|status| ClientError::of_stream(&status, &self.login))
     }
 }
 
@@ -111,7 +114,14 @@ impl<'a> Elections<'a> {
     /// See [`ClientError`].
     pub async fn candidates(&self, name: String) -> Result<pb::CandidatesResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).candidates(request).await;
-        self.client.call(Kind::Repeatable, pb::CandidatesRequest { name }, send).await
+        self.client
+            .call_for(
+                Need::Observe(name.clone()),
+                Kind::Repeatable,
+                pb::CandidatesRequest { name },
+                send,
+            )
+            .await
     }
 
     /// Streams the events of an election, from one member.
@@ -123,7 +133,9 @@ impl<'a> Elections<'a> {
         request: pb::ObserveRequest,
     ) -> Result<Streaming<pb::ObserveResponse>, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).observe(request).await;
-        self.client.call(Kind::Repeatable, request, send).await
+        self.client
+            .call_for(Need::Observe(request.name.clone()), Kind::Repeatable, request, send)
+            .await
     }
 
     /// Past leaders.
@@ -132,7 +144,14 @@ impl<'a> Elections<'a> {
     /// See [`ClientError`].
     pub async fn history(&self, name: String) -> Result<pb::HistoryResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).history(request).await;
-        self.client.call(Kind::Repeatable, pb::HistoryRequest { name }, send).await
+        self.client
+            .call_for(
+                Need::Observe(name.clone()),
+                Kind::Repeatable,
+                pb::HistoryRequest { name },
+                send,
+            )
+            .await
     }
 
     /// All elections with this name prefix.
@@ -165,7 +184,7 @@ impl<'a> Elections<'a> {
     pub async fn follow(&self, request: pb::FollowRequest) -> Result<ElectionFeed, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).follow(request).await;
         let news = self.client.call(Kind::Repeatable, request, send).await?;
-        Ok(ElectionFeed { news })
+        Ok(ElectionFeed { news, login: self.client.stream_login() })
     }
 
     /// Makes a candidate the next leader. Asked for again, it changes nothing.
@@ -177,7 +196,9 @@ impl<'a> Elections<'a> {
         request: pb::TransferRequest,
     ) -> Result<pb::TransferResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).transfer(request).await;
-        self.client.call(Kind::Repeatable, request, send).await
+        self.client
+            .call_for(Need::Rule(request.name.clone()), Kind::Repeatable, request, send)
+            .await
     }
 
     /// Takes a candidacy away. Without a token it is not repeated: that would evict the next leader, too.
@@ -187,7 +208,7 @@ impl<'a> Elections<'a> {
     pub async fn evict(&self, request: pb::EvictRequest) -> Result<pb::EvictResponse, ClientError> {
         let kind = if request.token == 0 { Kind::Mutation } else { Kind::Repeatable };
         let send = async |channel, request| ElectionsClient::new(channel).evict(request).await;
-        self.client.call(kind, request, send).await
+        self.client.call_for(Need::Rule(request.name.clone()), kind, request, send).await
     }
 
     /// Freezes a name: no candidate leads until it is resumed.
@@ -196,7 +217,9 @@ impl<'a> Elections<'a> {
     /// See [`ClientError`].
     pub async fn freeze(&self, name: String) -> Result<pb::FreezeResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).freeze(request).await;
-        self.client.call(Kind::Repeatable, pb::FreezeRequest { name }, send).await
+        self.client
+            .call_for(Need::Rule(name.clone()), Kind::Repeatable, pb::FreezeRequest { name }, send)
+            .await
     }
 
     /// Resumes a frozen name: candidates may lead again.
@@ -205,6 +228,8 @@ impl<'a> Elections<'a> {
     /// See [`ClientError`].
     pub async fn resume(&self, name: String) -> Result<pb::ResumeResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).resume(request).await;
-        self.client.call(Kind::Mutation, pb::ResumeRequest { name }, send).await
+        self.client
+            .call_for(Need::Rule(name.clone()), Kind::Mutation, pb::ResumeRequest { name }, send)
+            .await
     }
 }

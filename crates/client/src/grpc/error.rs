@@ -5,6 +5,8 @@ use std::time::Duration;
 use tenure_api::Failure;
 use tonic::{Code, ConnectError, Status};
 
+use super::login::{StreamLogin, is_stale};
+use super::need::{Denial, Need};
 use crate::RefusalKind;
 
 /// Why a request was not answered with a result.
@@ -42,7 +44,27 @@ pub enum ClientError {
         /// The member's text, to the letter.
         text: String,
     },
-    /// The same by a rule of elections and locks, which the member names. Only tenure has them.
+    /// A member answered that the user may not. Says what would allow it.
+    #[error("{}", Denial { user: user.as_deref(), need })]
+    Denied {
+        /// The user, if the client logged in by name.
+        user: Option<String>,
+        /// What it lacks.
+        need: Need,
+        /// The member's text, to the letter.
+        text: String,
+    },
+    /// The member did not log the user in: a wrong password, say.
+    #[error("login of user {user:?}: {text}")]
+    LoginFailed {
+        /// The user.
+        user: String,
+        /// The gRPC code.
+        code: Code,
+        /// The member's text, to the letter.
+        text: String,
+    },
+    /// The answer is no by a rule of elections and locks, which the member names. Only tenure has them.
     #[error("{text}")]
     ElectionRefused {
         /// The rule.
@@ -87,12 +109,14 @@ impl ClientError {
     pub fn code(&self) -> Option<Code> {
         match self {
             ClientError::Refused { code, .. }
+            | ClientError::LoginFailed { code, .. }
             | ClientError::ElectionRefused { code, .. }
             | ClientError::Unavailable { code, .. }
             | ClientError::OutcomeUnknown { code, .. } => Some(*code),
             ClientError::Unreachable { .. } | ClientError::NoQuorum { .. } => {
                 Some(Code::Unavailable)
             }
+            ClientError::Denied { .. } => Some(Code::PermissionDenied),
             ClientError::TimedOut { .. } => Some(Code::DeadlineExceeded),
             ClientError::Endpoint { .. } => None,
         }
@@ -100,7 +124,13 @@ impl ClientError {
 
     /// Whether a member answered, and the answer is no.
     pub fn is_refused(&self) -> bool {
-        matches!(self, ClientError::Refused { .. } | ClientError::ElectionRefused { .. })
+        matches!(
+            self,
+            ClientError::Refused { .. }
+                | ClientError::Denied { .. }
+                | ClientError::LoginFailed { .. }
+                | ClientError::ElectionRefused { .. }
+        )
     }
 
     /// The rule of elections and locks by which it was refused, if it was by one.
@@ -108,6 +138,27 @@ impl ClientError {
         match self {
             ClientError::ElectionRefused { kind, .. } => Some(*kind),
             _ => None,
+        }
+    }
+
+    /// Whether the answer is no because of the user: it is not known, or it may not.
+    pub fn is_about_the_user(&self) -> bool {
+        match self {
+            ClientError::Denied { .. } | ClientError::LoginFailed { .. } => true,
+            ClientError::Refused { code, text } => {
+                matches!(code, Code::PermissionDenied | Code::Unauthenticated) || is_stale(text)
+            }
+            _ => false,
+        }
+    }
+
+    /// The same, with what the user lacks, if that is why.
+    pub(super) fn denied(self, user: Option<&str>, need: Need) -> ClientError {
+        match self {
+            ClientError::Refused { code: Code::PermissionDenied, text } => {
+                ClientError::Denied { user: user.map(str::to_owned), need, text }
+            }
+            other => other,
         }
     }
 
@@ -119,10 +170,14 @@ impl ClientError {
         }
     }
 
-    /// Why a stream ended.
-    pub(super) fn of_stream(status: &Status) -> ClientError {
+    /// Why a stream ended that was opened with this login.
+    pub(super) fn of_stream(status: &Status, login: &StreamLogin) -> ClientError {
         let (code, text) = (status.code(), root_cause(status));
         match Fate::of(status) {
+            // Opened again, it has another token.
+            Fate::TokenExpired if login.is_renewed_after(&text) => {
+                ClientError::Unavailable { code, text }
+            }
             Fate::Answered | Fate::TokenExpired => ClientError::answered(status, code, text),
             Fate::Unsent | Fate::NotHere | Fate::Unavailable => {
                 ClientError::Unavailable { code, text }
@@ -177,9 +232,7 @@ impl Fate {
                 Fate::Answered
             }
             Code::Unavailable => Fate::Unavailable,
-            Code::Unauthenticated if status.message().ends_with("invalid auth token") => {
-                Fate::TokenExpired
-            }
+            _ if is_stale(status.message()) => Fate::TokenExpired,
             _ => Fate::Answered,
         }
     }

@@ -1,8 +1,10 @@
 //! Keys.
 
+use bytes::Bytes;
 use tenure_api::wire::etcdserverpb as pb;
 use tonic::transport::Channel;
 
+use super::need::Need;
 use super::retry::Kind;
 use super::stubs::KvClient;
 use super::{Client, ClientError};
@@ -24,7 +26,14 @@ impl<'a> Kv<'a> {
     /// See [`ClientError`].
     pub async fn range(&self, request: pb::RangeRequest) -> Result<pb::RangeResponse, ClientError> {
         let send = async |channel, request| stub(channel).range(request).await;
-        self.client.call(Kind::Repeatable, request, send).await
+        self.client
+            .call_for(
+                Need::Read(request.key.clone(), request.range_end.clone()),
+                Kind::Repeatable,
+                request,
+                send,
+            )
+            .await
     }
 
     /// Writes a key.
@@ -33,7 +42,9 @@ impl<'a> Kv<'a> {
     /// See [`ClientError`].
     pub async fn put(&self, request: pb::PutRequest) -> Result<pb::PutResponse, ClientError> {
         let send = async |channel, request| stub(channel).put(request).await;
-        self.client.call(Kind::Mutation, request, send).await
+        let plain = !request.prev_kv && request.lease == 0;
+        let need = Need::write(plain, request.key.clone(), Bytes::new());
+        self.client.call_for(need, Kind::Mutation, request, send).await
     }
 
     /// Deletes keys.
@@ -45,7 +56,8 @@ impl<'a> Kv<'a> {
         request: pb::DeleteRangeRequest,
     ) -> Result<pb::DeleteRangeResponse, ClientError> {
         let send = async |channel, request| stub(channel).delete_range(request).await;
-        self.client.call(Kind::Mutation, request, send).await
+        let need = Need::write(!request.prev_kv, request.key.clone(), request.range_end.clone());
+        self.client.call_for(need, Kind::Mutation, request, send).await
     }
 
     /// Compares, then does one or the other.
@@ -55,7 +67,7 @@ impl<'a> Kv<'a> {
     pub async fn txn(&self, request: pb::TxnRequest) -> Result<pb::TxnResponse, ClientError> {
         let kind = if is_read_only(&request) { Kind::Repeatable } else { Kind::Mutation };
         let send = async |channel, request| stub(channel).txn(request).await;
-        self.client.call(kind, request, send).await
+        self.client.call_for(Need::Several, kind, request, send).await
     }
 
     /// Forgets history before a revision.
@@ -67,7 +79,7 @@ impl<'a> Kv<'a> {
         request: pb::CompactionRequest,
     ) -> Result<pb::CompactionResponse, ClientError> {
         let send = async |channel, request| stub(channel).compact(request).await;
-        self.client.call(Kind::Mutation, request, send).await
+        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
     }
 }
 

@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Streaming};
 
+use super::login::StreamLogin;
 use super::retry::Kind;
 use super::stubs::LeaseClient;
 use super::{Client, ClientError};
@@ -83,7 +84,7 @@ impl<'a> Lease<'a> {
             Ok(opened.map(|answers| (renew, answers)))
         };
         let (renew, answers) = self.client.call(Kind::Repeatable, id, open).await?;
-        Ok(Renewals { id, renew, answers })
+        Ok(Renewals { id, renew, answers, login: self.client.stream_login() })
     }
 }
 
@@ -93,6 +94,7 @@ pub struct Renewals {
     id: i64,
     renew: mpsc::Sender<pb::LeaseKeepAliveRequest>,
     answers: Streaming<pb::LeaseKeepAliveResponse>,
+    login: StreamLogin,
 }
 
 impl Renewals {
@@ -113,7 +115,7 @@ impl Renewals {
         match self.answers.message().await {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(ended()),
-            Err(status) => Err(ClientError::of_stream(&status)),
+            Err(status) => Err(ClientError::of_stream(&status, &self.login)),
         }
     }
 }

@@ -6,6 +6,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Streaming};
 
+use super::login::Stamp;
 use super::retry::Kind;
 use super::stubs::WatchClient;
 use super::{Client, ClientError, Resumed};
@@ -14,7 +15,13 @@ use super::{Client, ClientError, Resumed};
 const REQUESTS_MAX: usize = 16;
 
 /// The two directions of a watch stream. It lives for as long as both are held.
-pub(super) type Stream = (mpsc::Sender<pb::WatchRequest>, Streaming<pb::WatchResponse>);
+#[derive(Debug)]
+pub(super) struct Stream {
+    _ask: mpsc::Sender<pb::WatchRequest>,
+    pub(super) answers: Streaming<pb::WatchResponse>,
+    /// What it was opened with.
+    pub(super) stamp: Stamp,
+}
 
 /// The service for watches.
 #[derive(Debug)]
@@ -41,6 +48,7 @@ impl<'a> Watch<'a> {
         let open = async |channel, request: Request<pb::WatchCreateRequest>| {
             let (mut metadata, extensions, create) = request.into_parts();
             metadata.insert("hasleader", MetadataValue::from_static("true"));
+            let stamp = Stamp::of(&metadata);
             let (ask, queue) = mpsc::channel(REQUESTS_MAX);
             let create = pb::watch_request::RequestUnion::CreateRequest(create);
             // Some servers answer the opening of a stream only with its first message.
@@ -49,7 +57,7 @@ impl<'a> Watch<'a> {
             // The events of one revision come in one message, however large.
             let mut stub = WatchClient::new(channel).max_decoding_message_size(usize::MAX);
             let opened = stub.watch(stream).await?;
-            Ok(opened.map(|answers| (ask, answers)))
+            Ok(opened.map(|answers| Stream { _ask: ask, answers, stamp }))
         };
         self.client.call(Kind::Repeatable, create, open).await
     }

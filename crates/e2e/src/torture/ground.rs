@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use tenure::grpc::{Client, Endpoint, Options};
+use tenure::grpc::{Client, Credentials, Endpoint, Options, Password};
 use tokio::task::JoinSet;
 
 use super::{Wiring, truth::Witness};
-use crate::{Address, Cluster, Member, Plan, Volume, eventually_within, pb, tools};
+use crate::{Address, Certs, Cluster, Member, Plan, Spawn, Volume, eventually_within, pb, tools};
 
 /// How long a member may take to say how it is, before it counts as silent.
 const LOOK: Duration = Duration::from_millis(400);
@@ -24,6 +24,19 @@ const SERVES_AGAIN: Duration = Duration::from_secs(60);
 const VOLUME: &str = "size=800m";
 /// Small, so that members snapshot and trim their logs all the time.
 const FLAGS: [&str; 2] = ["--snapshot-count", "1000"];
+
+/// The user of everything that is asked, and its password.
+const ROOT: &str = "root";
+const PASSWORD: &str = "torture";
+
+/// How a cluster is secured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Security {
+    /// Not at all.
+    Open,
+    /// TLS on both ports with certificates that must be shown, and users.
+    TlsAndUsers,
+}
 
 /// A cluster that can be hurt in every way.
 #[derive(Debug)]
@@ -39,6 +52,8 @@ pub struct Ground {
     /// Reads the members' logs while they are written.
     pub witness: Witness,
     clients: Vec<Client>,
+    /// How clients are let in.
+    options: Options,
     /// Members that were made so far, and what those that are gone had logged.
     made: usize,
     old_logs: Vec<PathBuf>,
@@ -61,19 +76,29 @@ pub struct View {
 
 impl Ground {
     /// Starts so many members, in namespaces or over relays.
-    pub async fn start(count: usize) -> Ground {
-        Ground::on(Wiring::new(count).await, count).await
+    pub async fn start(count: usize, security: Security) -> Ground {
+        Ground::on(Wiring::new(count).await, count, security).await
     }
 
     /// Starts so many members on these lines.
-    pub async fn on(wiring: Wiring, count: usize) -> Ground {
-        let plan = Plan { addresses: Some(wiring.addresses(count)), ..Plan::flags(&FLAGS) };
+    pub async fn on(wiring: Wiring, count: usize, security: Security) -> Ground {
+        let mut plan = Plan { addresses: Some(wiring.addresses(count)), ..Plan::flags(&FLAGS) };
+        if security == Security::TlsAndUsers {
+            let certs = Certs::new();
+            plan.spawn.tls = Some(certs.clone());
+            plan.spawn.peer_tls = Some(certs);
+            plan.spawn.credentials = Some(Credentials::user(ROOT, PASSWORD));
+            // Short, so that logins are renewed while faults strike; and cheap, as there are many.
+            plan.spawn.flags.extend(["--auth-token-ttl=5", "--bcrypt-cost=4"].map(str::to_owned));
+        }
+        let options = plan.spawn.options();
         let mut cluster = Cluster::prepare(count, plan);
         let volume = tools::is_root().then(|| Volume::new(VOLUME));
         if let Some(volume) = &volume {
             cluster.members[0].data_dir = volume.path().join("n1");
         }
-        let clients = wiring.addresses(count).iter().map(|(client, _)| one(*client)).collect();
+        let clients =
+            wiring.addresses(count).iter().map(|(client, _)| one(*client, &options)).collect();
         let (made, watched, old_logs) = (count, Vec::new(), Vec::new());
         let (processes, witness) = (Vec::new(), Witness::start());
         let mut ground = Ground {
@@ -83,6 +108,7 @@ impl Ground {
             watched,
             witness,
             clients,
+            options,
             made,
             old_logs,
             processes,
@@ -92,7 +118,25 @@ impl Ground {
             ground.begin(at);
         }
         ground.serves().await;
+        if security == Security::TlsAndUsers {
+            ground.have_users().await;
+        }
         ground
+    }
+
+    /// From now on everything that is asked needs a user.
+    async fn have_users(&self) {
+        let client = self.any();
+        let auth = client.auth();
+        auth.user_add(ROOT, Some(&Password::new(PASSWORD))).await.expect("a user");
+        let root = pb::AuthUserGrantRoleRequest { user: ROOT.into(), role: ROOT.into() };
+        auth.user_grant_role(root).await.expect("its role");
+        auth.enable(pb::AuthEnableRequest {}).await.expect("users count");
+    }
+
+    /// Options of a client of this cluster.
+    pub fn options(&self) -> Options {
+        self.options.clone()
     }
 
     /// How many members there are.
@@ -148,7 +192,7 @@ impl Ground {
 
     /// A client of all members that does not wait long.
     pub fn any(&self) -> Client {
-        let options = Options { request_timeout: Duration::from_secs(2), ..Options::default() };
+        let options = Options { request_timeout: Duration::from_secs(2), ..self.options() };
         self.cluster.client_with(options)
     }
 
@@ -219,7 +263,11 @@ impl Ground {
         let home = self.cluster.home().to_path_buf();
         let old = &self.cluster.members[at];
         let mut new = Member::new(&name, &home, old.client, old.peer, &initial(&name, old));
-        new.spawn.flags = FLAGS.map(str::to_owned).to_vec();
+        let Spawn { flags, tls, peer_tls, credentials, .. } = old.spawn.clone();
+        new.spawn = Spawn { tls, peer_tls, credentials, ..Spawn::default() };
+        // That of a member which was itself a replacement says so already.
+        let is_state = |flag: &String| flag == "--initial-cluster-state" || flag == "existing";
+        new.spawn.flags = flags.into_iter().filter(|flag| !is_state(flag)).collect();
         new.spawn.flags.extend(["--initial-cluster-state".to_owned(), "existing".to_owned()]);
         if at == 0
             && let Some(volume) = &self.volume
@@ -275,12 +323,12 @@ impl Drop for Ground {
     }
 }
 
-fn one(address: Address) -> Client {
+fn one(address: Address, options: &Options) -> Client {
     let endpoint: Endpoint = address.to_string().parse().expect("an address");
     let options = Options {
         dial_timeout: Duration::from_millis(500),
         request_timeout: Duration::from_secs(1),
-        ..Options::default()
+        ..options.clone()
     };
     Client::new(vec![endpoint], options)
 }

@@ -24,7 +24,7 @@ mod wiring;
 pub mod workload;
 
 pub use chance::Chance;
-pub use ground::{Ground, View};
+pub use ground::{Ground, Security, View};
 pub use round::{Form, Outcome, Round, Tally};
 pub use switchboard::Switchboard;
 pub use wiring::Wiring;

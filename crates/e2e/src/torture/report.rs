@@ -193,10 +193,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::torture::{Form, Round, Tally};
+    use crate::torture::{Form, Round, Security, Tally};
 
     fn outcome(operations: usize, longer: u64) -> Outcome {
-        let round = Round { seed: 7, members: 3, form: Form::Short };
+        let round = Round { seed: 7, members: 3, form: Form::Short, security: Security::Open };
         let storm = BTreeSet::from([Fault::Loss, Fault::Stop, Fault::DiskError]);
         let tally = Tally {
             struck: BTreeMap::from([(Fault::Storm, 2)]),
@@ -204,7 +204,7 @@ mod tests {
         };
         Outcome {
             round,
-            wiring: "relays",
+            wiring: "relays".to_owned(),
             took: Duration::ZERO,
             operations,
             leader_changes: 50,

@@ -9,7 +9,7 @@ use std::{
 use tokio::runtime::Runtime;
 
 use super::{
-    Chance, Ground,
+    Chance, Ground, Security,
     nemesis::{self, Fault, in_words},
     workload::{Check, Workload},
 };
@@ -42,6 +42,8 @@ pub struct Round {
     pub members: usize,
     /// How thorough it is.
     pub form: Form,
+    /// How the cluster is secured.
+    pub security: Security,
 }
 
 /// What came of it.
@@ -49,8 +51,8 @@ pub struct Round {
 pub struct Outcome {
     /// What was run.
     pub round: Round,
-    /// On what: namespaces or relays.
-    pub wiring: &'static str,
+    /// On what: namespaces or relays, and how it was secured.
+    pub wiring: String,
     /// How long it took, with the judgement.
     pub took: Duration,
     /// Operations on registers.
@@ -91,8 +93,10 @@ impl Round {
             Form::Long(time) => format!("TENURE_MINUTES={:.1} ", time.as_secs_f64() / 60.0),
         };
         format!(
-            "TENURE_SEED={} TENURE_MEMBERS={} {minutes}cargo nextest run -p tenure-e2e --test torture",
-            self.seed, self.members
+            "TENURE_SEED={} TENURE_MEMBERS={} TENURE_SECURED={} {minutes}cargo nextest run -p tenure-e2e --test torture",
+            self.seed,
+            self.members,
+            u8::from(self.security == Security::TlsAndUsers)
         )
     }
 
@@ -110,7 +114,7 @@ impl Round {
             let check = Check::new("it ran to its end", &[], wrong);
             Outcome {
                 round: self,
-                wiring: "",
+                wiring: String::new(),
                 took: Duration::ZERO,
                 operations: 0,
                 leader_changes: 0,
@@ -126,7 +130,7 @@ impl Round {
 
     async fn play(self) -> Outcome {
         let mut chance = Chance::new(self.seed);
-        let mut ground = Ground::start(self.members).await;
+        let mut ground = Ground::start(self.members, self.security).await;
         let pause = if self.form == Form::Short { SHORT_PAUSE } else { Duration::ZERO };
         let workload = Workload::start(&mut ground, &mut chance, pause);
         let (tally, longer) = self.torment(&mut ground, &mut chance, &workload).await;
@@ -140,7 +144,10 @@ impl Round {
         ground.all_run();
         let mut outcome = Outcome {
             round: self,
-            wiring: ground.wiring.name(),
+            wiring: match self.security {
+                Security::Open => ground.wiring.name().to_owned(),
+                Security::TlsAndUsers => format!("{}, TLS and users", ground.wiring.name()),
+            },
             took: Duration::ZERO,
             operations,
             leader_changes,

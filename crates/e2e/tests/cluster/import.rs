@@ -238,21 +238,51 @@ async fn import_refuses_with_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn import_of_protected_keys_must_be_asked_for() {
+async fn import_takes_over_users_and_roles() {
     let home = TempDir::new().unwrap();
     let file = home.path().join("etcd.db");
     let etcd = Ctl::with_real_etcd().await;
-    etcd.run(&["put", "secret", "x"]).ok();
+    etcd.run(&["put", "foo/a", "x"]).ok();
     etcd.run(&["user", "add", "root:pw"]).ok();
-    etcd.run(&["user", "grant-role", "root", "root"]).ok();
+    etcd.run(&["user", "add", "ann:ann-pw"]).ok();
+    etcd.run(&["user", "add", "cert", "--no-password"]).ok();
+    etcd.run(&["role", "add", "ops"]).ok();
+    etcd.run(&["role", "grant-permission", "ops", "read", "foo/", "--prefix"]).ok();
+    etcd.run(&["user", "grant-role", "ann", "ops"]).ok();
     etcd.run(&["auth", "enable"]).ok();
-    etcd.run(&["--user", "root:pw", "snapshot", "save", file.to_str().unwrap()]).ok();
-    let new = home.path().join("new");
-    let args = ["--from", file.to_str().unwrap(), "--data-dir", new.to_str().unwrap()];
-    let said = import(&args);
-    assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("say --without-auth"), "{said:?}");
-    assert_eq!(import(&[&args[..], &["--without-auth"]].concat()).code, Some(0));
+    let root = ["--user", "root:pw"];
+    let status = |ctl: &Ctl| ctl.run(&[&root[..], &["auth", "status"]].concat()).ok();
+    let before = status(&etcd);
+    etcd.run(&[&root[..], &["snapshot", "save", file.to_str().unwrap()]].concat()).ok();
+
+    let mut cluster = Cluster::prepare(1, Plan::default());
+    let member = &mut cluster.members[0];
+    let said = import_for(member, &file, &[]);
+    assert!(said.out.contains("3 users and 2 roles; they count"), "{said:?}");
+    member.start();
+    let ours = Ctl::at(member);
+    let told = eventually("the member serves", async || {
+        let said = ours.run(&[&root[..], &["auth", "status"]].concat());
+        if said.code == Some(0) { Ok(said.out) } else { Err(said.err) }
+    })
+    .await;
+    assert_eq!(told, before, "the revision of users goes on");
+    for words in [&["user", "list"][..], &["role", "get", "ops"], &["user", "get", "ann"]] {
+        let words = [&root[..], words].concat();
+        assert_eq!(ours.run(&words).ok(), etcd.run(&words).ok());
+    }
+    let ann = ["--user", "ann:ann-pw"];
+    assert_eq!(ours.run(&[&ann[..], &["get", "foo/a"]].concat()).ok(), "foo/a\nx\n");
+    let refused = ours.run(&[&ann[..], &["put", "foo/a", "y"]].concat());
+    assert!(refused.err.contains("permission denied"), "{refused:?}");
+    assert!(ours.run(&["get", "foo/a"]).err.contains("user name is empty"));
+
+    let mut open = Cluster::prepare(1, Plan::default());
+    let member = &mut open.members[0];
+    import_for(member, &file, &["--without-auth"]);
+    member.start();
+    member.ready().await;
+    assert_eq!(Ctl::at(member).run(&["get", "foo/a"]).ok(), "foo/a\nx\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,6 +19,7 @@ pub const CALM: Scenario = Scenario {
     watchers: 2,
     movers: 0,
     operators: 0,
+    users: 0,
     candidates: 0,
     programs: None,
     leisure: 1,
@@ -229,6 +230,14 @@ pub const MIXED: Scenario = Scenario {
     ..ROUGH
 };
 
+pub const USERS: Scenario = Scenario {
+    name: "users",
+    about: "Users and roles change while users ask, under all faults; members begin with different versions.",
+    users: 4,
+    mixed: true,
+    ..ROUGH
+};
+
 pub const ELECTIONS_CALM: Scenario = Scenario {
     name: "elections-calm",
     about: "Candidates of two elections; an operator evicts, transfers, freezes and resumes.",
@@ -307,7 +316,7 @@ pub const SOAK: Scenario = Scenario {
 };
 
 /// All scenarios.
-pub const SCENARIOS: [&Scenario; 29] = [
+pub const SCENARIOS: [&Scenario; 30] = [
     &CALM,
     &ROUGH,
     &ROUGH_ALONE,
@@ -328,6 +337,7 @@ pub const SCENARIOS: [&Scenario; 29] = [
     &ROUGH_TWO,
     &ROUGH_FOUR,
     &MIXED,
+    &USERS,
     &ELECTIONS_CALM,
     &ELECTIONS,
     &RESTORED,

@@ -22,7 +22,7 @@ use crate::{
     engine::{ms, us},
     invariants::{
         agreement, durable_commit, durable_term, no_spin, one_answer::OpenRequest, one_membership,
-        whole_answers,
+        rights_kept, whole_answers,
     },
 };
 
@@ -43,7 +43,7 @@ fn turn_of(input: &Input) -> u8 {
         Input::Wake
         | Input::Request(..)
         | Input::Watch(_)
-        | Input::Election(_)
+        | Input::Election(..)
         | Input::HandOver => 2,
     }
 }
@@ -289,6 +289,13 @@ impl World {
         self.invariants.written_once.check_answer(&open, &answer, truth, counts);
         self.invariants.linearizable.check(&open, &answer, truth, counts);
         whole_answers::check(&open, &answer, truth, counts);
+        if let (Operation::Read(..), Some(process)) =
+            (&open.request, &self.members[&number].process)
+        {
+            // Nothing is applied after a read in the same call.
+            let auth = &process.replica.state().auth;
+            rights_kept::check(&open.by, &open.request, &answer.result, auth, counts);
+        }
         self.note_lease(&open, &answer);
         self.with_client(open.client, |client, me, world| {
             client.answered(me, world, &open, &answer);

@@ -14,7 +14,7 @@ use crate::{
         World,
         clients::{
             AdminClient, CandidateClient, LeaseClient, MembershipClient, MoveLeaderClient,
-            ProbeClient, RegisterClient, StockClient, WatchClient,
+            ProbeClient, RegisterClient, StockClient, UserClient, WatchClient, root,
         },
         faults::FaultKind,
         member::{MemberNumber, MembershipState, id},
@@ -38,6 +38,8 @@ pub struct Scenario {
     pub watchers: usize,
     pub movers: usize,
     pub operators: usize,
+    /// Clients that change users and roles, and ask as users. All others are root then.
+    pub users: usize,
     /// Candidates of each of two elections, one of them with an administrator.
     pub candidates: usize,
     /// Programs that use the shipped recipes.
@@ -245,6 +247,12 @@ impl Scenario {
         if let Some(mix) = &self.programs {
             let simulation = mix.simulation(world.now(), &mut world.dice);
             world.add_client_after(ms(400), simulation);
+        }
+        if self.users > 0 {
+            world.by = root();
+        }
+        for _ in 0..self.users {
+            world.add_client_after(ms(300), UserClient);
         }
         for _ in 0..self.operators {
             world.add_client_after(ms(1500), MembershipClient::default());

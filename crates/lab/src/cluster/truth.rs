@@ -14,7 +14,7 @@ use tenure_api::{
     EventKind, Failure, KeyValue, LeaseId, Member, MemberId, Principal, Revision, Span, Term,
 };
 use tenure_replica::{
-    Entry, EntryContext, EntryKind, LogIndex, Moment, Outcome, Snapshot, State,
+    Entry, EntryContext, EntryKind, LogIndex, Moment, Operation, Outcome, Snapshot, State,
     codec::{Codec, DecodeError, Reader},
     command::{Attributed, Batch, Command},
     election::ElectionEvent,
@@ -24,7 +24,7 @@ use tenure_replica::{
 
 use crate::{
     engine::RunCounts,
-    invariants::{acts_once::ActsOnce, election_advances, fifo, freed_by_its_token},
+    invariants::{acts_once::ActsOnce, election_advances, fifo, freed_by_its_token, rights_kept},
 };
 
 /// How many past states are kept, for members that lag.
@@ -229,7 +229,7 @@ impl Truth {
         }
         for Attributed { by, command } in &batch.commands {
             match by {
-                Principal::Anonymous => {}
+                Principal::Anonymous | Principal::Unproven => {}
                 Principal::User { .. } => counts.count("by a user"),
                 Principal::System => counts.count("by the system"),
             }
@@ -240,7 +240,12 @@ impl Truth {
             }
             let at = EntryContext { index: entry.index, term: entry.term, ms };
             let before = matches!(command, Command::Election(_)).then(|| self.state.clone());
+            let auth = self.state.auth.clone();
             let outcome = self.state.apply(at, by, command, &mut effects);
+            if matches!(by, Principal::User { .. }) {
+                let op = Operation::Write(command.clone());
+                rights_kept::check(by, &op, &outcome, &auth, counts);
+            }
             self.note_outcome(command, outcome, effects.done_at);
             if let Some(before) = before {
                 fifo::check(command, &before, &self.state, counts);

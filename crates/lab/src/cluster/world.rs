@@ -60,6 +60,8 @@ pub struct World {
     pub mixed: bool,
     /// Multiplies the pauses of clients.
     pub leisure: u32,
+    /// The principal of clients that do not name one.
+    pub by: Principal,
     /// Whether clients start nothing new.
     pub resting: bool,
     pub truth: Truth,
@@ -122,6 +124,7 @@ impl World {
             inputs_max: usize::MAX,
             mixed: false,
             leisure: 1,
+            by: Principal::Anonymous,
             resting: false,
             truth: Truth::new(founders),
             invariants: Invariants::default(),
@@ -279,7 +282,7 @@ impl World {
         member: MemberNumber,
         op: Operation,
     ) -> Option<RequestId> {
-        self.send_request_by(client, member, Principal::Anonymous, op)
+        self.send_request_by(client, member, self.by.clone(), op)
     }
 
     /// The same, by this principal.
@@ -294,6 +297,7 @@ impl World {
         let open = OpenRequest {
             member,
             client,
+            by: by.clone(),
             request: op.clone(),
             sent: self.now(),
             floor: self.invariants.linearizable.horizon,
@@ -313,7 +317,12 @@ impl World {
     }
 
     pub fn listen(&mut self, member: MemberNumber, input: ListenerInput) {
-        self.arrive(member, self.members[&member].life, Input::Election(input));
+        self.listen_by(member, self.by.clone(), input);
+    }
+
+    /// The same, for a principal.
+    pub fn listen_by(&mut self, member: MemberNumber, by: Principal, input: ListenerInput) {
+        self.arrive(member, self.members[&member].life, Input::Election(by, input));
     }
 
     pub fn watch(&mut self, member: MemberNumber, input: WatchInput) {

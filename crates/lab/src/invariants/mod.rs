@@ -25,6 +25,7 @@
 //! | [`leases_kept`] | invariant 6: no lease ends before its holder stops believing |
 //! | [`leases_survive`] | section 5: time in which nothing could be renewed is given back |
 //! | [`leases_end`] | a dead holder's lease ends, soon |
+//! | [`rights_kept`] | a principal is never granted what its roles deny |
 //! | [`watch_history`] | every event once, in order, whole revisions, no gap |
 //! | [`heals`] | liveness: a healed cluster serves within a bound |
 //! | [`no_spin`] | a replica asks to be called only when it has something to do |
@@ -55,6 +56,7 @@ pub mod one_leader;
 pub mod one_membership;
 pub mod one_writer;
 pub mod read_floor;
+pub mod rights_kept;
 pub mod tenures_seen;
 pub mod tokens_grow;
 pub mod watch_history;
@@ -99,6 +101,9 @@ pub fn expected(scenario: &Scenario) -> Vec<&'static str> {
     // Programs write no unique values.
     expected.retain(|name| !(scenario.registers == 0 && *name == written_once::NAME));
     expected.retain(|name| !(scenario.watchers == 0 && *name == watch_history::NAME));
+    if scenario.users > 0 {
+        expected.push(rights_kept::NAME);
+    }
     if scenario.programs.is_some() {
         expected.extend(OF_PROGRAMS);
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use tenure_api::Revision;
+use tenure_api::{Principal, Revision};
 use tenure_replica::{Moment, Operation, RequestId};
 
 use super::must;
@@ -15,6 +15,7 @@ pub const NAME: &str = "one_answer";
 pub struct OpenRequest {
     pub member: MemberNumber,
     pub client: usize,
+    pub by: Principal,
     pub request: Operation,
     pub sent: Moment,
     /// The newest revision that any client had been told when it was sent.

@@ -203,11 +203,11 @@ impl MemberService {
                         self.answers.insert(id, reply);
                     }
                 }
-                Submission::Listen(input, subscription) => {
+                Submission::Listen(by, input, subscription) => {
                     let Some(id) = world.open_stream(me, self.number) else { continue };
                     self.listeners.insert(input.listener(), id);
                     self.subscriptions.insert(id, subscription);
-                    world.listen(self.number, numbered(input, id));
+                    world.listen_by(self.number, by, numbered(input, id));
                 }
                 Submission::Unsubscribe(listener) => {
                     let Some(id) = self.listeners.remove(&listener) else { continue };

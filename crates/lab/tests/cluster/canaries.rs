@@ -11,7 +11,7 @@ use tenure_lab::{
         World,
         catalogue::{
             BAD_DISKS, BAD_NET, CALM, CHANGING, CRASHES, ELECTIONS, ELECTIONS_CALM, MOVING,
-            PARTITIONS, RECIPES_PROGRAMS, RESTORED, ROTTEN_DISKS, ROUGH, ROUGH_FIVE,
+            PARTITIONS, RECIPES_PROGRAMS, RESTORED, ROTTEN_DISKS, ROUGH, ROUGH_FIVE, USERS,
         },
         scenario::Scenario,
     },
@@ -143,6 +143,11 @@ fn canary_snapshot_that_forgets_a_member_change_is_found() {
     // The replica itself notices a change that ends and was never begun.
     let expected = ["one_membership", "a change is finished only if one was begun"];
     finds(Canary::MarkForgetsChange, &CHANGING, &expected);
+}
+
+#[test]
+fn canary_rights_that_outlive_their_role_are_found() {
+    finds(Canary::RevokedRightsStay, &USERS, &["rights_kept"]);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::{
 };
 
 use tenure_api::{
-    Alarm, AlarmKind, ClusterId, Failure, LeaseId, Principal, Put, Revision, Term, op::PutLease,
-    wire::tenure::v1 as pb,
+    Alarm, AlarmKind, ClusterId, Failure, LeaseId, Principal, Proof, Put, Revision, Term,
+    op::PutLease, wire::tenure::v1 as pb,
 };
 use tenure_lab::{
     cluster::{
@@ -23,7 +23,7 @@ use tenure_lab::{
 use tenure_replica::{
     Answer, Operation,
     command::{
-        Command, ElectionCommand, JoinSpec, SESSION_SECRETS_SINCE, STOP_CAUSES_SINCE,
+        AuthCommand, Command, ElectionCommand, JoinSpec, SESSION_SECRETS_SINCE, STOP_CAUSES_SINCE,
         SessionEnding, SessionRequest, StopCause, UNUSED_LEASES_SINCE,
     },
     election::{EndReason, Mode, Refusal, SecretDigest},
@@ -269,7 +269,8 @@ fn cluster_version_gates_vouching() {
 #[test]
 fn cluster_version_gates_principals() {
     let _replay = Replay::of_test(1);
-    let user = || Principal::User { name: "ada".into(), auth_revision: 1 };
+    let proof = Proof::Claims;
+    let user = || Principal::User { name: "ada".into(), auth_revision: 1, proof };
     // By every member, so that at least two of three reach the raft leader in forwarded batches.
     let ask = |world: &mut World, ids: Range<i64>| {
         for (member, lease) in world.numbers().into_iter().zip(ids) {
@@ -287,4 +288,29 @@ fn cluster_version_gates_principals() {
     assert_eq!(world.counts.of("by a user"), 3, "each is known by its principal");
     assert!(world.counts.of("by the system") > 0, "so are the members' own");
     assert_eq!(world.truth.state().leases.iter().count(), 6, "and all of them were done");
+}
+
+#[test]
+fn cluster_version_gates_users() {
+    let _replay = Replay::of_test(1);
+    let add = || {
+        let command = AuthCommand::UserAdd { name: "ada".into(), password: None };
+        Operation::Write(Command::Auth(command))
+    };
+    let held = || Principal::User { name: "ada".into(), auth_revision: 1, proof: Proof::Held };
+    let ask = |world: &mut World, lease: i64| {
+        let command = Command::LeaseGrant { id: LeaseId(lease), ttl_secs: 60 };
+        world.send_request_by(usize::MAX, 1, held(), Operation::Write(command));
+        world.run(ms(1000));
+    };
+    let mut world = with_an_older_member(2, 8, 9);
+    assert_eq!(world.probe(1, add()).err(), Some(Failure::NotCapable));
+    ask(&mut world, 1);
+    assert_eq!(world.counts.of("by a user"), 0, "one of them could not read it");
+    let digest = world.truth.state().digest();
+    upgrade(&mut world, 2, 9);
+    world.probe(1, add()).expect("all of them can do it");
+    ask(&mut world, 2);
+    assert_eq!(world.counts.of("by a user"), 1);
+    assert_ne!(world.truth.state().digest(), digest);
 }

@@ -19,7 +19,8 @@ use std::{cell::RefCell, collections::BTreeMap, error::Error, fmt::Write as _, r
 use bytes::Bytes;
 use goldenscript::{Argument, Command, Runner};
 use tenure_api::{
-    DeleteRange, EventKind, Failure, LeaseId, MemberId, Put, Range, Revision, Span, op::PutLease,
+    DeleteRange, EventKind, Failure, LeaseId, MemberId, Principal, Put, Range, Revision, Span,
+    op::PutLease,
 };
 use tenure_replica::{
     Consistency, Notice, Operation, Outcome, Read, Reply, Role,
@@ -125,7 +126,8 @@ impl ScriptedCluster {
         self.world.add_client_after(ms(0), listener);
         let stream = self.world.open_stream(client, at).ok_or("its process does not run")?;
         let interest = Interest { span, no_put: false, no_delete: false, prev_kv: false };
-        let create = WatchCreate { id: Some(0), interest, start, progress_notify: false };
+        let by = Principal::Anonymous;
+        let create = WatchCreate { by, id: Some(0), interest, start, progress_notify: false };
         self.world.watch(at, WatchInput::Create(stream, create));
         self.watches.insert(name, (stream, at));
         self.world.run(ms(1));

@@ -1,7 +1,7 @@
 //! Batches: how commands travel, why none is ever done twice, and how much of them an entry may hold.
 
 use bytes::Bytes;
-use tenure_api::{MemberId, Op, Principal, Span, Txn};
+use tenure_api::{MemberId, Op, Principal, Proof, Span, Txn};
 
 use super::{Command, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_u64};
@@ -110,20 +110,29 @@ impl Codec for Principal {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Principal::Anonymous => out.push(0),
-            Principal::User { name, auth_revision } => {
-                out.push(1);
+            Principal::User { name, auth_revision, proof } => {
+                out.push(match proof {
+                    Proof::Claims => 1,
+                    Proof::Held => 3,
+                });
                 put_bytes(out, name.as_bytes());
                 put_u64(out, *auth_revision);
             }
             Principal::System => out.push(2),
+            Principal::Unproven => out.push(4),
         }
     }
 
     fn decode(input: &mut Reader<'_>) -> Result<Principal, DecodeError> {
         Ok(match input.u8()? {
             0 => Principal::Anonymous,
-            1 => Principal::User { name: input.text()?.into(), auth_revision: input.u64()? },
+            tag @ (1 | 3) => Principal::User {
+                name: input.text()?.into(),
+                auth_revision: input.u64()?,
+                proof: if tag == 1 { Proof::Claims } else { Proof::Held },
+            },
             2 => Principal::System,
+            4 => Principal::Unproven,
             tag => return Err(DecodeError::UnknownTag { what: "principal", tag }),
         })
     }

@@ -2,7 +2,7 @@
 
 use tenure_api::{Alarm, AlarmKind, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
-use super::{ChangeRefusal, Command, ElectionCommand, Expiry, MemberChange};
+use super::{AuthCommand, ChangeRefusal, Command, ElectionCommand, Expiry, MemberChange};
 use crate::codec::{Codec, DecodeError, Reader, put_bytes, put_i64, put_u64};
 
 impl Codec for Command {
@@ -87,6 +87,10 @@ impl Codec for Command {
                 out.push(40);
                 command.encode(out);
             }
+            Command::Auth(command) => {
+                out.push(60);
+                command.encode(out);
+            }
         }
     }
 
@@ -119,6 +123,7 @@ impl Codec for Command {
             31 => Command::LowerAlarm(Alarm::decode(input)?),
             32 => Command::Audit,
             40 => Command::Election(ElectionCommand::decode(input)?),
+            60 => Command::Auth(AuthCommand::decode(input)?),
             tag => return Err(DecodeError::UnknownTag { what: "command", tag }),
         })
     }

@@ -3,17 +3,18 @@
 use bytes::Bytes;
 use tenure_api::{
     Alarm, AlarmKind, Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, MemberId, Op,
-    Principal, Put, Range, Revision, SortOrder, SortTarget, Span, Term, Txn,
+    Principal, Proof, Put, Range, Revision, SortOrder, SortTarget, Span, Term, Txn,
     op::{PutLease, Window},
 };
 use tenure_damage::Golden;
 
 use super::{
-    AdminCommand, Attributed, Batch, ChangeRefusal, Command, ElectionCommand, EntryClock, Expiry,
-    JoinSpec, MemberChange, Overdue, SessionEnding, SessionRequest, StopCause, Successor,
-    decode_entry, encode_entry,
+    AdminCommand, Attributed, AuthCommand, Batch, ChangeRefusal, Command, ElectionCommand,
+    EntryClock, Expiry, JoinSpec, MemberChange, Overdue, SessionEnding, SessionRequest, StopCause,
+    Successor, decode_entry, encode_entry,
 };
 use crate::{
+    auth::{Permission, PermissionKind, Secret},
     codec::{Codec, DecodeError},
     election::{Mode, SecretDigest},
 };
@@ -38,6 +39,7 @@ const DOORS: &[(&str, &[u8], &str)] = &[
     ("40 5", &[40, 5], "rule"),
     ("40 5 1", &[40, 5, 1, 0], "successor"),
     ("40 6", &[40, 6, 0, 1], "overdue"),
+    ("60", &[60], "auth command"),
 ];
 
 /// A command about sessions that carries a secret's digest, up to the tag of what it is.
@@ -213,6 +215,45 @@ fn elections() -> Vec<(&'static str, ElectionCommand)> {
     samples
 }
 
+fn users() -> Vec<(&'static str, AuthCommand)> {
+    let (user, role) = (|| "ada".into(), || "ops".into());
+    let secret = |bytes: &'static str| Secret::from(text(bytes));
+    let permission = |number| Permission {
+        kind: PermissionKind::from_number(number),
+        key: text("a"),
+        range_end: text("b"),
+    };
+    let grant = |permission| AuthCommand::RoleGrant { role: role(), permission };
+    let add = |password| AuthCommand::UserAdd { name: user(), password };
+    vec![
+        ("60 1 enable", AuthCommand::Enable),
+        ("60 2 disable", AuthCommand::Disable),
+        ("60 3 add a user", add(Some(secret("hash")))),
+        ("60 3 add a user without a password", add(None)),
+        ("60 4 delete a user", AuthCommand::UserDelete(user())),
+        (
+            "60 5 change a password",
+            AuthCommand::UserPassword { name: user(), password: secret("hash") },
+        ),
+        ("60 6 grant a role", AuthCommand::UserGrant { user: user(), role: role() }),
+        ("60 7 revoke a role", AuthCommand::UserRevoke { user: user(), role: role() }),
+        ("60 8 add a role", AuthCommand::RoleAdd(role())),
+        ("60 9 delete a role", AuthCommand::RoleDelete(role())),
+        ("60 10 grant a permission", grant(Some(permission(2)))),
+        ("60 10 grant a permission of an unknown kind", grant(Some(permission(-7)))),
+        ("60 10 grant none", grant(None)),
+        (
+            "60 11 revoke a permission",
+            AuthCommand::RoleRevoke { role: role(), key: text("a"), range_end: text("b") },
+        ),
+        (
+            "60 12 log in",
+            AuthCommand::LogIn { user: user(), token: secret("checksum"), since: 300 },
+        ),
+        ("60 13 recover", AuthCommand::Recover { password: secret("hash") }),
+    ]
+}
+
 fn commands() -> Vec<(String, Command)> {
     let id = LeaseId(0x7000_0000_0000_0001);
     let member = MemberId(0x1234_5678_9abc_def0);
@@ -249,6 +290,9 @@ fn commands() -> Vec<(String, Command)> {
     .map(|(name, command)| (name.to_owned(), command))
     .collect();
     samples.extend(members());
+    samples.extend(
+        users().into_iter().map(|(name, command)| (name.to_owned(), Command::Auth(command))),
+    );
     let elections = elections().into_iter();
     samples.extend(elections.map(|(name, command)| (name.to_owned(), Command::Election(command))));
     samples
@@ -265,8 +309,16 @@ fn batch_by(principals: [Principal; 2]) -> Batch {
     Batch { origin: MemberId(1), boot: 2, sequence: 300, commands }
 }
 
+fn user(proof: Proof) -> Principal {
+    Principal::User { name: "ada".into(), auth_revision: 300, proof }
+}
+
+fn later_principals() -> [Principal; 2] {
+    [user(Proof::Held), Principal::Unproven]
+}
+
 fn principals() -> [Principal; 2] {
-    [Principal::User { name: "ada".into(), auth_revision: 300 }, Principal::System]
+    [user(Proof::Claims), Principal::System]
 }
 
 fn clock(lost_ms: Option<u64>) -> EntryClock {
@@ -285,6 +337,10 @@ fn entries() -> Vec<(String, Vec<u8>)> {
         (
             "entry 3 with principals".to_owned(),
             encode_entry(clock(Some(700)), &[batch_by(principals()).to_bytes().into()]),
+        ),
+        (
+            "entry 3 with principals of version 9".to_owned(),
+            encode_entry(clock(Some(700)), &[batch_by(later_principals()).to_bytes().into()]),
         ),
     ]
 }
@@ -305,6 +361,8 @@ fn command_bytes_never_change() {
     assert_eq!(entry, Ok((clock(Some(700)), vec![batch()])));
     let entry = decode_entry(golden.bytes("entry 3 with principals"));
     assert_eq!(entry, Ok((clock(Some(700)), vec![batch_by(principals())])));
+    let entry = decode_entry(golden.bytes("entry 3 with principals of version 9"));
+    assert_eq!(entry, Ok((clock(Some(700)), vec![batch_by(later_principals())])));
     let entry = decode_entry(golden.bytes("entry 1"));
     assert_eq!(entry, Ok((EntryClock::default(), vec![batch()])));
 }

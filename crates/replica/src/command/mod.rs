@@ -5,6 +5,7 @@
 //! only once every member has said that it knows that version (the cluster version), so that no
 //! member ever meets a command it cannot read.
 
+mod auth;
 mod batch;
 mod bytes;
 mod election;
@@ -18,6 +19,7 @@ pub use tenure_api::JoinSpec;
 use tenure_api::{Alarm, DeleteRange, LeaseId, MemberId, Put, Revision, Term, Txn};
 
 pub use self::{
+    auth::AuthCommand,
     batch::{Attributed, Batch},
     election::{
         AdminCommand, ElectionCommand, Overdue, SessionEnding, SessionRequest, StopCause, Successor,
@@ -51,6 +53,8 @@ pub(crate) const PRINCIPALS_SINCE: u32 = 7;
 pub const UNUSED_LEASES_SINCE: u32 = 7;
 /// The version from which on a guardian may say why it has ended a session.
 pub const STOP_CAUSES_SINCE: u32 = 8;
+/// The version from which on there can be users and roles.
+pub const USERS_SINCE: u32 = 9;
 /// The version from which on sessions have secrets.
 pub const SESSION_SECRETS_SINCE: u32 = 9;
 /// The version from which on apply refuses what costs too much: a transaction whose answer could be too large, a lease too many.
@@ -121,6 +125,8 @@ pub enum Command {
     Audit,
     /// Something about sessions, elections and locks.
     Election(ElectionCommand),
+    /// Something about users and roles.
+    Auth(AuthCommand),
 }
 
 /// A lease found dead, and what its judge knew.
@@ -162,6 +168,7 @@ impl Command {
                 STOP_CAUSES_SINCE
             }
             Command::Election(_) => ELECTIONS_SINCE,
+            Command::Auth(_) => USERS_SINCE,
         }
     }
 

@@ -86,6 +86,13 @@ impl Elections {
         self.sessions.get_mut(&id).map(Arc::make_mut)
     }
 
+    /// A session gets an owner, unless it has one.
+    pub(crate) fn keep_owner(&mut self, id: LeaseId, user: &Arc<str>) {
+        if let Some(session) = self.session_mut(id) {
+            session.owner.get_or_insert_with(|| user.clone());
+        }
+    }
+
     pub(super) fn election_mut(&mut self, name: &[u8]) -> Option<&mut Election> {
         self.elections.get_mut(name).map(Arc::make_mut)
     }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use tenure_api::{KeyValue, LeaseId, Revision};
+use tenure_api::{Failure, KeyValue, LeaseId, Principal, Revision};
 
 use super::{CandidacyView, ElectionEvent, Elections, EndReason, SessionEndReason, Tenure};
 use crate::state::State;
@@ -78,6 +78,8 @@ pub enum ListenerEvent {
     Session(ElectionEvent),
     /// This member skipped a part of the log; these are the session's candidates as they are now.
     Candidacies(Vec<CandidacyView>),
+    /// The principal may not listen, or not any more. Nothing follows.
+    Denied(Failure),
 }
 
 /// What an observer sees.
@@ -108,6 +110,8 @@ pub struct Listeners {
     observing: BTreeMap<Bytes, BTreeSet<Listener>>,
     attached: BTreeMap<LeaseId, Vec<Attached>>,
     subjects: BTreeMap<Listener, Subject>,
+    /// By whom, and what was asked: both are judged again when users or roles change.
+    asked: BTreeMap<Listener, (Principal, ListenerInput)>,
     news: Vec<(Listener, ListenerEvent)>,
 }
 
@@ -131,7 +135,14 @@ enum Subject {
 
 impl Listeners {
     /// Does what a listener asks.
-    pub fn handle(&mut self, input: ListenerInput, state: &State) {
+    pub fn handle(&mut self, by: Principal, input: ListenerInput, state: &State) {
+        let listener = input.listener();
+        if let Err(failure) = state.permit_listen(&by, &input) {
+            return self.news.push((listener, ListenerEvent::Denied(failure)));
+        }
+        if !matches!(input, ListenerInput::Close(_)) {
+            self.asked.insert(listener, (by, input.clone()));
+        }
         match input {
             ListenerInput::Await { listener, name, key, created } => {
                 self.wait(listener, (name, key, created), &state.elections);
@@ -147,6 +158,22 @@ impl Listeners {
                 self.subjects.insert(listener, Subject::Session(session));
             }
             ListenerInput::Close(listener) => self.close(listener),
+        }
+    }
+
+    /// Users or roles changed: ends what principals may not listen to any more.
+    pub fn judge(&mut self, state: &State) {
+        let denied: Vec<(Listener, Failure)> = self
+            .asked
+            .iter()
+            .filter(|(listener, _)| self.subjects.contains_key(listener))
+            .filter_map(|(listener, (by, input))| {
+                Some((*listener, state.permit_listen(by, input).err()?))
+            })
+            .collect();
+        for (listener, failure) in denied {
+            self.close(listener);
+            self.news.push((listener, ListenerEvent::Denied(failure)));
         }
     }
 
@@ -397,6 +424,7 @@ impl Listeners {
     }
 
     fn close(&mut self, listener: Listener) {
+        self.asked.remove(&listener);
         match self.subjects.remove(&listener) {
             Some(Subject::Candidate(key, created)) => {
                 let candidate = (key, created);

@@ -20,6 +20,8 @@ const ANSWERED_MAX: usize = 64;
 /// What is known of a session beside its lease, which has the same number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
+    /// The user that opened it; none if there were no users then.
+    pub owner: Option<Arc<str>>,
     /// The identity, for people.
     pub identity: String,
     /// How long it lives without a sign of life.
@@ -62,6 +64,7 @@ impl Session {
     /// A session without candidacies, attached to for the first time.
     pub fn new(identity: String, ttl_ms: u64, fast_release: bool) -> Session {
         Session {
+            owner: None,
             identity,
             ttl_ms,
             fast_release,

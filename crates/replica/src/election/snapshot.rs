@@ -24,6 +24,8 @@ const DELAY: u8 = 3;
 const FORGOTTEN: u8 = 4;
 /// More candidates of the election before it.
 const PLACES: u8 = 5;
+/// A session that a user opened: its name stands before the rest. From command version 9 on.
+const OWNED_SESSION: u8 = 6;
 /// The digest of the secret of a session before it, if it has one, which is so from its command version on.
 const SESSION_SECRET: u8 = 7;
 /// The same of a delay.
@@ -38,8 +40,11 @@ impl Elections {
     /// several records.
     pub(crate) fn records(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let sessions = self.sessions.iter().flat_map(|(id, session)| {
-            let mut out = vec![SESSION];
+            let mut out = vec![if session.owner.is_some() { OWNED_SESSION } else { SESSION }];
             put_i64(&mut out, id.0);
+            if let Some(owner) = &session.owner {
+                put_bytes(&mut out, owner.as_bytes());
+            }
             session.encode(&mut out);
             let secret = session.secret.map(|secret| secret_record(SESSION_SECRET, *id, secret));
             std::iter::once(out).chain(secret)
@@ -75,6 +80,12 @@ impl Elections {
             SESSION => {
                 let id = LeaseId(input.i64()?);
                 self.sessions.insert(id, Arc::new(Session::decode(input)?));
+            }
+            OWNED_SESSION => {
+                let id = LeaseId(input.i64()?);
+                let owner = Some(input.text()?.into());
+                let session = Session { owner, ..Session::decode(input)? };
+                self.sessions.insert(id, Arc::new(session));
             }
             SESSION_SECRET => {
                 let session = self.session_mut(LeaseId(input.i64()?));

@@ -1,8 +1,11 @@
 //! Committed entries become state, answers and events.
 
+use tenure_api::{Principal, Span};
+
 use super::{Replica, budget::Budget};
 use crate::{
     Moment,
+    auth::AuthEvent,
     command::{Attributed, Batch, Command, EntryClock, MemberChange, decode_entry},
     input::{Fatal, Notice, Reply},
     lease::RenewalStamp,
@@ -145,7 +148,25 @@ impl Replica {
                 self.deadlines.put_back(*lease, now);
             }
         }
+        self.follow_users(apply_effects.auth);
         self.watchers.observe(now, &apply_effects.changes, &self.state.store);
+    }
+
+    /// Before the watchers are told of changes that came after: those that may not see them any more are gone then.
+    fn follow_users(&mut self, mut events: Vec<AuthEvent>) {
+        let is_old = |event: &AuthEvent| matches!(event, AuthEvent::LoggedIn { index, .. } if *index <= self.replayed);
+        events.retain(|event| !is_old(event));
+        if events.iter().any(|event| !matches!(event, AuthEvent::LoggedIn { .. })) {
+            self.judge_streams();
+        }
+        self.effects.auth.append(&mut events);
+    }
+
+    fn judge_streams(&mut self) {
+        let state = &self.state;
+        let permits = |by: &Principal, span: &Span| state.permit_watch(by, span);
+        self.watchers.judge(permits, state.store.revision());
+        self.elections.listeners.judge(&self.state);
     }
 
     /// A member that has just come up cannot know how old its leases are: each gets its whole TTL.
@@ -175,6 +196,9 @@ impl Replica {
         self.applied = (mark.index, mark.term);
         self.restart_deadlines(now);
         self.watchers.fall_behind(told_up_to);
+        // Which tokens were given out meanwhile is not in it, nor which are void.
+        self.effects.auth.push(AuthEvent::AllTokensEnded);
+        self.judge_streams();
         self.upkeep.installed(mark.index);
         if let Some(origin) = self.state.origins.get(&self.config.me).copied() {
             let unseen = self.writes.applied_unseen(origin.boot, origin.sequence);

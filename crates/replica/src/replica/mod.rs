@@ -47,7 +47,7 @@ use crate::{
     raft::{Consensus, Role, Setup},
     reads::Reads,
     state::State,
-    watch::Watchers,
+    watch::{WatchInput, WatchRefusal, Watchers},
     writes::Writes,
 };
 
@@ -70,6 +70,8 @@ pub struct Replica {
     raft: Consensus,
     state: State,
     applied: (LogIndex, Term),
+    /// What the log had when this member came up. Tokens that were given out there are forgotten.
+    replayed: LogIndex,
     deadlines: Deadlines,
     watchers: Watchers,
     elections: elections::Elections,
@@ -122,6 +124,7 @@ impl Replica {
         };
         let raft = Consensus::new(setup, &start, recovered.hard_state, recovered.entries);
         let mut replica = Replica {
+            replayed: raft.last_index(),
             raft,
             applied: (start.index, start.term),
             deadlines: Deadlines::default(),
@@ -187,8 +190,10 @@ impl Replica {
         match input {
             Input::Wake => {}
             Input::Request(id, request) => self.request(now, id, request),
-            Input::Watch(input) => self.watchers.handle(now, input, &self.state.store),
-            Input::Election(input) => self.elections.listeners.handle(input, &self.state),
+            Input::Watch(input) => self.watch(now, input),
+            Input::Election(by, input) => {
+                self.elections.listeners.handle(by, input, &self.state);
+            }
             Input::Message { from, message, arrived } => {
                 let arrived = self.last_pause.leave_out(arrived.min(now));
                 let taken = self.message(arrived, from, message);
@@ -232,6 +237,17 @@ impl Replica {
             Input::Audited(index, digest) => self.audited(index, digest),
             Input::AuditFailed => self.audit_failed(),
             Input::Removed => self.removed(),
+        }
+    }
+
+    fn watch(&mut self, now: Moment, input: WatchInput) {
+        let store = &self.state.store;
+        if let WatchInput::Create(stream, create) = &input
+            && let Err(failure) = self.state.permit_watch(&create.by, &create.interest.span)
+        {
+            self.watchers.refuse(*stream, WatchRefusal::Denied(failure), store.revision());
+        } else {
+            self.watchers.handle(now, input, store);
         }
     }
 

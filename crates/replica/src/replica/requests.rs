@@ -1,14 +1,15 @@
 //! Requests: from arrival to their one answer.
 
-use tenure_api::{Failure, LeaseStatus, MemberId, Principal, Range};
+use tenure_api::{Failure, LeaseStatus, MemberId, Principal, Proof, Range};
 
 use super::{Replica, budget::Budget};
 use crate::{
     Moment,
-    command::{Command, Lane, PRINCIPALS_SINCE},
+    auth::Need,
+    command::{Command, Lane, PRINCIPALS_SINCE, USERS_SINCE},
     input::{Consistency, Operation, Read, Reply, Request, RequestId},
     message::Message,
-    reads::PendingRead,
+    reads::{PendingRead, Wants},
     writes::{Sealed, Waiter},
 };
 
@@ -29,27 +30,56 @@ impl Replica {
                 self.write(now, id, by, Command::Compact(revision));
             }
             Operation::Read(read @ (Read::Range(_) | Read::Txn(_)), Consistency::Serializable) => {
-                if !self.reads.push_ready(PendingRead { id, read, since: now }) {
+                let wants = Wants::Read(read);
+                if !self.reads.push_ready(PendingRead { id, by, wants, since: now }) {
                     self.answer(id, Err(Failure::TooManyRequests));
                 }
             }
             Operation::Read(read, Consistency::Serializable) => {
-                self.answer_read(now, id, read, &mut Budget::default());
+                self.answer_read(now, id, &by, read, &mut Budget::default());
             }
             Operation::Read(read, Consistency::Linearizable) => {
                 if self.is_given_up_on(now) {
                     self.counts.reads_failed += 1;
                     return self.answer(id, Err(Failure::NoLeader));
                 }
-                if !self.reads.push(PendingRead { id, read, since: now }) {
+                let wants = Wants::Read(read);
+                if !self.reads.push(PendingRead { id, by, wants, since: now }) {
                     self.answer(id, Err(Failure::TooManyRequests));
                 }
             }
-            Operation::MoveLeader(to) => self.move_leader(now, id, to),
+            Operation::MoveLeader(to) => match self.state.may(&by, &Need::Root) {
+                Ok(()) => self.move_leader(now, id, to),
+                Err(failure) => self.answer(id, Err(failure)),
+            },
         }
     }
 
+    /// Proposes a command. One that its principal may not give is not logged: clients without rights could fill the log. But
+    /// the right may have been given at another member, so a refusal waits until this member knows all that was decided
+    /// before the request came.
     fn write(&mut self, now: Moment, id: RequestId, by: Principal, command: Command) {
+        if self.state.permit(&by, &command).is_ok() {
+            return self.propose(now, id, by, command);
+        }
+        let wants = Wants::Write(Box::new(command));
+        let failure = if self.is_given_up_on(now) {
+            Failure::NoLeader
+        } else if self.reads.push(PendingRead { id, by, wants, since: now }) {
+            return;
+        } else {
+            Failure::TooManyRequests
+        };
+        self.refuse_write(id, failure);
+    }
+
+    fn refuse_write(&mut self, id: RequestId, failure: Failure) {
+        self.counts.writes_failed += 1;
+        self.upkeep.forget_sweep_waiter(id);
+        self.answer(id, Err(failure));
+    }
+
+    fn propose(&mut self, now: Moment, id: RequestId, by: Principal, command: Command) {
         // A member that joins would never learn the outcome, and from a member that was removed nothing is taken.
         let is_member = self.state.members.contains_key(&self.config.me);
         let accepted = if !is_member || self.is_given_up_on(now) {
@@ -70,11 +100,7 @@ impl Replica {
         };
         match accepted {
             Ok(()) => self.take_room(id, &command),
-            Err(failure) => {
-                self.counts.writes_failed += 1;
-                self.upkeep.forget_sweep_waiter(id);
-                self.answer(id, Err(failure));
-            }
+            Err(failure) => self.refuse_write(id, failure),
         }
     }
 
@@ -86,7 +112,17 @@ impl Replica {
 
     /// The principal as every member can read it.
     pub(super) fn attributed(&self, by: Principal) -> Principal {
-        if self.state.cluster_version >= PRINCIPALS_SINCE { by } else { Principal::Anonymous }
+        let version = self.state.cluster_version;
+        match by {
+            // Users cannot be enabled then.
+            Principal::Unproven | Principal::User { proof: Proof::Held, .. }
+                if version < USERS_SINCE =>
+            {
+                Principal::Anonymous
+            }
+            _ if version < PRINCIPALS_SINCE => Principal::Anonymous,
+            by => by,
+        }
     }
 
     /// Whether so much waits that a new request would most likely be given up on. Better to know at once that nothing was done
@@ -163,14 +199,30 @@ impl Replica {
         let mut budget = Budget::default();
         while !budget.is_enough() {
             let Some(ready) = self.reads.next_ready(self.applied.0) else { return false };
-            self.answer_read(now, ready.id, ready.read, &mut budget);
+            match ready.wants {
+                Wants::Read(read) => {
+                    self.answer_read(now, ready.id, &ready.by, read, &mut budget);
+                }
+                Wants::Write(command) => match self.state.permit(&ready.by, &command) {
+                    Ok(()) => self.propose(now, ready.id, ready.by, *command),
+                    Err(failure) => self.refuse_write(ready.id, failure),
+                },
+            }
         }
         self.reads.is_ready(self.applied.0)
     }
 
-    fn answer_read(&mut self, now: Moment, id: RequestId, read: Read, budget: &mut Budget) {
+    fn answer_read(
+        &mut self,
+        now: Moment,
+        id: RequestId,
+        by: &Principal,
+        read: Read,
+        budget: &mut Budget,
+    ) {
         budget.begin_read(&read, self.state.store.history_len());
-        let result = self.read(now, read);
+        let permitted = self.state.permit_read(by, &read);
+        let result = permitted.and_then(|()| self.read(now, by, read));
         budget.answered(&result);
         if let Ok(reply) = &result {
             self.count_read(reply);
@@ -178,7 +230,7 @@ impl Replica {
         self.answer(id, result);
     }
 
-    fn read(&self, now: Moment, read: Read) -> Result<Reply, Failure> {
+    fn read(&self, now: Moment, by: &Principal, read: Read) -> Result<Reply, Failure> {
         let state = &self.state;
         Ok(match read {
             Read::Range(range) if self.is_large(&range) => {
@@ -203,8 +255,9 @@ impl Replica {
                 let elections = self.election_summaries(&prefix, most);
                 Reply::Elections(elections, state.elections.session_count())
             }
-            Read::Sessions => Reply::Sessions(Box::new(self.sessions_view(now))),
-            Read::Freshness => Reply::Done,
+            Read::Sessions => Reply::Sessions(Box::new(self.sessions_view(by, now))),
+            Read::Auth(read) => Reply::Auth(state.auth.read(&read)?),
+            Read::Freshness | Read::Judged(_) => Reply::Done,
             Read::Store => Reply::Store(state.store.clone()),
             Read::State => Reply::State(Box::new(self.snapshot())),
         })

@@ -59,6 +59,8 @@ pub struct Status {
     pub quota_bytes: u64,
     /// What needs a person.
     pub alarms: Vec<Alarm>,
+    /// Whether requests are judged by users and roles, and how many changes of those there were.
+    pub auth: (bool, u64),
     /// The command version in force.
     pub cluster_version: u32,
     /// Whether every request has been answered.
@@ -116,6 +118,7 @@ impl Replica {
             watchers: self.watchers.counts(),
             quota_bytes: self.config.quota_bytes,
             alarms: self.state.alarms.iter().copied().collect(),
+            auth: (self.state.auth.is_enabled(), self.state.auth.revision()),
             cluster_version: self.state.cluster_version,
             is_idle: self.writes.is_idle() && self.reads.is_idle() && self.awaits_no_change(),
             compacted: self.state.store.compacted(),

@@ -3,11 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use tenure_api::{KeyValue, LeaseId, Span};
+use tenure_api::{Failure, KeyValue, LeaseId, Principal, Span};
 
 use super::Replica;
 use crate::{
     Moment,
+    auth::Caller,
     election::{CandidacyView, Candidate, Election, Session, frozen_key},
     state::State,
 };
@@ -55,16 +56,25 @@ pub struct ElectionSummary {
 /// core loop.
 #[derive(Clone, Debug)]
 pub struct SessionsView {
+    by: Principal,
     state: State,
     remaining: Vec<Duration>,
 }
 
 impl SessionsView {
-    /// Each of them, in the order of their ids.
+    /// Each of them that the principal may see, in the order of their ids: its own, and root all.
     pub fn sessions(&self) -> Vec<SessionView> {
         let mut candidacies = self.state.elections.all_candidacies();
         let sessions = self.state.elections.sessions().zip(&self.remaining);
+        let caller = self.state.auth.caller(&self.by, Failure::PermissionDenied);
+        let is_seen = |session: &Session| {
+            let is_own = |caller: &Caller<'_>| {
+                session.owner.as_deref().is_some_and(|owner| caller.is(owner)) || caller.is_root()
+            };
+            caller.as_ref().is_ok_and(is_own)
+        };
         sessions
+            .filter(|((_, session), _)| is_seen(session))
             .map(|((id, session), remaining)| SessionView {
                 id,
                 session: session.clone(),
@@ -139,10 +149,10 @@ impl Replica {
             .collect()
     }
 
-    pub(super) fn sessions_view(&self, now: Moment) -> SessionsView {
+    pub(super) fn sessions_view(&self, by: &Principal, now: Moment) -> SessionsView {
         let left = |id| self.deadlines.remaining(&id, now).unwrap_or_default();
         let remaining = self.state.elections.sessions().map(|(id, _)| left(id)).collect();
-        SessionsView { state: self.state.clone(), remaining }
+        SessionsView { by: by.clone(), state: self.state.clone(), remaining }
     }
 
     fn candidate_view(

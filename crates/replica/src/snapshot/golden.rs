@@ -7,7 +7,8 @@ use tenure_damage::Golden;
 
 use super::*;
 use crate::{
-    command::{Command, ELECTIONS_SINCE, INVITES_SINCE},
+    auth::{Permission, PermissionKind, Secret},
+    command::{AuthCommand, Command, ELECTIONS_SINCE, INVITES_SINCE, USERS_SINCE},
     state::{ApplyEffects, EntryContext},
 };
 
@@ -79,6 +80,38 @@ fn state(cluster_version: u32) -> State {
     state
 }
 
+/// With users and roles.
+fn with_users() -> State {
+    let (ada, ops) = (|| "ada".into(), || "ops".into());
+    let secret = || Secret::from(text("hash"));
+    let grant = |key, range_end| {
+        let permission = Permission {
+            kind: PermissionKind::ReadWrite,
+            key: text(key),
+            range_end: text(range_end),
+        };
+        AuthCommand::RoleGrant { role: ops(), permission: Some(permission) }
+    };
+    let commands = [
+        AuthCommand::UserAdd { name: "root".into(), password: Some(secret()) },
+        AuthCommand::UserGrant { user: "root".into(), role: "root".into() },
+        AuthCommand::UserAdd { name: ada(), password: None },
+        AuthCommand::RoleAdd(ops()),
+        grant("a", "b"),
+        grant("c", ""),
+        AuthCommand::UserGrant { user: ada(), role: ops() },
+        AuthCommand::Enable,
+    ];
+    let mut state = state(USERS_SINCE);
+    for (command, index) in commands.into_iter().zip(401..) {
+        let at = EntryContext { index, term: Term(3), ms: 1_700_000_000_000 };
+        state
+            .apply(at, &Principal::System, &Command::Auth(command), &mut ApplyEffects::default())
+            .expect("it can be done");
+    }
+    state
+}
+
 fn chunks(state: &State) -> Vec<Vec<u8>> {
     Snapshot { mark: SnapshotMark::default(), state: state.clone() }.chunks().collect()
 }
@@ -103,6 +136,9 @@ fn snapshot_chunks_keep_their_bytes() {
     made.push(("2 leases of cluster version 1".to_owned(), of_first[1].clone()));
     let with_invited = self::state(INVITES_SINCE);
     made.push(("1 roll of cluster version 5".to_owned(), roll(&with_invited)));
+    let with_users = with_users();
+    let of_users: Vec<_> = auth_chunks(&with_users.auth).collect();
+    made.push(("5 auth of cluster version 9".to_owned(), of_users[0].clone()));
     let golden = Golden::read(FILE);
     golden.is_what_is_made(&made);
 
@@ -113,6 +149,9 @@ fn snapshot_chunks_keep_their_bytes() {
     let newest = read(newest).expect("it can be read");
     assert_eq!((&newest.invited, newest.digest()), (&with_invited.invited, with_invited.digest()));
     assert_eq!(back.digest(), state.digest());
+    let mut newest = NAMES.map(|name| golden.bytes(name)).to_vec();
+    newest.insert(3, golden.bytes("5 auth of cluster version 9"));
+    assert_eq!(read(newest).expect("it can be read").auth, with_users.auth);
     assert_eq!((&back.members, &back.removed), (&state.members, &state.removed));
     assert_eq!((&back.departing, &back.change), (&state.departing, &state.change));
     assert_eq!((&back.origins, &back.alarms), (&state.origins, &state.alarms));

@@ -7,7 +7,7 @@
 mod permit;
 mod replay;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use imbl::{OrdMap, OrdSet};
@@ -18,9 +18,10 @@ use tenure_api::{
 
 pub use self::replay::{Applied, EntryContent};
 use crate::{
+    auth::{Auth, AuthEvent},
     command::{
-        Batch, COST_LIMITS_SINCE, Command, ELECTIONS_SINCE, ElectionCommand, MemberChange,
-        PRINCIPALS_SINCE,
+        AuthCommand, Batch, COST_LIMITS_SINCE, Command, ELECTIONS_SINCE, ElectionCommand,
+        MemberChange, PRINCIPALS_SINCE,
     },
     election::{ElectionEvent, ElectionOp, ElectionOutcome, Elections, Refusal, Transition},
     lease::{LEASE_BYTES, LEASES_MAX, Lease, Leases, SESSION_BYTES},
@@ -60,6 +61,8 @@ pub struct State {
     pub origins: OrdMap<MemberId, Origin>,
     /// What needs a person.
     pub alarms: OrdSet<Alarm>,
+    /// Users and roles.
+    pub auth: Auth,
 }
 
 /// Up to where a member's batches were applied.
@@ -86,6 +89,8 @@ pub enum Outcome {
     Members(Vec<Member>),
     /// What a session or an operator asked, or why not.
     Election(Result<ElectionOutcome, Refusal>),
+    /// A user logged in; the entry of the log, which is part of its token.
+    LoggedIn(LogIndex),
     /// Done, with nothing to tell.
     Done,
 }
@@ -117,6 +122,8 @@ pub struct ApplyEffects {
     pub elections: Vec<ElectionEvent>,
     /// The state is to be compared with the other members' as it is after this entry.
     pub audited_at: Option<LogIndex>,
+    /// What changed of users and roles, in order.
+    pub auth: Vec<AuthEvent>,
     /// The store's revision when the last command had been done, before the elections were settled.
     pub done_at: Revision,
 }
@@ -274,7 +281,20 @@ impl State {
                 Ok(Outcome::Members(self.members()))
             }
             Command::Election(command) => {
-                Ok(Outcome::Election(self.elect(at, ElectionOp::Command(command), effects)))
+                let owned = self.owned(by, command);
+                let command = owned.as_ref().unwrap_or(command);
+                let outcome = self.elect(at, ElectionOp::Command(command), effects);
+                if outcome.is_ok() {
+                    self.keep_owner(by, command);
+                }
+                Ok(Outcome::Election(outcome))
+            }
+            Command::Auth(command) => {
+                effects.auth.extend(self.auth.change(command, index)?);
+                Ok(match command {
+                    AuthCommand::LogIn { .. } => Outcome::LoggedIn(index),
+                    _ => Outcome::Done,
+                })
             }
             // What concerns raft comes by `begin_change`; in an ordinary entry it was not taken up.
             Command::Members(_) => Err(Failure::ChangeUnderWay),
@@ -295,6 +315,42 @@ impl State {
     ) {
         effects.done_at = self.store.revision();
         let _ = self.elect(at, ElectionOp::KeysChanged(change.into()), effects);
+    }
+
+    /// The command as this user may give it: the identity that its session shows begins with its name, so that no leader
+    /// shows another's.
+    fn owned(&self, by: &Principal, command: &ElectionCommand) -> Option<ElectionCommand> {
+        let ElectionCommand::Open { id, ttl_ms, identity, fast_release, by: mark, secret } =
+            command
+        else {
+            return None;
+        };
+        let name = self.owner(by)?;
+        let begins = format!("{name}/");
+        (!identity.starts_with(&begins)).then(|| ElectionCommand::Open {
+            id: *id,
+            ttl_ms: *ttl_ms,
+            identity: begins + identity,
+            fast_release: *fast_release,
+            by: *mark,
+            secret: *secret,
+        })
+    }
+
+    /// A session belongs to the user that opened it, or that was the first to come back to it once there were users.
+    fn keep_owner(&mut self, by: &Principal, command: &ElectionCommand) {
+        if let (ElectionCommand::Open { id, .. } | ElectionCommand::Attach { id, .. }, Some(name)) =
+            (command, self.owner(by))
+        {
+            self.elections.keep_owner(*id, name);
+        }
+    }
+
+    fn owner<'a>(&self, by: &'a Principal) -> Option<&'a Arc<str>> {
+        match by {
+            Principal::User { name, .. } if self.auth.is_enabled() => Some(name),
+            _ => None,
+        }
     }
 
     fn elect(

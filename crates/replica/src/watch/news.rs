@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure_api::{Event, Revision};
+use tenure_api::{Event, Failure, Principal, Revision};
 
 use super::Interest;
 
@@ -43,6 +43,8 @@ impl WatchInput {
 /// A watch to begin.
 #[derive(Clone, Debug)]
 pub struct WatchCreate {
+    /// The principal that asks. What it may see is judged now, and again when users or roles change.
+    pub by: Principal,
     /// The id the client chose.
     pub id: Option<WatchId>,
     /// Which events of which keys.
@@ -78,6 +80,8 @@ pub enum WatchNews {
         to: Told,
         /// The revision below which history is gone, if that is why.
         compacted: Option<Revision>,
+        /// Why the principal may not watch any more, if that is why.
+        denied: Option<Failure>,
         /// The newest revision at that time.
         revision: Revision,
     },
@@ -126,4 +130,7 @@ pub enum WatchRefusal {
     /// The start is a negative revision.
     #[error("mvcc: required revision has been compacted")]
     Compacted,
+    /// The principal may not watch these keys.
+    #[error(transparent)]
+    Denied(#[from] Failure),
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tenure_api::{Event, Revision};
+use tenure_api::{Event, Failure, Principal, Revision, Span};
 
 use super::{
     Interest, Told, WatchCreate, WatchId, WatchInput, WatchNews, WatchRefusal, WatchStream,
@@ -71,6 +71,7 @@ struct Stream {
 
 #[derive(Debug)]
 struct Watcher {
+    by: Principal,
     interest: Interest,
     place: Place,
     /// When it is next looked whether it was quiet, if it asked for that.
@@ -100,7 +101,12 @@ impl Watchers {
                 let told = Told { stream, id };
                 if self.remove(told).is_some() {
                     let revision = store.revision();
-                    self.news.push(WatchNews::Cancelled { to: told, compacted: None, revision });
+                    self.news.push(WatchNews::Cancelled {
+                        to: told,
+                        compacted: None,
+                        denied: None,
+                        revision,
+                    });
                     self.answer_progress(stream, revision);
                 }
             }
@@ -123,6 +129,33 @@ impl Watchers {
                 }
                 self.streams.remove(&stream);
             }
+        }
+    }
+
+    /// A watch that may not begin.
+    pub fn refuse(&mut self, stream: WatchStream, why: WatchRefusal, revision: Revision) {
+        self.news.push(WatchNews::Refused { stream, why, revision });
+    }
+
+    /// Ends the watches of principals that may not watch any more.
+    pub fn judge(
+        &mut self,
+        permits: impl Fn(&Principal, &Span) -> Result<(), Failure>,
+        revision: Revision,
+    ) {
+        let mut denied = Vec::new();
+        for (stream, known) in &self.streams {
+            for (id, watcher) in &known.watchers {
+                if let Err(failure) = permits(&watcher.by, &watcher.interest.span) {
+                    denied.push((Told { stream: *stream, id: *id }, failure));
+                }
+            }
+        }
+        for (to, failure) in denied {
+            self.remove(to);
+            let denied = Some(failure);
+            self.news.push(WatchNews::Cancelled { to, compacted: None, denied, revision });
+            self.answer_progress(to.stream, revision);
         }
     }
 
@@ -228,8 +261,7 @@ impl Watchers {
     fn create(&mut self, now: Moment, stream: WatchStream, create: WatchCreate, store: &Store) {
         let revision = store.revision();
         if let Err(why) = self.check(stream, &create) {
-            self.news.push(WatchNews::Refused { stream, why, revision });
-            return;
+            return self.refuse(stream, why, revision);
         }
         let room = self.streams.entry(stream).or_default();
         let id = create.id.unwrap_or_else(|| {
@@ -259,7 +291,8 @@ impl Watchers {
         }
         let progress_at = create.progress_notify.then_some(now + self.limits.progress_interval);
         self.progress_due.extend(progress_at.map(|at| (at, to)));
-        let watcher = Watcher { interest: create.interest, place, progress_at, told_at: now };
+        let WatchCreate { by, interest, .. } = create;
+        let watcher = Watcher { by, interest, place, progress_at, told_at: now };
         self.streams.entry(stream).or_default().watchers.insert(id, watcher);
     }
 
@@ -342,7 +375,7 @@ impl Watchers {
         if next < store.compacted() {
             let compacted = Some(store.compacted());
             self.remove(to);
-            self.news.push(WatchNews::Cancelled { to, compacted, revision });
+            self.news.push(WatchNews::Cancelled { to, compacted, denied: None, revision });
             self.answer_progress(to.stream, revision);
             return false;
         }

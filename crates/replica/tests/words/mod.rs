@@ -3,12 +3,13 @@
 #![allow(dead_code, reason = "no test needs all of them")]
 
 mod elections;
+mod users;
 
 use bytes::Bytes;
 use proptest::{collection::vec, option, prelude::*};
 use tenure_api::{
     Alarm, AlarmKind, Compare, CompareResult, CompareTarget, DeleteRange, LeaseId, MemberId, Op,
-    Principal, Put, Range, Revision, SortOrder, SortTarget, Span, Term, Txn,
+    Principal, Proof, Put, Range, Revision, SortOrder, SortTarget, Span, Term, Txn,
     op::{PutLease, Window},
 };
 use tenure_replica::{
@@ -148,6 +149,7 @@ pub(crate) fn command() -> impl Strategy<Value = Command> {
         alarm().prop_map(Command::LowerAlarm),
         Just(Command::Audit),
         elections::command().prop_map(Command::Election),
+        users::command().prop_map(Command::Auth),
     ]
 }
 
@@ -170,9 +172,12 @@ fn change() -> impl Strategy<Value = MemberChange> {
 }
 
 fn attributed() -> impl Strategy<Value = Attributed> {
-    let user = (".{0,6}", any::<u64>())
-        .prop_map(|(name, auth_revision)| Principal::User { name: name.into(), auth_revision });
-    let by = prop_oneof![Just(Principal::Anonymous), Just(Principal::System), user];
+    let user = (".{0,6}", any::<u64>(), any::<bool>()).prop_map(|(name, auth_revision, held)| {
+        let proof = if held { Proof::Held } else { Proof::Claims };
+        Principal::User { name: name.into(), auth_revision, proof }
+    });
+    let others = [Principal::Anonymous, Principal::Unproven, Principal::System];
+    let by = prop_oneof![proptest::sample::select(others.to_vec()), user];
     (by, command()).prop_map(|(by, command)| Attributed { by, command })
 }
 

@@ -21,6 +21,7 @@ use axum::{
     body::{Body, Bytes, HttpBody},
     routing::future::RouteFuture,
 };
+use futures_util::future::BoxFuture;
 use http::{Request, Response, header::CONTENT_TYPE};
 use tenure_api::{Failure, Principal};
 use tenure_replica::{Consistency, Operation, Read, command::Lane};
@@ -31,7 +32,10 @@ use super::{
     ARRIVING_MAX, CALL_TIME_MAX, CALLS_MAX, Connection, FEW_CALLS, Marked, REQUESTS_MAX,
     SESSION_REQUESTS_MAX, SILENT_AT_FIRST, Unfinished, arrival::Arriving,
 };
-use crate::grpc::refuse;
+use crate::{
+    auth::{FromGateway, Identities, Identity},
+    grpc::refuse,
+};
 
 /// How the paths of calls about keys begin: any client may make any number of those.
 const ABOUT_KEYS: &str = "/etcdserverpb.KV/";
@@ -133,7 +137,34 @@ impl Drop for OpenRequest {
 
 /// Services that do not hear of calls that are too many, and hear who asks.
 #[derive(Clone)]
-pub(crate) struct Admission(pub(crate) Router);
+pub(crate) struct Admission {
+    services: Router,
+    /// Without them all clients are strangers.
+    identities: Option<Arc<Identities>>,
+}
+
+impl Admission {
+    pub(crate) fn new(services: Router, identities: Arc<Identities>) -> Admission {
+        Admission { services, identities: Some(identities) }
+    }
+
+    /// Without users.
+    #[cfg(test)]
+    pub(crate) fn open(services: Router) -> Admission {
+        Admission { services, identities: None }
+    }
+
+    fn identify<B>(&self, request: &Request<B>) -> Identity {
+        // The gateway's own calls come by here once more.
+        let is_json = request.uri().path().starts_with(crate::http::gateway::PATHS);
+        let Some(identities) = self.identities.as_ref().filter(|_| !is_json) else {
+            return Identity::Known(Principal::Anonymous);
+        };
+        let extensions = request.extensions();
+        let is_from_gateway = extensions.get::<FromGateway>().is_some();
+        identities.identify(request.headers(), extensions.get(), is_from_gateway)
+    }
+}
 
 impl<B> Service<Request<B>> for Admission
 where
@@ -148,7 +179,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Admitting {
+    fn call(&mut self, request: Request<B>) -> Admitting {
         let path = request.uri().path();
         let is_about_keys = path.starts_with(ABOUT_KEYS);
         let may_be_silent = SILENT_AT_FIRST.contains(&path);
@@ -167,13 +198,27 @@ where
             Some(arriving) => (None, None, arriving),
             None => (None, None, None),
         };
-        request.extensions_mut().insert(Marked(Principal::Anonymous));
+        let identity = self.identify(&request);
         let held = calls.unwrap_or_default().unfinished.begin();
-        let request = request.map(|body| match is_grpc {
+        let mut request = request.map(|body| match is_grpc {
             true => Arriving::grpc(body, held, arriving, may_be_silent),
             false => Arriving::other(body, held, arriving),
         });
-        Admitting::Routed { answer: self.0.call(request), open, ends }
+        match identity {
+            Identity::Known(by) => {
+                request.extensions_mut().insert(Marked(by));
+                Admitting::Routed { answer: self.services.call(request), open, ends }
+            }
+            Identity::Waits(principal) => {
+                let mut services = self.services.clone();
+                let answer = Box::pin(async move {
+                    let by = principal.await;
+                    request.extensions_mut().insert(Marked(by));
+                    services.call(request.map(Body::new)).await
+                });
+                Admitting::Identified { answer, open, ends }
+            }
+        }
     }
 }
 
@@ -184,6 +229,12 @@ pin_project_lite::pin_project! {
         Routed {
             #[pin]
             answer: RouteFuture<Infallible>,
+            open: Option<Open>,
+            ends: Option<Pin<Box<Sleep>>>,
+        },
+        // The principal is known a little later.
+        Identified {
+            answer: BoxFuture<'static, Result<Response<Body>, Infallible>>,
             open: Option<Open>,
             ends: Option<Pin<Box<Sleep>>>,
         },
@@ -199,14 +250,10 @@ impl Future for Admitting {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
             AdmittingNow::Routed { answer, open, ends } => {
-                let mut answered = answer.poll(cx);
-                let is_over = |ends: &mut Pin<Box<Sleep>>| ends.as_mut().poll(cx).is_ready();
-                if answered.is_pending() && ends.as_mut().is_some_and(is_over) {
-                    answered = Poll::Ready(Ok(refuse(Failure::TimedOut).into_http()));
-                }
-                let answered = ready!(answered);
-                open.take();
-                Poll::Ready(answered)
+                in_time(answer.poll(cx), (open, ends), cx)
+            }
+            AdmittingNow::Identified { answer, open, ends } => {
+                in_time(answer.as_mut().poll(cx), (open, ends), cx)
             }
             AdmittingNow::Refused { body } => {
                 while let Some(Ok(_)) = ready!(Pin::new(&mut *body).poll_frame(cx)) {}
@@ -214,6 +261,21 @@ impl Future for Admitting {
             }
         }
     }
+}
+
+/// The answer, or that it took too long.
+fn in_time(
+    mut answered: Poll<Result<Response<Body>, Infallible>>,
+    (open, ends): (&mut Option<Open>, &mut Option<Pin<Box<Sleep>>>),
+    cx: &mut Context<'_>,
+) -> Poll<Result<Response<Body>, Infallible>> {
+    let is_over = |ends: &mut Pin<Box<Sleep>>| ends.as_mut().poll(cx).is_ready();
+    if answered.is_pending() && ends.as_mut().is_some_and(is_over) {
+        answered = Poll::Ready(Ok(refuse(Failure::TimedOut).into_http()));
+    }
+    let answered = ready!(answered);
+    open.take();
+    Poll::Ready(answered)
 }
 
 #[cfg(test)]
@@ -244,7 +306,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_does_not_say_the_rest_of_it_is_not_waited_for() {
         let never = axum::routing::post(async || std::future::pending::<()>().await);
-        let mut router = Admission(Router::new().route("/etcdserverpb.KV/Put", never));
+        let mut router = Admission::open(Router::new().route("/etcdserverpb.KV/Put", never));
         let calls = Calls::default();
         let connection = Connection { link: Link::default(), calls: calls.connection(), tls: None };
         let request = Request::post("/etcdserverpb.KV/Put").extension(connection);
@@ -329,8 +391,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn calls_about_keys_count_as_json_too() {
         let never = axum::routing::post(async || std::future::pending::<()>().await);
-        let services = Admission(Router::new().route("/etcdserverpb.KV/Put", never));
-        let mut router = Admission(crate::http::gateway::routes(&services, 1 << 20));
+        let services = Admission::open(Router::new().route("/etcdserverpb.KV/Put", never));
+        let mut router = Admission::open(crate::http::gateway::routes(&services, 1 << 20));
         let calls = Calls::default();
         let connection = Connection { link: Link::default(), calls: calls.connection(), tls: None };
         let request = Request::post("/v3/kv/put").extension(connection);

@@ -4,11 +4,14 @@
 //! and would have to stop. So some are kept back; a client that connects when the rest is in use is hung up on, and can try
 //! another member.
 
-use std::sync::{
-    Arc,
-    atomic::{
-        AtomicBool, AtomicUsize,
-        Ordering::{Acquire, Relaxed, Release},
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Acquire, Relaxed, Release},
+        },
     },
 };
 
@@ -104,7 +107,6 @@ pub(crate) struct Secured {
 impl Connection {
     /// The user that the client's certificate names, if certificates name users here. Only for gRPC: etcd takes no
     /// certificate for a user where a request came as JSON.
-    #[cfg_attr(not(test), expect(dead_code, reason = "users come next"))]
     pub(crate) fn certificate_user(&self) -> Option<&str> {
         let secured = self.tls.as_deref().filter(|secured| secured.names_user)?;
         let name = &secured.certificate.as_ref()?.common_name;
@@ -117,22 +119,36 @@ impl Connection {
 /// Only what the other side's kernel says counts: an orderly end or a reset. A connection that this
 /// member or its kernel gives up, because it stops or hears nothing, is not closed by the other side.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Link(Arc<AtomicBool>);
+pub(crate) struct Link {
+    gone: Arc<AtomicBool>,
+    /// The client's address, for the audit log.
+    from: Option<Arc<str>>,
+}
 
 impl Link {
     /// Of a connection that says so here.
     pub(crate) fn of(gone: Arc<AtomicBool>) -> Link {
-        Link(gone)
+        Link { gone, from: None }
+    }
+
+    /// Of a connection that a client made from there.
+    pub(crate) fn from_client(address: SocketAddr) -> Link {
+        Link { gone: Arc::default(), from: Some(address.to_string().into()) }
+    }
+
+    /// Where the client is, if that is known.
+    pub(crate) fn from(&self) -> Option<&str> {
+        self.from.as_deref()
     }
 
     /// It has.
     pub(crate) fn closed(&self) {
-        self.0.store(true, Release);
+        self.gone.store(true, Release);
     }
 
     /// Whether it has.
     pub(crate) fn is_gone(&self) -> bool {
-        self.0.load(Acquire)
+        self.gone.load(Acquire)
     }
 }
 

@@ -18,6 +18,8 @@ pub use self::{
     tls::{TlsProtocol, TlsSettings},
 };
 
+use crate::audit::AuditTarget;
+
 /// A server's settings, under etcd's names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -96,6 +98,14 @@ pub struct Config {
     pub peer_allow_insecure: bool,
     /// Versions of TLS and cipher suites.
     pub tls_protocol: TlsProtocol,
+    /// `--auth-token`: what users get that log in: `simple`, or empty for nothing.
+    pub auth_token: String,
+    /// `--auth-token-ttl`: how long a simple token lives that is not used; zero for [`Config::TOKEN_TTL_DEFAULT`].
+    pub auth_token_ttl: Duration,
+    /// `--bcrypt-cost`: how long bcrypt takes for a password, as a power of two.
+    pub bcrypt_cost: u32,
+    /// `--audit-log` and `--audit-log-max-bytes`: where it is told who has asked for which change.
+    pub audit_log: Option<AuditTarget>,
     /// `--self-signed-cert-validity`: for how many years a certificate counts that a member makes itself.
     pub self_signed_cert_validity: u32,
 }
@@ -169,6 +179,10 @@ impl Default for Config {
             peer_secret_file: None,
             peer_allow_insecure: false,
             tls_protocol: TlsProtocol::default(),
+            auth_token: "simple".into(),
+            auth_token_ttl: Config::TOKEN_TTL_DEFAULT,
+            bcrypt_cost: crate::auth::BCRYPT_COST,
+            audit_log: None,
             self_signed_cert_validity: 1,
         }
     }
@@ -177,6 +191,17 @@ impl Default for Config {
 impl Config {
     /// The quota when none is set, as in etcd.
     pub const QUOTA_DEFAULT: u64 = 2 << 30;
+
+    /// How long a simple token lives that is not used, when nothing is set, as in etcd.
+    pub const TOKEN_TTL_DEFAULT: Duration = crate::auth::TOKEN_TTL;
+
+    /// How long a simple token lives that is not used.
+    pub fn token_ttl(&self) -> Duration {
+        match self.auth_token_ttl {
+            Duration::ZERO => Config::TOKEN_TTL_DEFAULT,
+            ttl => ttl,
+        }
+    }
 
     /// How large the store may grow.
     pub fn quota(&self) -> u64 {

@@ -11,6 +11,7 @@ mod file;
 pub(crate) mod ours;
 mod revision;
 pub(crate) mod sha256;
+pub(crate) mod users;
 pub(crate) mod written;
 
 pub use self::error::DatabaseError;

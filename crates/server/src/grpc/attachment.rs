@@ -199,6 +199,7 @@ impl Attachment {
                 {
                     break;
                 }
+                Some((ListenerEvent::Denied(failure), _)) => return Err(refuse(failure)),
                 Some(_) => {}
                 None => return Err(refuse(Failure::Stopped)),
             }
@@ -263,6 +264,10 @@ impl Attachment {
                 candidacies: candidacies.iter().map(candidacy).collect(),
                 secret: bytes::Bytes::new(),
             }),
+            ListenerEvent::Denied(failure) => {
+                let _ = self.responses.send(Err(refuse(failure))).await;
+                return Some(End::Told);
+            }
             ListenerEvent::Held | ListenerEvent::Gone(_) | ListenerEvent::Observed(_) => {
                 return None;
             }

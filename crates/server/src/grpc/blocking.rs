@@ -22,9 +22,14 @@ const READS_MAX: usize = 8;
 /// Requests that may wait for one.
 const READS_WAITING_MAX: usize = 10_000;
 
+/// Passwords that are made or checked at once.
+const PASSWORDS_MAX: usize = 2;
+/// Log-ins, and changes of passwords, that may wait for that; more are refused.
+const PASSWORDS_WAITING_MAX: usize = 1000;
+
 /// One kind of such work.
 #[derive(Clone, Debug)]
-pub(super) struct BlockingPool {
+pub(crate) struct BlockingPool {
     at_once: Arc<Semaphore>,
     /// Requests that wait or run, together.
     all: Arc<Semaphore>,
@@ -50,6 +55,11 @@ impl BlockingPool {
         BlockingPool::new(READS_MAX, READS_WAITING_MAX, How::Readily)
     }
 
+    /// Passwords: each takes a thread for as long as bcrypt is told to take.
+    pub(crate) fn passwords() -> BlockingPool {
+        BlockingPool::new(PASSWORDS_MAX, PASSWORDS_WAITING_MAX, How::Nicely("password"))
+    }
+
     fn new(at_once: usize, waiting: usize, how: How) -> BlockingPool {
         let places = |count| Arc::new(Semaphore::new(count));
         BlockingPool { at_once: places(at_once), all: places(at_once + waiting), how }
@@ -57,7 +67,7 @@ impl BlockingPool {
 
     /// Does it when its turn comes. A call that goes away while it waits leaves the queue; work that has begun goes on to its
     /// end, and counts until then.
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {

@@ -155,11 +155,13 @@ impl Candidates {
     ) -> Result<Option<ResponseHeader>, Status> {
         let command = Command::Txn(leaving(&key, token.map(|token| created(&key, token))));
         let (header, left) = done(&self.node, self.node.ask(by, Operation::Write(command)).await)?;
-        let lease = match left.responses.into_iter().next() {
-            Some(OpResult::DeleteRange(gone)) => gone.prev.first().and_then(|kv| kv.lease),
-            _ => None,
+        let is_gone = match left.responses.into_iter().next() {
+            Some(OpResult::DeleteRange(gone)) => gone.deleted > 0,
+            _ => false,
         };
-        if let Some(lease) = lease.filter(|lease| unowned::is(*lease)) {
+        // The key names its lease. To have it from the store would need the right to read it.
+        let lease = lease_of(&key).filter(|lease| is_gone && unowned::is(*lease));
+        if let Some(lease) = lease {
             // If another candidate is on it, or a member cannot do this yet, it runs out by itself.
             let unused = Command::LeaseEndUnused { id: lease, ttl_secs: unowned::TTL_SECS };
             let _ = self.node.ask(&itself(), Operation::Write(unused)).await;
@@ -387,8 +389,15 @@ fn found(entered: TxnResult) -> Option<Arc<KeyValue>> {
     }
 }
 
+/// The lease that a candidate's key names.
+fn lease_of(key: &Bytes) -> Option<LeaseId> {
+    let at = key.iter().rposition(|byte| *byte == b'/')?;
+    let text = std::str::from_utf8(&key[at + 1..]).ok()?;
+    LeaseId::from_wire(i64::from_str_radix(text, 16).ok()?)
+}
+
 fn leaving(key: &Bytes, only_if: impl IntoIterator<Item = Compare>) -> Txn {
-    let delete = DeleteRange { span: Span::One(key.clone()), prev_kv: true };
+    let delete = DeleteRange { span: Span::One(key.clone()), prev_kv: false };
     Txn {
         compare: only_if.into_iter().collect(),
         success: vec![Op::DeleteRange(delete)],

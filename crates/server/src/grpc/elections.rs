@@ -9,9 +9,10 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{Stream, future::OptionFuture};
-use tenure_api::{Failure, LeaseId, wire::tenure::v1 as pb};
+use tenure_api::{Failure, LeaseId, Principal, wire::tenure::v1 as pb};
 use tenure_replica::{
-    Consistency, ElectionOutcome, ElectionView, Operation, Read, Reply,
+    Consistency, ElectionOutcome, ElectionView, Operation, Read, Reply, State,
+    auth::Need,
     command::{AdminCommand, Command, ElectionCommand, Successor},
     election::{
         Refusal,
@@ -68,13 +69,11 @@ impl Elections {
         by: &Admitted,
         request: pb::ListElectionsRequest,
     ) -> Result<pb::ListElectionsResponse, Status> {
-        let (header, state) = match self.read(by, Read::State).await? {
-            (header, Reply::State(snapshot)) => (header, snapshot.state),
-            (_, other) => return Err(unexpected(&other)),
-        };
+        let (header, state) = self.state(&Need::User, by).await?;
         let with_tenures = request.with_tenures;
         let (asked, key) = (Instant::now(), request.clone());
-        let page = move || overview::page(&state, &request, overview::unix_ms());
+        let principal = by.principal().clone();
+        let page = move || overview::page(&state, &principal, &request, overview::unix_ms());
         let mut response = self.lists.run(page).await.map_err(refuse)?;
         response.header = header;
         if with_tenures {
@@ -88,7 +87,7 @@ impl Elections {
                 }
             }
         }
-        if key.age_max_ms > 0 {
+        if key.age_max_ms > 0 && !self.node.tokens.is_enabled() {
             let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
             shared.push_back((asked, key, response.clone()));
             while shared.len() > SHARED_MAX {
@@ -118,6 +117,18 @@ impl Elections {
         self.node.elections_ready().await.map_err(refuse)?;
         let request = Operation::Read(read, Consistency::Linearizable);
         self.node.open(self.node.ask(by, request).await)
+    }
+
+    /// The whole state, for one that has what is needed in just that state.
+    async fn state(&self, need: &Need, by: &Admitted) -> Result<(Header, State), Status> {
+        let itself = Admitted::in_process(Principal::System);
+        match self.read(&itself, Read::State).await? {
+            (header, Reply::State(snapshot)) => {
+                snapshot.state.may(by.principal(), need).map_err(refuse)?;
+                Ok((header, snapshot.state))
+            }
+            (_, other) => Err(unexpected(&other)),
+        }
     }
 
     async fn rule(
@@ -172,10 +183,7 @@ impl elections_server::Elections for Elections {
         let name = named(request.name)?;
         // The whole state, whose clone is O(1): this election may have been forgotten altogether before it came
         // anew, and up to where that can be, only the elections' state knows.
-        let (header, state) = match self.read(&by, Read::State).await? {
-            (header, Reply::State(frozen)) => (header, frozen.state),
-            (_, other) => return Err(unexpected(&other)),
-        };
+        let (header, state) = self.state(&Need::Observe(name.clone()), &by).await?;
         let election = state.elections.election(&name).cloned().unwrap_or_default();
         let tenures = election.tenures().map(tenure).collect();
         let forgotten = state.elections.forgotten_of(&name).0;
@@ -189,10 +197,12 @@ impl elections_server::Elections for Elections {
         let (by, request) = self.node.admit(request)?;
         let only_prefix =
             pb::ListElectionsRequest { prefix: request.prefix.clone(), ..Default::default() };
-        if let Some(response) = self.shared(&request) {
+        // What each principal may see differs where there are users.
+        let has_users = self.node.tokens.is_enabled();
+        if !has_users && let Some(response) = self.shared(&request) {
             return Ok(Response::new(response));
         }
-        if request != only_prefix {
+        if has_users || request != only_prefix {
             return Ok(Response::new(self.overview(&by, request).await?));
         }
         let prefix = Bytes::from(request.prefix);
@@ -222,9 +232,10 @@ impl elections_server::Elections for Elections {
     ) -> Result<Response<Self::FollowStream>, Status> {
         let (by, request) = self.node.admit(request)?;
         // What this member has not heard of yet must not be missing.
-        let (header, _) = self.read(&by, Read::Freshness).await?;
+        let (header, _) = self.read(&by, Read::Judged(Need::User)).await?;
         let fresh = header.map_or(0, |header| header.revision);
-        Ok(Response::new(Box::pin(self.feed.follow(request, fresh, self.limits))))
+        let principal = by.principal().clone();
+        Ok(Response::new(Box::pin(self.feed.follow(principal, request, fresh, self.limits))))
     }
 
     async fn transfer(
@@ -314,6 +325,9 @@ fn observed(
                         Ok(observation(&node, &seen, stamp)),
                         Some((node, subscription)),
                     ));
+                }
+                Some((ListenerEvent::Denied(failure), _)) => {
+                    return Some((Err(refuse(failure)), None));
                 }
                 Some(_) => {}
                 None => return Some((Err(Status::unavailable(LET_GO)), None)),

@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::Stream;
 use tenure_api::{Failure, Principal, wire::tenure::v1 as pb};
-use tenure_replica::{Consistency, Operation, Read, Reply, State};
+use tenure_replica::{Consistency, Operation, Read, Reply, State, auth::Need};
 use tokio::{sync::watch, time::Instant};
 use tonic::Status;
 
@@ -133,11 +133,13 @@ impl Feed {
     /// Messages for one reader, without end.
     pub(super) fn follow(
         &self,
+        by: Principal,
         request: pb::FollowRequest,
         fresh: i64,
         limits: Option<RequestLimits>,
     ) -> impl Stream<Item = Result<pb::FollowResponse, Status>> + Send + use<> {
         let reader = Reader {
+            by,
             feed: self.clone(),
             news: self.shared.next.subscribe(),
             prefix: request.prefix.into(),
@@ -163,8 +165,11 @@ impl Feed {
                 () = cut_off => None,
             };
             match next {
-                Some(Some(next)) => Some((Ok(next), Some(reader))),
-                Some(None) => Some((Err(Status::unavailable("tenure: the member stops")), None)),
+                Some(Ok(Some(next))) => Some((Ok(next), Some(reader))),
+                Some(Err(failure)) => Some((Err(refuse(failure)), None)),
+                Some(Ok(None)) => {
+                    Some((Err(Status::unavailable("tenure: the member stops")), None))
+                }
                 None => Some((Err(refuse(Failure::NoLeader)), None)),
             }
         })
@@ -225,6 +230,8 @@ enum Place {
 }
 
 struct Reader {
+    /// It is told of the elections that it may see, by the latest state.
+    by: Principal,
     feed: Feed,
     news: watch::Receiver<u64>,
     prefix: Bytes,
@@ -239,7 +246,7 @@ struct Reader {
 
 impl Reader {
     /// The next message; none if the member stops.
-    async fn next(&mut self) -> Option<pb::FollowResponse> {
+    async fn next(&mut self) -> Result<Option<pb::FollowResponse>, Failure> {
         loop {
             let message = match std::mem::replace(&mut self.place, Place::Start) {
                 Place::Start => self.start(),
@@ -249,12 +256,19 @@ impl Reader {
                 Place::Changes(from) => self.changes(from),
             };
             if message.is_some() {
-                return message;
+                return Ok(message);
             }
             if self.news.changed().await.is_err() || self.feed.node.is_closed() {
-                return None;
+                return Ok(None);
             }
+            self.judge()?;
         }
+    }
+
+    /// Whether the principal is still a user.
+    fn judge(&self) -> Result<(), Failure> {
+        let log = self.feed.shared.log();
+        log.state.as_ref().map_or(Ok(()), |(state, _)| state.may(&self.by, &Need::User))
     }
 
     /// Goes on behind the revision that the reader knows, or begins with a list.
@@ -294,6 +308,8 @@ impl Reader {
         let is_new = |name: &Bytes| behind.as_ref() != Some(name);
         let elections = state.elections.elections_from(&from);
         let elections = elections.take_while(|(name, _)| name.starts_with(&self.prefix));
+        let (by, is_seen) = (self.by.clone(), overview::is_seen);
+        let elections = elections.filter(|(name, _)| is_seen(&state, &by, name));
         let mut elections = elections.filter(|(name, _)| is_new(name)).peekable();
         let mut changed = Vec::new();
         let mut last = None;
@@ -322,8 +338,10 @@ impl Reader {
             return self.start();
         }
         let (stamp, next) = (log.state.as_ref()?.1, log.next());
-        let news = log.changed(from, &self.prefix);
+        let mut news = log.changed(from, &self.prefix);
+        let state = log.state.as_ref()?.0.clone();
         drop(log);
+        news.retain(|name, _| overview::is_seen(&state, &self.by, name));
         self.place = Place::Changes(next);
         if news.is_empty() {
             return None;

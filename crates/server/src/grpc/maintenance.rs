@@ -13,7 +13,7 @@ use tenure_api::{
         self as pb, alarm_request::AlarmAction, downgrade_request::DowngradeAction,
     },
 };
-use tenure_replica::{Consistency, Operation, Read, Reply, command::Command};
+use tenure_replica::{Consistency, Operation, Read, Reply, auth::Need, command::Command};
 use tokio::sync::Semaphore;
 use tonic::{Response, Status};
 
@@ -58,6 +58,12 @@ impl Maintenance {
         }
     }
 
+    /// Whether this principal has what is needed, by what this member knows: it may have no raft leader.
+    async fn judge(&self, by: &Admitted, need: Need) -> Result<(), Status> {
+        let read = Operation::Read(Read::Judged(need), Consistency::Serializable);
+        self.node.open(self.node.ask(by, read).await).map(|_| ())
+    }
+
     async fn change(
         &self,
         by: &Admitted,
@@ -74,6 +80,7 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         request: tonic::Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
         let (by, _) = self.node.admit_to_learner(request, |_| true)?;
+        self.judge(&by, Need::User).await?;
         let status = self.node.status();
         let mut errors = Vec::new();
         if status.leader.is_none() {
@@ -133,6 +140,9 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         request: tonic::Request<pb::AlarmRequest>,
     ) -> Result<Response<pb::AlarmResponse>, Status> {
         let (by, request) = self.node.admit(request)?;
+        if request.action() != AlarmAction::Get {
+            self.judge(&by, Need::Root).await?;
+        }
         let (header, raised) = self.alarms(&by).await?;
         let meant = |alarm: &Alarm| {
             let kind = alarm_kind(request.alarm()).is_none_or(|kind| kind == alarm.kind);
@@ -165,7 +175,8 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::DefragmentRequest>,
     ) -> Result<Response<pb::DefragmentResponse>, Status> {
-        self.node.admit(request)?;
+        let (by, _) = self.node.admit(request)?;
+        self.judge(&by, Need::Root).await?;
         // Without a header, as in etcd.
         Ok(Response::new(pb::DefragmentResponse { header: None }))
     }
@@ -227,7 +238,8 @@ impl stubs::maintenance_server::Maintenance for Maintenance {
         &self,
         request: tonic::Request<pb::DowngradeRequest>,
     ) -> Result<Response<pb::DowngradeResponse>, Status> {
-        let (_, request) = self.node.admit(request)?;
+        let (by, request) = self.node.admit(request)?;
+        self.judge(&by, Need::Root).await?;
         Err(refuse(match request.action() {
             DowngradeAction::Cancel => Failure::NoDowngrade,
             DowngradeAction::Validate | DowngradeAction::Enable => {

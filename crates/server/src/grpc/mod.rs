@@ -36,12 +36,17 @@ use self::stubs::{
     lock_server::LockServer, maintenance_server::MaintenanceServer, members_server::MembersServer,
     sessions_server::SessionsServer,
 };
+pub(crate) use self::{
+    blocking::BlockingPool, maintenance::db_bytes, oversize::in_words_of_grpc_go, reply::refuse,
+};
 pub use self::{
     env::Env,
     in_process::{InProcessService, Observed, Responses},
 };
-pub(crate) use self::{maintenance::db_bytes, oversize::in_words_of_grpc_go, reply::refuse};
-use crate::node::NodeHandle;
+use crate::{
+    auth::{Passwords, TokenKind},
+    node::NodeHandle,
+};
 
 /// The version of etcd whose API this is; clients decide by it what they may use.
 pub const ETCD_VERSION: &str = "3.5.0";
@@ -61,7 +66,12 @@ pub struct RequestLimits {
 pub(crate) const REQUEST_OVERHEAD_BYTES: usize = 512 << 10;
 
 /// All services of this server.
-pub fn routes(node: &NodeHandle, limits: RequestLimits) -> Routes {
+pub(crate) fn routes(
+    node: &NodeHandle,
+    limits: RequestLimits,
+    passwords: Passwords,
+    tokens: TokenKind,
+) -> Routes {
     let frame_max = limits.request_bytes_max + REQUEST_OVERHEAD_BYTES;
     let candidates = candidates::Candidates::new(node.clone(), limits);
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -85,7 +95,8 @@ pub fn routes(node: &NodeHandle, limits: RequestLimits) -> Routes {
                 .max_decoding_message_size(frame_max),
         )
         .add_service(
-            AuthServer::new(auth::Auth::new(node.clone())).max_decoding_message_size(frame_max),
+            AuthServer::new(auth::Auth::new(node.clone(), passwords, tokens))
+                .max_decoding_message_size(frame_max),
         )
         .add_service(
             ElectionServer::new(v3election::Election::new(

@@ -8,9 +8,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use tenure_api::{LeaseId, wire::tenure::v1 as pb};
+use tenure_api::{LeaseId, Principal, wire::tenure::v1 as pb};
 use tenure_replica::{
     CandidateView, State,
+    auth::Need,
     election::{Candidate, Election, EndReason, Tenure, frozen_key},
 };
 
@@ -116,9 +117,15 @@ fn view(
     })
 }
 
+/// Whether a principal may see an election.
+pub(super) fn is_seen(state: &State, by: &Principal, name: &Bytes) -> bool {
+    state.may(by, &Need::Observe(name.clone())).is_ok()
+}
+
 /// One page of all elections that a request asks for, and how many there are of each state.
 pub(super) fn page(
     state: &State,
+    by: &Principal,
     request: &pb::ListElectionsRequest,
     now_ms: u64,
 ) -> pb::ListElectionsResponse {
@@ -129,7 +136,7 @@ pub(super) fn page(
     for (name, election) in elections.take_while(|(name, _)| name.starts_with(&prefix)) {
         let verdict = judge(election, now_ms) as i32;
         let is_there = !election.candidates().is_empty() || request.with_idle;
-        if !is_there || !contains(name, request.contains.as_bytes()) {
+        if !is_there || !is_seen(state, by, name) || !contains(name, request.contains.as_bytes()) {
             continue;
         }
         *counts.entry(verdict).or_default() += 1;

@@ -30,6 +30,22 @@ pub(crate) fn refuse(failure: Failure) -> Status {
     Status::new(code, failure.text())
 }
 
+/// Whether a request was refused for who asks.
+pub(super) fn is_about_users(failure: Failure) -> bool {
+    use Failure::{InvalidAuthToken, OldAuthRevision, PermissionDenied, UserEmpty};
+    matches!(failure, InvalidAuthToken | OldAuthRevision | PermissionDenied | UserEmpty)
+}
+
+/// A failure of etcd's election and lock services. Its servers are clients of themselves there, and what such a client hears
+/// about users loses its code.
+pub(super) fn as_of_recipes(status: Status) -> Status {
+    let is_meant = |failure: &&Failure| failure.text() == status.message();
+    match Failure::ALL.iter().find(is_meant).is_some_and(|failure| is_about_users(*failure)) {
+        true => Status::unknown(status.message()),
+        false => status,
+    }
+}
+
 /// The answer to a kind of request that never gets this kind of reply.
 pub(super) fn unexpected(reply: &Reply) -> Status {
     Status::internal(format!("the node answered something else: {reply:?}"))

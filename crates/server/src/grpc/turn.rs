@@ -40,6 +40,7 @@ pub(super) async fn wait(
         match subscription.news.recv().await {
             Some((ListenerEvent::Held, stamp)) => return Ok(Turn::Held(stamp)),
             Some((ListenerEvent::Gone(_), _)) => return Ok(Turn::Gone),
+            Some((ListenerEvent::Denied(failure), _)) => return Err(failure),
             // Nothing else is said of a candidate.
             Some(_) => {}
             None => serves(node, by).await?,
@@ -86,6 +87,7 @@ impl Leaders {
         loop {
             let (seen, stamp) = match self.subscription.news.recv().await {
                 Some((ListenerEvent::Observed(seen), stamp)) => (seen, stamp),
+                Some((ListenerEvent::Denied(failure), _)) => return Err(failure),
                 Some(_) => continue,
                 None => {
                     // Too much was told and not taken: go on with how things are.

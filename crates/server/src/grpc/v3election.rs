@@ -9,13 +9,14 @@ use tenure_api::{
     Failure, KeyValue, LeaseId, Revision,
     wire::{etcdserverpb::ResponseHeader, v3electionpb as pb},
 };
+use tenure_replica::{Consistency, Operation, Read, auth::Need};
 use tonic::{Response, Status};
 
 use super::{
     RequestLimits,
     candidates::{Candidates, Newcomer},
     lease::unowned,
-    reply::refuse,
+    reply::{as_of_recipes, is_about_users, refuse},
     stubs,
     turn::{self, Leaders},
     watch::leader_gone,
@@ -71,7 +72,7 @@ impl stubs::election_server::Election for Election {
             value: Some(message.value),
             expired: Failure::ElectionSessionExpired,
         };
-        let held = self.candidates.hold(&by, candidate).await?;
+        let held = self.candidates.hold(&by, candidate).await.map_err(as_of_recipes)?;
         let granted = held.is_unowned.then_some((held.lease.0, unowned::TTL_SECS));
         let (granted_lease, granted_ttl) = granted.unwrap_or_default();
         let leader = pb::LeaderKey { name, key: held.key, rev: held.token.0, lease: held.lease.0 };
@@ -92,8 +93,9 @@ impl stubs::election_server::Election for Election {
         let leader = provided(message.leader)?;
         let key = named(leader.key)?;
         let lease = LeaseId::from_wire(leader.lease);
-        let header =
-            self.candidates.show(&by, &key, Revision(leader.rev), lease, message.value).await?;
+        let token = Revision(leader.rev);
+        let shown = self.candidates.show(&by, &key, token, lease, message.value).await;
+        let header = shown.map_err(as_of_recipes)?;
         Ok(Response::new(pb::ProclaimResponse { header }))
     }
 
@@ -102,7 +104,10 @@ impl stubs::election_server::Election for Election {
         request: tonic::Request<pb::LeaderRequest>,
     ) -> Answered<pb::LeaderResponse> {
         let (by, message) = self.take(request)?;
-        let (header, leader) = turn::leader(&self.node, &by, named(message.name)?).await?;
+        let (header, leader) = {
+            let found = turn::leader(&self.node, &by, named(message.name)?).await;
+            found.map_err(as_of_recipes)?
+        };
         let leader = leader.ok_or_else(|| refuse(Failure::ElectionNoLeader))?;
         Ok(Response::new(leads(header, &leader)))
     }
@@ -117,10 +122,20 @@ impl stubs::election_server::Election for Election {
         let (has_leader, name) = (by.wants_leader(), named(message.name)?);
         let (node, limits) = (self.node.clone(), self.limits);
         node.elections_ready().await.map_err(refuse)?;
+        let read = Read::Judged(Need::Observe(name.clone()));
+        let judged = node.ask(&by, Operation::Read(read, Consistency::Linearizable)).await;
+        match judged.and_then(|answer| answer.result) {
+            Ok(_) => {}
+            // As in etcd, whose own client gives up on the refusal without a word.
+            Err(failure) if is_about_users(failure) => {
+                return Ok(Response::new(Box::pin(stream::empty())));
+            }
+            Err(failure) => return Err(refuse(failure)),
+        }
         let leaders = Leaders::of(node.clone(), by, name).await.map_err(refuse)?;
         let heard = stream::try_unfold((leaders, node), move |(mut leaders, node)| async move {
             let (leader, stamp) = tokio::select! {
-                next = leaders.next() => next.map_err(refuse)?,
+                next = leaders.next() => next.map_err(refuse).map_err(as_of_recipes)?,
                 () = leader_gone(node.clone(), limits), if has_leader => {
                     return Err(refuse(Failure::NoLeader));
                 }
@@ -138,7 +153,8 @@ impl stubs::election_server::Election for Election {
         let (by, message) = self.take(request)?;
         let leader = provided(message.leader)?;
         let token = Some(Revision(leader.rev));
-        let header = self.candidates.leave(&by, named(leader.key)?, token).await?;
+        let left = self.candidates.leave(&by, named(leader.key)?, token).await;
+        let header = left.map_err(as_of_recipes)?;
         Ok(Response::new(pb::ResignResponse { header }))
     }
 }

@@ -7,7 +7,7 @@ use super::{
     RequestLimits,
     candidates::{Candidates, Newcomer},
     lease::unowned,
-    reply::refuse,
+    reply::{as_of_recipes, refuse},
     stubs,
 };
 use crate::{admission::sized, node::NodeHandle};
@@ -41,7 +41,7 @@ impl stubs::lock_server::Lock for Lock {
             value: None,
             expired: Failure::MutexSessionExpired,
         };
-        let held = self.candidates.hold(&by, waiter).await?;
+        let held = self.candidates.hold(&by, waiter).await.map_err(as_of_recipes)?;
         let granted = held.is_unowned.then_some((held.lease.0, unowned::TTL_SECS));
         let (granted_lease, granted_ttl) = granted.unwrap_or_default();
         Ok(Response::new(pb::LockResponse {
@@ -62,7 +62,8 @@ impl stubs::lock_server::Lock for Lock {
             return Err(refuse(Failure::EmptyKey));
         }
         let token = Some(Revision(message.fencing_token)).filter(|token| token.0 != 0);
-        let header = self.candidates.leave(&by, message.key, token).await?;
+        let left = self.candidates.leave(&by, message.key, token).await;
+        let header = left.map_err(as_of_recipes)?;
         Ok(Response::new(pb::UnlockResponse { header }))
     }
 }

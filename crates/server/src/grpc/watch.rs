@@ -16,7 +16,7 @@ use bytes::{BufMut, Bytes};
 use futures_util::{Stream, StreamExt};
 use prost::Message;
 use tenure_api::{
-    Failure, Revision, Span,
+    Failure, Principal, Revision, Span,
     wire::etcdserverpb::{
         self as pb, WatchRequest, WatchResponse, watch_create_request::FilterType,
         watch_request::RequestUnion,
@@ -91,11 +91,12 @@ impl StreamingService<WatchRequest> for WatchService {
         let service = self.clone();
         Box::pin(async move {
             let (by, requests) = service.node.admit(request)?;
-            let subscription = service.node.open_watch(&by);
+            let subscription = service.node.open_watch();
             let fragmented = Arc::new(Fragmented::default());
             let credit = Credit::new();
             let (failed, failure) = oneshot::channel();
             let asking = Asking {
+                by: by.principal().clone(),
                 stream: subscription.stream,
                 node: service.node.clone(),
                 fragmented: fragmented.clone(),
@@ -143,6 +144,7 @@ struct Fragmented {
 
 /// The half of a stream that listens to the client.
 struct Asking {
+    by: Principal,
     stream: u64,
     node: NodeHandle,
     fragmented: Arc<Fragmented>,
@@ -172,7 +174,7 @@ impl Asking {
             let input = match request.request_union {
                 Some(RequestUnion::CreateRequest(create)) => {
                     lock(&self.fragmented.asked).push_back(create.fragment);
-                    WatchInput::Create(self.stream, translate(create))
+                    WatchInput::Create(self.stream, translate(self.by.clone(), create))
                 }
                 Some(RequestUnion::CancelRequest(cancel)) => {
                     WatchInput::Cancel(self.stream, cancel.watch_id)
@@ -205,7 +207,7 @@ impl Drop for Credit {
     }
 }
 
-fn translate(create: pb::WatchCreateRequest) -> WatchCreate {
+fn translate(by: Principal, create: pb::WatchCreateRequest) -> WatchCreate {
     let filters = |wanted| create.filters().any(|filter| filter == wanted);
     let interest = Interest {
         no_put: filters(FilterType::Noput),
@@ -214,6 +216,7 @@ fn translate(create: pb::WatchCreateRequest) -> WatchCreate {
         span: span(create.key.clone(), create.range_end.clone()),
     };
     WatchCreate {
+        by,
         id: (create.watch_id != 0).then_some(create.watch_id),
         interest,
         start: (create.start_revision != 0).then_some(Revision(create.start_revision)),
@@ -302,17 +305,18 @@ impl Frames {
                 lock(&self.fragmented.asked).pop_front();
                 self.plain(stamp, refused(why))
             }
-            StreamNews::Cancelled(id, compacted, stamp) => {
+            StreamNews::Cancelled(id, compacted, denied, stamp) => {
                 lock(&self.fragmented.ids).remove(&id);
-                let reason = match compacted {
-                    Some(_) => Failure::Compacted.text(),
-                    None => "",
+                let reason = match (compacted, denied) {
+                    (Some(_), _) => Failure::Compacted.text().to_owned(),
+                    (None, Some(failure)) => in_go(failure),
+                    (None, None) => String::new(),
                 };
                 let response = WatchResponse {
                     watch_id: id,
                     canceled: true,
                     compact_revision: compacted.map_or(0, |revision| revision.0),
-                    cancel_reason: reason.to_owned(),
+                    cancel_reason: reason,
                     ..empty()
                 };
                 self.plain(stamp, response)
@@ -371,12 +375,21 @@ impl Frames {
     }
 }
 
+/// A refusal as Go's gRPC prints it: etcd's clients look for the whole text.
+fn in_go(failure: Failure) -> String {
+    format!("rpc error: code = {:?} desc = {}", failure.code(), failure.text())
+}
+
 fn refused(why: WatchRefusal) -> WatchResponse {
+    let cancel_reason = match why {
+        WatchRefusal::Denied(failure) => in_go(failure),
+        why => why.to_string(),
+    };
     WatchResponse {
         watch_id: -1,
         created: true,
         canceled: true,
-        cancel_reason: why.to_string(),
+        cancel_reason,
         compact_revision: i64::from(why == WatchRefusal::Compacted),
         ..empty()
     }

@@ -16,16 +16,6 @@ pub enum ImportError {
     /// The file cannot be read, or is not what etcd saved.
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// Going on would open to all clients what was protected.
-    #[error(
-        "{} has authentication enabled, and users and roles are not imported yet: in the new cluster \
-         anybody could read and write every key. If that is what you want, say --without-auth",
-        file.display()
-    )]
-    AuthEnabled {
-        /// Which file.
-        file: PathBuf,
-    },
     /// A backup of tenure has more in it than an import takes over.
     #[error(
         "{} was saved from a tenure server: `tenure snapshot restore` makes a data directory of it, with its elections and \

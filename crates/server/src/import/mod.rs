@@ -1,7 +1,7 @@
 //! Moving from etcd: a snapshot file becomes the data directory of a new cluster's member.
 //!
 //! Keys with all their revisions since the last compaction, the revision itself, and the leases with
-//! their keys come out as they went in, so a client that knew a revision or a fencing token goes on
+//! their keys, users and roles come out as they went in, so a client that knew a revision or a fencing token goes on
 //! from there. Members are those of the new cluster. Every member imports the same file for itself and
 //! comes to the same state, which all of them take for a snapshot at the first entry of the log. What
 //! they came to is part of the cluster's id: one that imported something else, or nothing, is a stranger.
@@ -19,7 +19,8 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 use tenure_api::{ClusterId, Revision, Term};
 use tenure_replica::{
-    LogIndex, Snapshot, SnapshotMark, State, lease::Leases, mvcc::Store, new_cluster::REVISION_MAX,
+    LogIndex, Snapshot, SnapshotMark, State, auth::Auth, lease::Leases, mvcc::Store,
+    new_cluster::REVISION_MAX,
 };
 
 pub use self::error::ImportError;
@@ -27,7 +28,7 @@ use crate::{
     Config,
     config::hash,
     disk::{Fresh, Identity, NewCluster},
-    etcd_db::{SnapshotFile, content, ours},
+    etcd_db::{SnapshotFile, content, ours, users::users},
 };
 
 /// The new log begins after a first entry that was never written: the import.
@@ -43,7 +44,7 @@ pub struct Source {
     pub file: PathBuf,
     /// Take it without the checksum at its end, or in spite of it.
     pub skip_hash_check: bool,
-    /// Take it although its keys were protected by passwords.
+    /// Leave users and roles behind, so that every client may do everything.
     pub without_auth: bool,
     /// How far revisions jump, for a file after which etcd went on; 0 if it did not. What was before
     /// counts as compacted then: it is not known what happened between.
@@ -65,6 +66,12 @@ pub struct ImportSummary {
     pub compacted: Revision,
     /// Leases.
     pub leases: usize,
+    /// Users.
+    pub users: usize,
+    /// Roles.
+    pub roles: usize,
+    /// Whether users count.
+    pub auth_enabled: bool,
     /// Keys that die with a lease.
     pub leased_keys: usize,
     /// The size of the database that was read.
@@ -105,9 +112,10 @@ pub fn import(
     let content = content.map_err(|stop| file.error(stop))?;
     // The rest of the file is pages: their heads, free ones, and those that lead to others.
     reading(of, of);
-    if content.auth_enabled && !source.without_auth {
-        return Err(ImportError::AuthEnabled { file: source.file.clone() });
-    }
+    let auth = match source.without_auth {
+        true => Auth::default(),
+        false => users(&file.db).map_err(|stop| file.error(stop))?,
+    };
     if ours::is_sealed(&file.db, &content).map_err(|stop| file.error(stop))? {
         return Err(ImportError::OurBackup { file: source.file.clone() });
     }
@@ -121,7 +129,12 @@ pub fn import(
     let versions = content.versions;
     let store = content.store_at(revision, compacted).map_err(|damage| file.error(damage))?;
     let leases = content::leases(&file.db, &store, MARK_INDEX).map_err(|stop| file.error(stop))?;
-    let summary = summary(&store, &leases, versions, bytes);
+    let summary = ImportSummary {
+        users: auth.users().count(),
+        roles: auth.roles().count(),
+        auth_enabled: auth.is_enabled(),
+        ..summary(&store, &leases, versions, bytes)
+    };
     let members = config.members();
     let mark = SnapshotMark {
         index: MARK_INDEX,
@@ -130,7 +143,7 @@ pub fn import(
         learners: vec![],
         outgoing: vec![],
     };
-    let state = State { store, leases, ..State::new(members) };
+    let state = State { store, leases, ..State::new(members) }.with_imported(auth);
     let snapshot = Snapshot { mark, state };
     let (cluster_id, bytes) = cluster_id(config, &snapshot);
     let identity = Identity { cluster_id, member_id: config.member_id(), joined: false };
@@ -175,6 +188,9 @@ fn summary(store: &Store, leases: &Leases, versions: u64, file_bytes: u64) -> Im
         revision: store.revision(),
         compacted: store.compacted(),
         leases: leases.len(),
+        users: 0,
+        roles: 0,
+        auth_enabled: false,
         leased_keys: leases.iter().map(|(_, lease)| lease.keys.len()).sum(),
         file_bytes,
         store_bytes: store.size_bytes(),

@@ -20,6 +20,7 @@ pub(crate) struct ServerMetrics {
     pub(crate) leader_changes: IntCounter,
     pub(crate) slow_applies: IntCounter,
     pub(crate) heartbeat_failures: IntCounter,
+    auth_revision: IntGauge,
     promotions: IntCounter,
     promotions_failed: IntCounterVec,
 }
@@ -75,6 +76,10 @@ impl ServerMetrics {
                 "etcd_server_heartbeat_send_failures_total",
                 "How often the raft leader was too late to show itself: it did not run, or is overloaded.",
             ),
+            auth_revision: make.gauge(
+                "etcd_debugging_auth_revision",
+                "How many changes of users and roles there were, counted from 1.",
+            ),
             promotions: make.counter(
                 "etcd_server_learner_promote_successes",
                 "Learners that got a vote because this member was asked for it.",
@@ -101,6 +106,7 @@ impl ServerMetrics {
         self.is_learner.set(status.is_learner.into());
         self.committed.set(status.committed as i64);
         self.applied.set(status.applied as i64);
+        self.auth_revision.set(status.auth.1 as i64);
         self.pending.set(status.writes_pending as i64);
         raise(&self.failed, status.counts.writes_failed);
         raise(&self.reads_failed, status.counts.reads_failed);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use slab::Slab;
-use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId};
+use tenure_api::{Alarm, AlarmKind, ClusterId, Failure, MemberId, Principal};
 use tenure_replica::election::listeners::ListenerInput;
 use tenure_replica::{
     Answer, Effects, Fatal, Input, LogIndex, Moment, Notice, Replica, SnapshotMark, Status,
@@ -26,6 +26,7 @@ use super::{
     wake::WakeTimer,
 };
 use crate::{
+    auth::SimpleTokens,
     called::called,
     disk::{DiskError, SavedSnapshot, Writer, WriterEvent, kill_point, snapshot::ReceivedSnapshot},
     metrics::Metrics,
@@ -100,6 +101,7 @@ pub struct Core {
     /// Something was applied since.
     status_is_behind: bool,
     me: MemberId,
+    tokens: SimpleTokens,
     meter: Meter,
     leader_log: LeaderLog,
     refused: Grumble,
@@ -132,6 +134,8 @@ pub struct Parts {
     pub(crate) metrics: Arc<Metrics>,
     /// What it warns about.
     pub alarms: Alarms,
+    /// How long simple tokens live that are not used.
+    pub token_ttl: Duration,
 }
 
 impl Core {
@@ -139,7 +143,11 @@ impl Core {
     pub fn new(me: MemberId, cluster: ClusterId, parts: Parts) -> (Core, NodeHandle) {
         let (submit, submissions) = mpsc::unbounded_channel();
         let (status, status_seen) = watch::channel(Arc::new(parts.replica.status()));
+        let state = parts.replica.state();
+        let auth = (state.auth.is_enabled(), state.auth.revision());
+        let tokens = SimpleTokens::new(parts.token_ttl, auth);
         let core = Core {
+            tokens: tokens.clone(),
             replica: parts.replica,
             clock: parts.clock,
             writer: parts.writer,
@@ -163,7 +171,7 @@ impl Core {
             removed_by: None,
             received: vec![],
         };
-        (core, NodeHandle::new(me, cluster, submit, status_seen, parts.metrics))
+        (core, NodeHandle::new(me, cluster, (submit, status_seen), tokens, parts.metrics))
     }
 
     /// Runs until the last handle is gone, or until the member cannot go on.
@@ -234,15 +242,15 @@ impl Core {
                 }
                 None
             }
-            Submission::Listen(input, sender) => {
+            Submission::Listen(by, input, sender) => {
                 if !self.replica.state().is_corrupt(self.me) {
                     self.subscriptions.open(input.listener(), sender);
                 }
-                Some(Input::Election(input))
+                Some(Input::Election(by, input))
             }
             Submission::Unsubscribe(listener) => {
                 self.subscriptions.close(listener);
-                Some(Input::Election(ListenerInput::Close(listener)))
+                Some(Input::Election(Principal::System, ListenerInput::Close(listener)))
             }
             Submission::HandOver => Some(Input::HandOver),
         }
@@ -386,6 +394,11 @@ impl Core {
             files::beside("snapshot-drop", move || drop(refused));
         }
         let term = self.replica.durable_term();
+        if !effects.auth.is_empty() {
+            let auth = &self.replica.state().auth;
+            let known = (auth.is_enabled(), auth.revision());
+            self.tokens.follow(effects.auth, known, Instant::now());
+        }
         // Before the answers: a session must hear that a candidacy is gone before it hears that its
         // later renewal was taken.
         self.subscriptions.tell(effects.elections, self.replica.state().store.revision(), term);

@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use tenure_api::{ClusterId, Failure, MemberId};
+use tenure_api::{ClusterId, Failure, MemberId, Principal};
 use tenure_replica::{
     Answer, Operation, Request, Status,
-    command::ELECTIONS_SINCE,
+    command::{ELECTIONS_SINCE, USERS_SINCE},
     election::listeners::{Listener, ListenerEvent, ListenerInput},
     watch::{WatchInput, WatchStream},
 };
@@ -24,6 +24,8 @@ use super::{
 use crate::{
     Config,
     admission::{Admitted, OpenRequest, OpenRequests},
+    audit::Audit,
+    auth::{SimpleTokens, TOKEN_TTL},
     metrics::Metrics,
 };
 
@@ -39,7 +41,11 @@ pub struct NodeHandle {
     /// Requests that have no answer yet.
     open: OpenRequests,
     closed: Arc<watch::Sender<bool>>,
+    /// What those that logged in were given.
+    pub(crate) tokens: SimpleTokens,
     pub(crate) metrics: Arc<Metrics>,
+    /// What is kept of changes that were asked for.
+    pub(crate) audit: Audit,
     /// This member.
     pub me: MemberId,
     /// Its cluster.
@@ -56,7 +62,7 @@ pub enum Submission {
     /// A watch stream opens, and is told there.
     Open(WatchStream, mpsc::UnboundedSender<StreamNews>),
     /// A listener subscribes, and gets its events there.
-    Listen(ListenerInput, mpsc::Sender<(ListenerEvent, Stamp)>),
+    Listen(Principal, ListenerInput, mpsc::Sender<(ListenerEvent, Stamp)>),
     /// And does not any more.
     Unsubscribe(Listener),
     /// This member will stop soon.
@@ -72,7 +78,8 @@ impl NodeHandle {
     ) -> (NodeHandle, mpsc::UnboundedReceiver<Submission>) {
         let (submissions, handed_in) = mpsc::unbounded_channel();
         let metrics = Arc::new(Metrics::new(&Config::default()));
-        (NodeHandle::new(me, cluster, submissions, status, metrics), handed_in)
+        let tokens = SimpleTokens::new(TOKEN_TTL, status.borrow().auth);
+        (NodeHandle::new(me, cluster, (submissions, status), tokens, metrics), handed_in)
     }
 
     /// A handle without a node to answer it.
@@ -92,13 +99,30 @@ impl NodeHandle {
     pub(super) fn new(
         me: MemberId,
         cluster: ClusterId,
-        submissions: mpsc::UnboundedSender<Submission>,
-        status: watch::Receiver<Arc<Status>>,
+        (submissions, status): (mpsc::UnboundedSender<Submission>, watch::Receiver<Arc<Status>>),
+        tokens: SimpleTokens,
         metrics: Arc<Metrics>,
     ) -> NodeHandle {
         let (streams, open) = (Arc::default(), OpenRequests::default());
         let closed = Arc::new(watch::Sender::new(false));
-        NodeHandle { submissions, status, streams, open, closed, metrics, me, cluster }
+        let audit = Audit::default();
+        NodeHandle {
+            submissions,
+            status,
+            streams,
+            open,
+            closed,
+            tokens,
+            metrics,
+            audit,
+            me,
+            cluster,
+        }
+    }
+
+    /// The same with an audit log.
+    pub(crate) fn audited(self, audit: Audit) -> NodeHandle {
+        NodeHandle { audit, ..self }
     }
 
     /// Asks the node and waits for its one answer.
@@ -112,10 +136,17 @@ impl NodeHandle {
         by: &Admitted,
         op: Operation,
     ) -> impl Future<Output = Result<Answer, Failure>> + Send + use<> {
+        let pending = self.audit.begin(by, &op);
         let begun = self.submit(by, op);
         async {
-            let (_open, answer) = begun?;
-            answer.await.map_err(|_| Failure::Stopped)
+            let answered = match begun {
+                Ok((_open, answer)) => answer.await.map_err(|_| Failure::Stopped),
+                Err(failure) => Err(failure),
+            };
+            if let Some(pending) = pending {
+                pending.came_to(&answered);
+            }
+            answered
         }
     }
 
@@ -134,7 +165,7 @@ impl NodeHandle {
     }
 
     /// Opens a watch stream.
-    pub fn open_watch(&self, _: &Admitted) -> WatchSubscription {
+    pub fn open_watch(&self) -> WatchSubscription {
         let (sender, news) = mpsc::unbounded_channel();
         let stream = self.streams.fetch_add(1, Ordering::Relaxed);
         let _ = self.submissions.send(Submission::Open(stream, sender));
@@ -144,19 +175,32 @@ impl NodeHandle {
     /// Listens to an election, a candidate in it or a session.
     pub fn listen(
         &self,
-        _: &Admitted,
+        by: &Admitted,
         ask: impl FnOnce(Listener) -> ListenerInput,
     ) -> Subscription {
         let (sender, news) = mpsc::channel(NEWS_MAX);
         let listener = self.streams.fetch_add(1, Ordering::Relaxed);
-        let _ = self.submissions.send(Submission::Listen(ask(listener), sender));
+        let _ = self.submissions.send(Submission::Listen(
+            by.principal().clone(),
+            ask(listener),
+            sender,
+        ));
         Subscription { listener, news, submissions: self.submissions.clone() }
     }
 
     /// Waits until every member can do elections and locks: moments after a cluster's first start, or
     /// when the last member of an old one was replaced.
     pub async fn elections_ready(&self) -> Result<(), Failure> {
-        let ready = |status: &Arc<Status>| status.cluster_version >= ELECTIONS_SINCE;
+        self.is_capable_of(ELECTIONS_SINCE).await
+    }
+
+    /// The same for users and roles.
+    pub(crate) async fn users_ready(&self) -> Result<(), Failure> {
+        self.is_capable_of(USERS_SINCE).await
+    }
+
+    async fn is_capable_of(&self, version: u32) -> Result<(), Failure> {
+        let ready = |status: &Arc<Status>| status.cluster_version >= version;
         if ready(&self.status.borrow()) {
             return Ok(());
         }

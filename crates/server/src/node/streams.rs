@@ -17,8 +17,8 @@ pub enum StreamNews {
     Created(WatchId, Stamp),
     /// A watch could not begin.
     Refused(WatchRefusal, Stamp),
-    /// A watch has ended; with the compacted revision if that is why.
-    Cancelled(WatchId, Option<Revision>, Stamp),
+    /// A watch has ended; with the compacted revision if that is why, or with the refusal.
+    Cancelled(WatchId, Option<Revision>, Option<Failure>, Stamp),
     /// Something happened.
     Events(WatchId, Arc<EncodedEvents>, Stamp),
     /// Everything up to the stamp's revision was told, to one watch or to all.
@@ -123,9 +123,9 @@ impl Streams {
             WatchNews::Refused { stream, why, revision } => {
                 self.send(stream, StreamNews::Refused(why, Stamp { revision, term }));
             }
-            WatchNews::Cancelled { to, compacted, revision } => {
+            WatchNews::Cancelled { to, compacted, denied, revision } => {
                 let stamp = Stamp { revision, term };
-                self.send(to.stream, StreamNews::Cancelled(to.id, compacted, stamp));
+                self.send(to.stream, StreamNews::Cancelled(to.id, compacted, denied, stamp));
             }
             WatchNews::Progress { stream, id, revision } => {
                 self.send(stream, StreamNews::Progress(id, Stamp { revision, term }));

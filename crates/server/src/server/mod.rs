@@ -10,7 +10,7 @@ mod serve;
 use std::{
     net::SocketAddr,
     sync::Arc,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use axum::Router;
@@ -28,6 +28,8 @@ pub(crate) use self::serve::stop_wanted;
 use self::{bootstrap::Seat, handshake::Tls, listen::Listener};
 use crate::{
     admission::{Admission, Calls, Connections, ReadThrottle},
+    audit::{Audit, AuditError},
+    auth::{Identities, Passwords, SimpleTokens, TokenKind, TokenSettingError, recover},
     backup::{self, BackupError},
     browsers::{Browsers, Guarded},
     config::{self, AutoCompaction, Config, Problem, UiMode, host, is_tls},
@@ -38,6 +40,9 @@ use crate::{
     node::{Alarms, Core, NodeHandle, Parts, Stopped},
     peer::{PeerSecurity, Transport, TransportConfig},
 };
+
+/// How often it is looked for tokens that were not used for too long.
+const TOKEN_SWEEP: Duration = Duration::from_secs(1);
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +56,12 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// The audit log that was asked for cannot be kept.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// What users are to get that log in cannot be given.
+    #[error(transparent)]
+    Tokens(#[from] TokenSettingError),
     /// The files for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -172,6 +183,7 @@ impl Server {
         if !problems.is_empty() {
             return Err(StartError::Settings(problems));
         }
+        let token_kind = TokenKind::read(&config.auth_token)?;
         config.warnings().iter().for_each(|warning| warn!("{warning}"));
         let clients = listen::all(&config.listen_client_urls, "listen-client-urls").await?;
         let watchers = listen::all(&config.listen_metrics_urls, "listen-metrics-urls").await?;
@@ -186,6 +198,8 @@ impl Server {
         let tls = client_tls(&config)?;
         let bootstrap = Seat::find(&config, &recovered).await?;
         let (me, cluster) = (bootstrap.me(), bootstrap.cluster());
+        let audit = config.audit_log.as_ref().map(|target| Audit::open(&config.name, target));
+        let audit = audit.transpose()?.unwrap_or_default();
         claim(&mut disk, recovered.torn.as_ref(), &bootstrap)?;
         let clock = Instant::now();
         let boot = recovered.boot;
@@ -224,17 +238,24 @@ impl Server {
                 heartbeat: config.heartbeat_interval,
                 slow_apply: config.warning_apply_duration,
             },
+            token_ttl: config.token_ttl(),
         };
         let (core, node) = Core::new(me, cluster, parts);
+        let node = node.audited(audit);
+        let identities = Arc::new(Identities::new(node.clone(), token_kind.clone()));
         let (stop, stopping) = watch::channel(false);
         let limits = grpc::RequestLimits {
             request_bytes_max: config.max_request_bytes,
             txn_ops_max: config.max_txn_ops,
             leaderless_max: 3 * config.election_timeout,
         };
-        let services = grpc::routes(&node, limits).into_axum_router().fallback(http::nothing_here);
-        let mut gateway =
-            http::gateway::routes(&Admission(services.clone()), limits.request_bytes_max);
+        let passwords = Passwords::new(config.bcrypt_cost);
+        let services = grpc::routes(&node, limits, passwords, token_kind);
+        let services = services.into_axum_router().fallback(http::nothing_here);
+        let admission = Admission::new(services.clone(), identities.clone());
+        let mut gateway = http::gateway::routes(&admission, limits.request_bytes_max);
+        let judge = http::gateway::keep_certificates_out;
+        gateway = gateway.layer(axum::middleware::from_fn_with_state(node.clone(), judge));
         if config.ui == UiMode::ReadOnly {
             gateway = gateway.layer(axum::middleware::from_fn(http::keep_pages_reading));
         }
@@ -247,7 +268,8 @@ impl Server {
             clients.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect();
         let client_urls = clients.iter().filter_map(Listener::url).collect();
         let guarded = |router, listeners: &[Listener]| {
-            let counted = Counted { router: Admission(router), metrics: node.metrics.clone() };
+            let router = Admission::new(router, identities.clone());
+            let counted = Counted { router, metrics: node.metrics.clone() };
             let local = |listener: &Listener| Some(listener.socket.local_addr().ok()?.ip());
             let (cors, names) = (&config.cors, &config.host_whitelist);
             let advertised = &config.advertise_client_urls;
@@ -258,6 +280,8 @@ impl Server {
         let patience = serve::Patience::of(&config);
         let throttle = ReadThrottle::new(node.metrics.network.client_held.clone());
         let calls = Calls::default();
+        tokio::spawn(recover(config.data_dir.clone(), node.clone()));
+        tokio::spawn(sweep(node.tokens.clone(), stopping.clone()));
         tokio::spawn(throttle.clone().serve(node.clone(), calls.clone(), stopping.clone()));
         let connections = Connections::of_clients();
         let of_clients = serve::Limits { patience, throttle, calls, connections };
@@ -350,6 +374,17 @@ impl Server {
         let handed = self.node.status_when(follows);
         if tokio::time::timeout(2 * self.election_timeout, handed).await.is_err() {
             warn!("nobody took over in time");
+        }
+    }
+}
+
+/// Forgets tokens that were not used for too long.
+async fn sweep(tokens: SimpleTokens, mut stopping: watch::Receiver<bool>) {
+    let mut every = tokio::time::interval(TOKEN_SWEEP);
+    loop {
+        tokio::select! {
+            _ = every.tick() => tokens.sweep(Instant::now()),
+            () = stop_wanted(&mut stopping) => return,
         }
     }
 }

@@ -165,12 +165,12 @@ impl Entry {
             },
         };
         match secures {
-            None => connection(stream, None, router, limits, stopping).await,
+            None => connection((stream, from), None, router, limits, stopping).await,
             Some(tls) => {
                 // The handshake goes in small pieces both ways.
                 let _ = stream.set_nodelay(true);
                 if let Some(Greeted { stream, secured }) = tls.greet(stream, from).await {
-                    connection(stream, Some(secured), router, limits, stopping).await;
+                    connection((stream, from), Some(secured), router, limits, stopping).await;
                 }
             }
         }
@@ -198,7 +198,7 @@ async fn silence(words: Words, patience: Patience) {
 }
 
 async fn connection(
-    stream: impl Stream,
+    (stream, from): (impl Stream, SocketAddr),
     secured: Option<Secured>,
     router: Guarded<Counted>,
     limits: Limits,
@@ -222,7 +222,7 @@ async fn connection(
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     let network = &router.inner.metrics.network;
     let (received, sent) = (network.client_received.clone(), network.client_sent.clone());
-    let (link, words) = (Link::default(), Words::default());
+    let (link, words) = (Link::from_client(from), Words::default());
     let silence = silence(words.clone(), patience);
     let asked = pass.asked();
     let known =
@@ -292,7 +292,7 @@ mod tests {
         let at = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new(&Config::default()));
         let throttle = ReadThrottle::new(metrics.network.client_held.clone());
-        let inner = Counted { router: Admission(axum::Router::new()), metrics };
+        let inner = Counted { router: Admission::open(axum::Router::new()), metrics };
         let router = Guarded { browsers: Arc::default(), inner };
         let (stop, stopping) = watch::channel(false);
         let (calls, connections) = (Calls::default(), Connections::new(1));

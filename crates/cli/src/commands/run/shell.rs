@@ -8,6 +8,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpgid};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
+use crate::args::secret_variables;
+
 /// How often, and for how long each time, killed processes are waited for.
 const REAP_TRIES: u32 = 200;
 const REAP_PAUSE: Duration = Duration::from_millis(5);
@@ -22,7 +24,11 @@ pub(super) struct Shell {
 impl Shell {
     /// Starts it.
     pub(super) fn start(command: &str, environment: &[(&str, &str)]) -> io::Result<Shell> {
-        let child = Command::new("sh")
+        let mut shell = Command::new("sh");
+        secret_variables().iter().for_each(|name| {
+            shell.env_remove(name);
+        });
+        let child = shell
             .args(["-c", command])
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())

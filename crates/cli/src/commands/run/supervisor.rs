@@ -24,7 +24,7 @@ use crate::commands::opening::SessionOpening;
 use crate::commands::queue::Queue;
 use crate::exit::Exit;
 use crate::guardian::{
-    Charge, Guardian, Job, News, SessionCharge, SessionSecretBytes, WatchdogCharge,
+    Charge, Guardian, Job, News, SessionCharge, SessionSecretBytes, UserCharge, WatchdogCharge,
 };
 use crate::talk::talk;
 
@@ -199,7 +199,7 @@ impl Supervisor {
             secret: SessionSecretBytes(session.secret().0.into()),
             ttl_ms: u64::try_from(session.ttl().as_millis()).unwrap_or(u64::MAX),
             endpoints: self.endpoints(),
-            user: user.map(|user| (user.name.clone(), user.password.clone())),
+            user: user.map(UserCharge::new),
             tls: self.settings.tls.clone(),
         }
     }
@@ -222,6 +222,7 @@ impl Supervisor {
             ("TENURE_ENDPOINTS", self.endpoints().into()),
         ];
         environment.extend(self.settings.tls.iter().flat_map(TlsFiles::environment));
+        environment.extend(self.settings.user.environment());
         if let Some(held) = held {
             environment.push(("TENURE_TOKEN", held.token().get().to_string().into()));
             if let Some(slot) = held.slot() {

@@ -101,7 +101,7 @@ fn command(recipe: &Recipe<'_>) -> anyhow::Result<Command> {
     // What is set for clients or for another server must not reach members.
     for (variable, _) in std::env::vars_os() {
         let text = variable.to_string_lossy();
-        if text.starts_with("TENURE_") || text.starts_with("ETCD_") {
+        if ["TENURE_", "ETCD_", "ETCDCTL_"].iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(&variable);
         }
     }

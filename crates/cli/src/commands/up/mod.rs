@@ -3,7 +3,7 @@
 //! Every member is a process of its own, `tenure serve` of this very program, on loopback. [`plan`] says where members
 //! listen and keep their data, [`temp_dir`] is data that is thrown away, [`member`] is one process with its talk,
 //! [`raft`] watches the raft leader, [`order`] is what may be typed, [`told`] what is said about it, and [`supervisor`] is
-//! the loop that has them all. No member outlives it: see `serve/leash.rs`.
+//! the loop that has them all. With TLS, [`users`] makes the certificate a login. No member outlives it: see `serve/leash.rs`.
 
 mod input;
 mod member;
@@ -13,6 +13,7 @@ mod raft;
 mod supervisor;
 mod temp_dir;
 mod told;
+mod users;
 
 use std::path::PathBuf;
 
@@ -40,7 +41,7 @@ pub(crate) struct Args {
     /// The first member's port for members; each further one is 10 higher; 0 for any [default: 2380, or any if one is taken]
     #[arg(long, value_name = "PORT")]
     peer_port: Option<u16>,
-    /// Speak TLS on all ports, with certificates that are made in the data directory and must be shown
+    /// Speak TLS on all ports, with certificates that are made in the data directory and must be shown; that of clients is the login of a user
     #[arg(long)]
     tls: bool,
     /// Restart a member that ends by itself
@@ -60,7 +61,7 @@ Type a letter, a number where there is one, and Enter:
 Examples:
   tenure up                                     three members, until q or Ctrl-C
   tenure up 5 --data-dir lab                    five, and their data stays in lab
-  tenure up --tls                               with certificates on both sides of every connection
+  tenure up --tls                               with certificates on both sides of every connection, and a user
   tenure up 3 -- --log-level warn               flags of tenure serve for all of them
   tenure up 3 -w json </dev/null >up.log &      in the background; SIGTERM ends it
 

@@ -29,7 +29,7 @@ const PORTS_FILE: &str = "ports";
 /// There, the certificates.
 const CERTS_DIR: &str = "certs";
 /// Whom the certificate for clients names.
-const CLIENT: &str = "client";
+pub(super) const CLIENT: &str = "client";
 
 /// The settings of `tenure serve` that follow from the plan.
 const OURS: [&str; 9] = [

@@ -11,11 +11,13 @@ use crate::args::TlsFiles;
 
 /// A paused member does not answer; the others must not wait for it.
 const PATIENCE: Duration = Duration::from_millis(300);
+const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A client of each member, and what is known of them.
 #[derive(Clone, Debug)]
 pub(super) struct Raft {
     clients: Vec<Client>,
+    all: Client,
     /// Which member has which id, as far as each has said it once.
     ids: Arc<Mutex<BTreeMap<u64, usize>>>,
 }
@@ -41,8 +43,16 @@ impl Raft {
             None => options,
         };
         let client = |at: Endpoint| Client::new(vec![at], options.clone());
-        let clients = Endpoint::list(endpoints)?.into_iter().map(client).collect();
-        Ok(Raft { clients, ids: Arc::default() })
+        let endpoints = Endpoint::list(endpoints)?;
+        let patient = Options { request_timeout: CHANGE_PATIENCE, ..options.clone() };
+        let all = Client::new(endpoints.clone(), patient);
+        let clients = endpoints.into_iter().map(client).collect();
+        Ok(Raft { clients, all, ids: Arc::default() })
+    }
+
+    /// Of any of them, with time enough for changes.
+    pub(super) fn client(&self) -> &Client {
+        &self.all
     }
 
     /// Asks all of them at once.

@@ -11,9 +11,10 @@ use tokio::time::{Sleep, sleep};
 use super::input;
 use super::member::{End, Process, Recipe};
 use super::order::{self, Order};
-use super::plan::{Home, Plan, name};
+use super::plan::{CLIENT, Home, Plan, name};
 use super::raft::{Raft, View};
 use super::told::{Mouth, Seen, Told};
+use super::users;
 use crate::args::TlsFiles;
 use crate::exit::Exit;
 use crate::output::Format;
@@ -91,13 +92,16 @@ impl Supervisor {
                 () = stop.asked() => break Exit::Done,
                 Some(end) = self.ended.recv() => {
                     self.on_end(end);
-                    self.see_whether_ready();
+                    self.see_whether_ready(&raft).await;
                     if !self.ready && self.members.iter().all(|member| member.is_over()) {
                         self.mouth.say("no member could start");
                         break Exit::Error;
                     }
                 }
-                Some(view) = seen.recv() => self.on_view(view),
+                Some(view) = seen.recv() => {
+                    self.on_view(view);
+                    self.see_whether_ready(&raft).await;
+                }
                 line = next(&mut lines) => match order::read(&line, self.members.len()) {
                     Ok(Order::Quit) => break Exit::Done,
                     Ok(order) => self.obey(order, &raft).await,
@@ -158,26 +162,34 @@ impl Supervisor {
         }
         self.leader = view.leader;
         self.view = view;
-        self.see_whether_ready();
     }
 
     /// Ready is when all running members follow one raft leader. A member that cannot start must not keep the others
     /// from being reported.
-    fn see_whether_ready(&mut self) {
+    async fn see_whether_ready(&mut self, raft: &Raft) {
         let running = self.members.iter().filter(|member| member.runs()).count();
         let enough = self.members.len() / 2 + 1;
         if !self.ready && self.view.followers >= running.max(enough) {
             self.ready = true;
-            self.tell_ready();
+            let has_users = self.plan.tls.is_some()
+                && match users::make(raft.client()).await {
+                    Ok(()) => true,
+                    Err(error) => {
+                        self.mouth.say(&format!("no user could be made: {error:#}"));
+                        false
+                    }
+                };
+            self.tell_ready(has_users);
         }
     }
 
-    fn tell_ready(&self) {
+    fn tell_ready(&self, has_users: bool) {
         self.mouth.tell(&Told::Ready {
             after_ms: self.began.elapsed().as_millis() as u64,
             members: self.everybody(),
             endpoints: self.plan.endpoints(),
             tls: self.plan.client_tls().iter().flat_map(assignments).collect(),
+            user: has_users.then(|| CLIENT.to_owned()),
             browse: self.browse(),
             data_dir: self.plan.home.path().display().to_string(),
             kept: matches!(self.plan.home, Home::Kept(_)),

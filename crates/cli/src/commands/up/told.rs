@@ -20,6 +20,9 @@ pub(super) enum Told {
         /// What clients set in their environment beside the endpoints, to speak TLS.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tls: Vec<String>,
+        /// The user that the certificate for clients stands for, if users count.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        user: Option<String>,
         /// The dashboard, unless it is switched off.
         #[serde(skip_serializing_if = "Option::is_none")]
         browse: Option<String>,
@@ -131,12 +134,16 @@ impl Told {
         let lines =
             |members: &[Seen]| members.iter().map(Seen::line).collect::<Vec<_>>().join("\n");
         match self {
-            Told::Ready { after_ms, members, endpoints, tls, browse, data_dir, kept } => {
+            Told::Ready { after_ms, members, endpoints, tls, user, browse, data_dir, kept } => {
                 let stays = if *kept { "it stays" } else { "gone at the end" };
                 let browse =
                     browse.as_ref().map(|url| format!("\nbrowse {url}")).unwrap_or_default();
+                let user = user.as_ref().map(|user| {
+                    format!("\nusers count: the certificate below is the login of {user}, with role root")
+                });
+                let user = user.unwrap_or_default();
                 format!(
-                    "{}{browse}\nready after {after_ms} ms; data in {data_dir} ({stays}); in another terminal:\n\
+                    "{}{browse}{user}\nready after {after_ms} ms; data in {data_dir} ({stays}); in another terminal:\n\
                      export TENURE_ENDPOINTS={endpoints}{}",
                     lines(members),
                     tls.iter().map(|one| format!(" {one}")).collect::<String>()

@@ -11,7 +11,7 @@ use super::names::NamesInUse;
 use crate::backend::{
     BackendCandidate, BackendSession, Boxed, JoinSpec, Mode, Opened, Opening, RenewError,
 };
-use crate::grpc::{Client, ClientError, Code, Renewals};
+use crate::grpc::{Client, ClientError, Renewals};
 use crate::host::Host;
 use crate::{AcquireError, EngineError, Loss};
 
@@ -173,9 +173,7 @@ impl BackendSession for EtcdSession {
 fn missed(error: ClientError) -> RenewError {
     match &error {
         error if lease_is_gone(error) => RenewError::Over(Loss::NotFound),
-        ClientError::Refused { code: Code::Unauthenticated | Code::PermissionDenied, .. } => {
-            RenewError::Over(Loss::AuthLost)
-        }
+        error if error.is_about_the_user() => RenewError::Over(Loss::AuthLost),
         _ => RenewError::Missed(error.into()),
     }
 }

@@ -15,7 +15,7 @@ use super::wire::{Attached, Heard, Wire};
 use crate::backend::{Link, Opening};
 use crate::chance::{Backoff, Chance};
 use crate::clock::Moment;
-use crate::grpc::{ClientError, Code};
+use crate::grpc::{ClientError, Code, is_stale};
 use crate::host::Host;
 use crate::{EngineError, Loss, SessionSecret};
 
@@ -351,6 +351,9 @@ pub(super) async fn keep(shared: Arc<Shared>, first: Stream) {
                 return shared.end(loss);
             }
             Err(NotAttached::Over(_)) => host.pause(backoff.pause()).await,
+            Err(NotAttached::Failed(error)) if error.is_about_the_user() => {
+                return shared.end(Loss::AuthLost);
+            }
             Err(NotAttached::Failed(error)) => {
                 tracing::debug!(%error, "cannot attach the session");
                 host.pause(backoff.pause()).await;
@@ -372,6 +375,10 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
         match said {
             Some(Ok(said)) => {
                 let Some(response) = said.response else { continue };
+                if is_refused_for_login(&response) {
+                    // It stays open, and is asked again on the next stream, with another token.
+                    return None;
+                }
                 let revision = said.header.map_or(0, |header| header.revision);
                 let mut talk = shared.talk();
                 let over = talk.exchange.hear(response, revision);
@@ -382,13 +389,17 @@ async fn pump(shared: &Shared, mut stream: Stream, number: u64) -> Option<Loss> 
                 }
             }
             None => return None,
-            Some(Err(error)) => {
-                let denied = [Code::PermissionDenied, Code::Unauthenticated].map(Some);
-                let auth = denied.contains(&error.code());
-                return auth.then_some(Loss::AuthLost);
-            }
+            Some(Err(error)) => return error.is_about_the_user().then_some(Loss::AuthLost),
         }
     }
+}
+
+/// Whether a request was refused because the login of the stream is not good any more: the stream is about to end.
+fn is_refused_for_login(response: &SessionReply) -> bool {
+    let SessionReply::Result(pb::RequestResult { refusal: Some(refusal), .. }) = response else {
+        return false;
+    };
+    refusal.kind == 0 && is_stale(&refusal.text)
 }
 
 pub(super) fn broken(text: &str) -> ClientError {

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tonic::Streaming;
 
 use crate::backend::Boxed;
-use crate::grpc::{Client, ClientError, Code, Endpoint, Options};
+use crate::grpc::{Client, ClientError, Code, Endpoint, Options, StreamLogin};
 
 /// The members of a cluster, and how to reach them.
 pub trait Reach: fmt::Debug + Send + Sync + 'static {
@@ -107,7 +107,7 @@ impl Wire for Client {
     fn attach(&self, open: pb::OpenSession) -> Boxed<'_, Result<Attached, ClientError>> {
         Box::pin(async move {
             let (ask, answers) = self.sessions().attach(open).await?;
-            Ok(Attached { ask, answers: heard(answers) })
+            Ok(Attached { ask, answers: heard(answers, self.stream_login()) })
         })
     }
 
@@ -123,7 +123,10 @@ impl Wire for Client {
         &self,
         request: pb::ObserveRequest,
     ) -> Boxed<'_, Result<Heard<pb::ObserveResponse>, ClientError>> {
-        Box::pin(async move { self.elections().observe(request).await.map(heard) })
+        Box::pin(async move {
+            let answers = self.elections().observe(request).await?;
+            Ok(heard(answers, self.stream_login()))
+        })
     }
 
     fn without_raft_leader(&self) -> Boxed<'_, Option<String>> {
@@ -142,8 +145,16 @@ impl Wire for Client {
     }
 }
 
-fn heard<T: Send + 'static>(stream: Streaming<T>) -> Heard<T> {
-    stream.map(|said| said.map_err(|status| stream_error(&status))).boxed()
+fn heard<T: Send + 'static>(stream: Streaming<T>, login: StreamLogin) -> Heard<T> {
+    let error = move |status: tonic::Status| match login.is_renewed_after(status.message()) {
+        // Opened again, it has another token.
+        true => {
+            let (code, text) = (status.code(), status.message().to_owned());
+            ClientError::Unavailable { code, text }
+        }
+        false => stream_error(&status),
+    };
+    stream.map(move |said| said.map_err(&error)).boxed()
 }
 
 /// Why a stream ended, as sessions and observers see it.

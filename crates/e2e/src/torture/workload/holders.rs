@@ -14,7 +14,7 @@ use std::{
 use tenure::{
     AcquireError, Election, Engine, FencingToken, Lock, Loss, Session, SessionState,
     fence::{Gate, GateLimits, GuardedError, HolderKey, Pass, guarded_put},
-    grpc::Client,
+    grpc::{Client, Endpoint},
 };
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -122,16 +122,15 @@ impl Holders {
     pub(super) fn start(ground: &Ground, chance: &mut Chance, stop: &Stop) -> Holders {
         let gate = Gate::in_memory(GateLimits::default());
         let shared = Arc::new(Shared { gate, seen: Mutex::default() });
-        let endpoints = ground.cluster.endpoints();
+        let endpoints = Endpoint::list(&ground.cluster.endpoints()).expect("addresses");
         let mut contenders = Vec::new();
         for line in LINES {
             for number in 0..CONTENDERS {
-                let engine =
-                    if line.native { Engine::tenure(&endpoints) } else { Engine::etcd(&endpoints) };
+                let make = if line.native { Engine::tenure_at } else { Engine::etcd_at };
                 let contender = Contender {
                     line,
                     number,
-                    engine: engine.expect("addresses"),
+                    engine: make(endpoints.clone(), ground.options()),
                     client: ground.any(),
                     shared: Arc::clone(&shared),
                     chance: chance.branch(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::Value;
+use tenure_api::Principal;
 use tenure_replica::{
     Input, Operation, Request, RequestId, Role,
     command::{Command, ElectionCommand},
@@ -78,7 +79,9 @@ impl TenureServer {
     fn hang_up(&mut self, client: ProcessId) -> Vec<Input> {
         let stream = self.streams.remove(&client);
         let listeners = stream.iter().flat_map(Stream::listeners);
-        listeners.map(|listener| Input::Election(ListenerInput::Close(listener))).collect()
+        listeners
+            .map(|listener| Input::Election(Principal::Anonymous, ListenerInput::Close(listener)))
+            .collect()
     }
 
     fn ask(
@@ -100,7 +103,9 @@ impl TenureServer {
             let attach = ListenerInput::Attach { listener: session, session: id, by };
             let name = Bytes::from_static(ELECTION);
             let observe = ListenerInput::Observe { listener: election, name, after: None };
-            inputs.extend([Input::Election(attach), Input::Election(observe)]);
+            inputs.extend(
+                [attach, observe].map(|input| Input::Election(Principal::Anonymous, input)),
+            );
         }
         self.requests += 1;
         self.asked.insert(self.requests, (client, stream, number));

@@ -275,7 +275,10 @@ impl CandidateClient {
         match news {
             ListenerEvent::Session(event) => self.hear(me, world, event),
             ListenerEvent::Candidacies(candidacies) => self.see(me, world, candidacies),
-            ListenerEvent::Held | ListenerEvent::Gone(_) | ListenerEvent::Observed(_) => {}
+            ListenerEvent::Held
+            | ListenerEvent::Gone(_)
+            | ListenerEvent::Observed(_)
+            | ListenerEvent::Denied(_) => {}
         }
     }
 

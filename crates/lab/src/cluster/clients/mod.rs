@@ -9,6 +9,7 @@ mod operators;
 mod probe;
 mod registers;
 mod stock;
+mod users;
 mod watch;
 
 pub use candidate::CandidateClient;
@@ -17,6 +18,7 @@ pub use operators::{AdminClient, MembershipClient, MoveLeaderClient};
 pub use probe::ProbeClient;
 pub use registers::RegisterClient;
 pub use stock::StockClient;
+pub use users::{UserClient, root};
 pub use watch::WatchClient;
 
 use tenure_replica::{

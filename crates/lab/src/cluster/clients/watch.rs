@@ -77,6 +77,7 @@ fn create(
     watch: &Watch,
 ) {
     let create = WatchCreate {
+        by: world.by.clone(),
         id: Some(id),
         interest: watch.history.interest.clone(),
         start: watch.start,

@@ -77,6 +77,7 @@ impl World {
                 ListenerEvent::Observed(_) => "observed",
                 ListenerEvent::Session(_) => "session",
                 ListenerEvent::Candidacies(_) => "candidates",
+                ListenerEvent::Denied(_) => "denied",
             };
             TraceEvent::new("news", format!("tells #{listener} {news:?}"))
                 .of(format!("m{member}"))

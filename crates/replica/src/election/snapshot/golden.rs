@@ -116,6 +116,8 @@ fn samples() -> Vec<(&'static str, Elections)> {
     let elections = |election| [(text("a"), Arc::new(election))].into_iter().collect();
     let idle = [(Revision(300), text("a"))].into_iter().collect();
     let sessions = [(SESSION_ID, Arc::new(session()))].into_iter().collect();
+    let owner = Some("ada".into());
+    let owned = [(SESSION_ID, Arc::new(Session { owner, ..session() }))].into_iter().collect();
     let delays = [(SESSION_ID, delay())].into_iter().collect();
     let secret = Some(SecretDigest([7; SecretDigest::BYTES]));
     let secret_session = Arc::new(Session { secret, ..session() });
@@ -129,6 +131,7 @@ fn samples() -> Vec<(&'static str, Elections)> {
             Elections { elections: elections(idle_election()), idle, ..empty() },
         ),
         ("3 delay", Elections { delays, ..empty() }),
+        ("6 session of a user", Elections { sessions: owned, ..empty() }),
         ("7 session and its secret", Elections { sessions: secret_sessions, ..empty() }),
         ("8 delay and its secret", Elections { delays: secret_delays, ..empty() }),
         ("4 forgotten", Elections { forgotten: Revision(300), ..empty() }),

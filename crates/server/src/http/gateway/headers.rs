@@ -6,7 +6,7 @@ use std::{future::Future, time::Duration};
 use axum::http::{HeaderMap, HeaderName, header::AUTHORIZATION, request::Parts};
 use tonic::{Request, Status, metadata::MetadataMap};
 
-use crate::admission::Connection;
+use crate::{admission::Connection, auth::FromGateway};
 
 const METADATA_PREFIX: &str = "grpc-metadata-";
 const TIMEOUT: &str = "grpc-timeout";
@@ -17,6 +17,7 @@ const TIMEOUT_DIGITS_MAX: usize = 8;
 /// whatever follows `Grpc-Metadata-`. It counts among those of the caller's connection.
 pub(super) fn annotated<T>(head: &Parts, message: T) -> Request<T> {
     let mut request = Request::new(message);
+    request.extensions_mut().insert(FromGateway);
     if let Some(connection) = head.extensions.get::<Connection>() {
         request.extensions_mut().insert(connection.clone());
     }

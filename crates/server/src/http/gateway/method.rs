@@ -13,20 +13,20 @@ use tonic::{
 use crate::admission::Admission;
 
 /// A method of the gRPC services, as the gateway sees it.
-pub(super) struct Method {
-    pub(super) input: MessageDescriptor,
-    pub(super) output: MessageDescriptor,
-    pub(super) takes_stream: bool,
-    pub(super) gives_stream: bool,
+pub(crate) struct Method {
+    pub(crate) input: MessageDescriptor,
+    pub(crate) output: MessageDescriptor,
+    pub(crate) takes_stream: bool,
+    pub(crate) gives_stream: bool,
     /// The largest JSON object that is read for it.
-    pub(super) body_bytes_max: usize,
+    pub(crate) body_bytes_max: usize,
     path: PathAndQuery,
     services: Admission,
 }
 
 impl Method {
     /// Finds a method by its full name, such as `etcdserverpb.KV.Put`.
-    pub(super) fn find(
+    pub(crate) fn find(
         pool: &DescriptorPool,
         name: &str,
         services: Admission,
@@ -47,7 +47,7 @@ impl Method {
     }
 
     /// One message for one message.
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &self,
         request: Request<DynamicMessage>,
     ) -> Result<DynamicMessage, Status> {
@@ -56,7 +56,7 @@ impl Method {
     }
 
     /// Messages for messages.
-    pub(super) async fn converse(
+    pub(crate) async fn converse(
         &self,
         requests: Request<impl Stream<Item = DynamicMessage> + Send + 'static>,
     ) -> Result<Streaming<DynamicMessage>, Status> {

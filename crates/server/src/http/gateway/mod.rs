@@ -38,14 +38,26 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    extract::{Request, State},
     http::StatusCode,
+    middleware::Next,
+    response::{IntoResponse, Response},
     routing::{MethodRouter, post},
 };
 use prost_reflect::DescriptorPool;
 use tenure_api::wire::DESCRIPTORS;
 
-use self::{bindings::BINDINGS, method::Method};
-use crate::admission::Admission;
+use self::bindings::BINDINGS;
+pub(crate) use self::method::Method;
+use crate::{
+    admission::{Admission, Connection},
+    node::NodeHandle,
+};
+
+/// As etcd says it.
+const CERTIFICATE_IGNORED: &str = "CommonName of client sending a request against gateway will be ignored and not used as expected\n";
+/// How all its paths begin.
+pub(crate) const PATHS: &str = "/v3/";
 
 /// Every path of the gateway, in front of these gRPC services.
 ///
@@ -58,6 +70,21 @@ pub(crate) fn routes(services: &Admission, request_bytes_max: usize) -> Router {
             .expect("the table names methods that proto/ has");
         router.route(path, handler(method))
     })
+}
+
+/// etcd's clients with certificates must not take them for users here: what asks the services is the gateway, for many
+/// clients, and its certificate would be asked instead (CVE-2018-16886).
+pub(crate) async fn keep_certificates_out(
+    State(node): State<NodeHandle>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let connection = request.extensions().get::<Connection>();
+    let names_user = connection.and_then(Connection::certificate_user).is_some();
+    if names_user && node.tokens.is_enabled() {
+        return (StatusCode::BAD_REQUEST, CERTIFICATE_IGNORED).into_response();
+    }
+    next.run(request).await
 }
 
 fn handler(method: Method) -> MethodRouter {
@@ -76,6 +103,6 @@ mod tests {
 
     #[test]
     fn every_path_names_a_method() {
-        let _ = routes(&Admission(Router::new()), 1 << 20);
+        let _ = routes(&Admission::open(Router::new()), 1 << 20);
     }
 }

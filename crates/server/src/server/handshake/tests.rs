@@ -67,7 +67,7 @@ impl Port {
             format!("{:?} {names:?} {:?}", connection.tls.is_some(), connection.certificate_user())
         };
         let router = Router::new().route("/who", get(who));
-        let inner = Counted { router: Admission(router), metrics };
+        let inner = Counted { router: Admission::open(router), metrics };
         let router = Guarded { browsers: Arc::default(), inner };
         let (stop, stopping) = watch::channel(false);
         let patience = Patience::of(&Config::default());

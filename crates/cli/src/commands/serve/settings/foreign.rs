@@ -28,7 +28,6 @@ const fn refused(flag: &'static str, why: &'static str) -> Foreign {
     Foreign { flag, fate: Fate::Refused { unless: &["", "false"] }, why }
 }
 
-const USERS: &str = "users and roles arrive in a later version";
 const DISCOVERY: &str = "members are not discovered here; name them with --initial-cluster";
 const V2: &str = "the v2 API is not served";
 const PROXY: &str = "there is no v2 proxy";
@@ -82,9 +81,6 @@ pub(super) const FOREIGN: &[Foreign] = &[
     ignored("enable-grpc-gateway", "what is served over HTTP cannot be switched off"),
     ignored("client-cert-file", "a member does not call its own client port"),
     ignored("client-key-file", "a member does not call its own client port"),
-    Foreign { flag: "auth-token", fate: Fate::Refused { unless: &["simple", ""] }, why: USERS },
-    ignored("bcrypt-cost", USERS),
-    ignored("auth-token-ttl", USERS),
     ignored("enable-pprof", "there is no Go runtime to look into"),
     ignored("enable-log-rotation", "logs are rotated by whoever reads them"),
     ignored("log-rotation-config-json", "logs are rotated by whoever reads them"),

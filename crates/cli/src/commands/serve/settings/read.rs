@@ -4,6 +4,7 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use tenure::api::size::size;
 use tenure_server::{
+    audit::{AuditTarget, FILE_BYTES},
     config::{
         AutoCompaction, ClusterState, Config, MetricsDetail, Problem, TlsProtocol, TlsSettings,
         UiMode,
@@ -163,9 +164,22 @@ impl Reader<'_> {
                 max_version: self.text("tls-max-version"),
                 cipher_suites: self.list("cipher-suites"),
             },
+            auth_token: self.text("auth-token"),
+            auth_token_ttl: self.seconds("auth-token-ttl").unwrap_or(default.auth_token_ttl),
+            audit_log: self.audit_log(),
+            bcrypt_cost: self.number("bcrypt-cost").unwrap_or(default.bcrypt_cost),
             self_signed_cert_validity: self
                 .number("self-signed-cert-validity")
                 .unwrap_or(default.self_signed_cert_validity),
+        }
+    }
+
+    fn audit_log(&mut self) -> Option<AuditTarget> {
+        let bytes_max = self.size("audit-log-max-bytes").filter(|bytes| *bytes > 0);
+        match &self.text("audit-log")[..] {
+            "" => None,
+            "stderr" => Some(AuditTarget::Stderr),
+            file => Some(AuditTarget::File(file.into(), bytes_max.unwrap_or(FILE_BYTES))),
         }
     }
 
@@ -302,6 +316,16 @@ impl Reader<'_> {
                 })
                 .ok(),
         }
+    }
+
+    fn seconds(&mut self, flag: &str) -> Option<Duration> {
+        let text = self.text(flag);
+        let seconds = text.parse().map(Duration::from_secs).or_else(|_| duration(&text));
+        seconds
+            .map_err(|_| {
+                self.wrong(flag, format!("{text:?} must be seconds, or a duration such as 5m"))
+            })
+            .ok()
     }
 
     fn switch(&mut self, flag: &str) -> bool {

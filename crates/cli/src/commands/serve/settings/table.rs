@@ -66,6 +66,7 @@ const MEMBER: &str = "Member";
 const CLUSTER: &str = "Cluster";
 const LIMITS: &str = "Limits and upkeep";
 const TLS: &str = "TLS";
+const USERS: &str = "Users";
 const WATCHING: &str = "Logs, metrics and traces";
 
 const fn row(
@@ -157,6 +158,13 @@ pub(super) const SETTINGS: &[Setting] = &[
     row(TLS, "tls-min-version", "VERSION", Is("TLS1.2"), "Oldest version of TLS: TLS1.2 or TLS1.3"),
     row(TLS, "tls-max-version", "VERSION", Is(""), "Newest version of TLS, if not the newest there is"),
     row(TLS, "cipher-suites", "NAMES", Is(""), "Cipher suites of TLS 1.2, by their IANA names, if not all that are safe"),
+
+    row(USERS, "auth-token", "KIND", Is("simple"), "What users get that log in: simple, or jwt with its options, as jwt,sign-method=RS256,priv-key=FILE; empty for nothing, so that only certificates count"),
+    row(USERS, "auth-token-ttl", "SECONDS", Is("300"), "How long a simple token lives that is not used: seconds, or as 5m; 0 for 300"),
+    row(USERS, "bcrypt-cost", "N", Is("10"), "How long it takes to make or check a password, as a power of two: 4 to 31"),
+
+    row(USERS, "audit-log", "FILE", Is(""), "A line of JSON for each change of elections, sessions, members and users: a file, or stderr"),
+    row(USERS, "audit-log-max-bytes", "BYTES", Is("64M"), "Size at which that file is replaced; four older ones are kept"),
 
     row(WATCHING, "log-level", "LEVEL", Is("info"), "What is logged: error, warn, info, debug or trace"),
     row(WATCHING, "log-format", "json|console", Follows("console on a terminal, else json", log_format), "How it is logged"),

@@ -340,7 +340,8 @@ mod tests {
     async fn calls_that_do_not_arrive_are_given_up_and_counted_in_all_services() {
         let calls = Calls::default();
         for (path, _) in crate::metrics::all_methods() {
-            let mut router = Admission(Router::new().route(&path, axum::routing::post(reads)));
+            let mut router =
+                Admission::open(Router::new().route(&path, axum::routing::post(reads)));
             let connection =
                 Connection { link: Link::default(), calls: calls.connection(), tls: None };
             let request = Request::post(&path).extension(connection);
@@ -372,7 +373,7 @@ mod tests {
         let loud = calls.connection();
         let never = || Body::from_stream(futures_util::stream::pending::<Result<Bytes, Status>>());
         let path = "/tenure.v1.Sessions/List";
-        let mut router = Admission(Router::new().route(path, axum::routing::post(reads)));
+        let mut router = Admission::open(Router::new().route(path, axum::routing::post(reads)));
         let mut call = |calls: &OpenCalls, body: Body| {
             let connection = Connection { link: Link::default(), calls: calls.clone(), tls: None };
             let request = Request::post(path).extension(connection);

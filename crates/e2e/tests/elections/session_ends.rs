@@ -159,6 +159,24 @@ async fn session_is_not_taken_over_by_what_lists_tell() {
     assert_eq!(next.granted("jobs").await.predecessor, "holder");
 }
 
+/// An identity is shown on terminals, written to logs and handed to fence agents.
+#[tokio::test(flavor = "multi_thread")]
+async fn session_identity_has_no_control_characters() {
+    let cluster = Cluster::start(1).await;
+    for identity in ["a\nplug=victim", "\0", "\x1b[2J", "\u{9b}1A"] {
+        let open = pb::OpenSession {
+            identity: identity.to_owned(),
+            ttl_ms: LONG_MS,
+            ..Default::default()
+        };
+        let client = cluster.client();
+        let (_stream, mut answers) = client.sessions().attach(open).await.unwrap();
+        let refused = answers.message().await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument, "{identity:?}: {refused}");
+    }
+    assert!(cluster.client().sessions().list().await.unwrap().sessions.is_empty());
+}
+
 /// A client that heard no answer asks again, and so does the library's own retry.
 #[tokio::test(flavor = "multi_thread")]
 async fn session_can_be_ended_from_outside_more_than_once() {

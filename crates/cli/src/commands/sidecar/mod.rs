@@ -73,7 +73,7 @@ pub(crate) struct Args {
     /// Keep the answer of /leader in this file, too
     #[arg(long, value_name = "PATH")]
     status_file: Option<PathBuf>,
-    /// POST /step-down needs what is in this file, as `Authorization: Bearer …`. Without it, any process that reaches loopback here
+    /// POST /step-down needs what is in this file, as `Authorization: Bearer TOKEN`. Without it, any process that reaches loopback here
     /// may give the leadership up
     #[arg(long, value_name = "FILE", value_parser = http::StepDownToken::load)]
     step_down_token_file: Option<http::StepDownToken>,

@@ -39,7 +39,7 @@ pub use input::{
 };
 pub use log::{Entry, EntryKind, HardState, LogIndex, Persist, SnapshotMark};
 pub use message::{Message, RaftKind, RaftMessage};
-pub use raft::{RefusedMessage, Role};
+pub use raft::{RaftRole, RefusedMessage};
 pub use replica::{
     CandidateView, Counts, ElectionSummary, ElectionView, PipelineLimits, RaftTimer, Recovered,
     Replica, ReplicaConfig, Retention, SessionView, SessionsView, Status,

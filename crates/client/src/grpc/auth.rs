@@ -2,7 +2,7 @@
 
 use tenure_api::wire::{authpb, etcdserverpb as pb};
 
-use super::need::Need;
+use super::need::NeededRight;
 use super::retry::Kind;
 use super::stubs::AuthClient;
 use super::{Client, ClientError, Password};
@@ -23,7 +23,7 @@ macro_rules! calls {
                 /// See [`ClientError`].
                 pub async fn $name(&self, request: pb::$request) -> Result<pb::$response, ClientError> {
                     let send = async |channel, request| AuthClient::new(channel).$method(request).await;
-                    self.client.call_for(Need::Root, Kind::$kind, request, send).await
+                    self.client.call_for(NeededRight::Root, Kind::$kind, request, send).await
                 }
             )*
         }
@@ -82,7 +82,7 @@ impl<'a> Auth<'a> {
             hashed_password: String::new(),
         };
         let send = async |channel, request| AuthClient::new(channel).user_add(request).await;
-        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Mutation, request, send).await
     }
 
     /// Gives a user another password; its tokens are not accepted any more.
@@ -101,6 +101,6 @@ impl<'a> Auth<'a> {
         };
         let send =
             async |channel, request| AuthClient::new(channel).user_change_password(request).await;
-        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Mutation, request, send).await
     }
 }

@@ -12,7 +12,7 @@ use tonic::{Extensions, Request, Response, Status};
 
 use super::dial::{Connector, Dialer};
 use super::login::{Credentials, LOGIN_TIME, Login, Password, Stamp, StreamLogin, is_busy};
-use super::need::Need;
+use super::need::NeededRight;
 use super::retry::{Attempts, Failed, Kind, Next, PAUSE};
 use super::{
     Auth, ClientError, Cluster, Elections, Endpoint, Kv, Lease, Maintenance, Sessions, Watch,
@@ -266,7 +266,7 @@ impl Client {
     /// The same for a request that needs a right: says which, if that is why it is refused.
     pub(super) async fn call_for<Req, Res, Sent>(
         &self,
-        need: Need,
+        need: NeededRight,
         kind: Kind,
         request: Req,
         send: impl Fn(Channel, Request<Req>) -> Sent,
@@ -279,7 +279,7 @@ impl Client {
     }
 
     /// Says what the user lacks, if that is why a request was refused.
-    pub(super) fn denied(&self, error: ClientError, need: Need) -> ClientError {
+    pub(super) fn denied(&self, error: ClientError, need: NeededRight) -> ClientError {
         error.denied(self.login.user(), need)
     }
 

@@ -2,7 +2,7 @@
 
 use tenure_api::wire::{etcdserverpb as pb, tenure::v1};
 
-use super::need::Need;
+use super::need::NeededRight;
 use super::retry::Kind;
 use super::stubs::{ClusterClient, MembersClient};
 use super::{Client, ClientError};
@@ -48,7 +48,7 @@ impl<'a> Cluster<'a> {
         request: pb::MemberAddRequest,
     ) -> Result<pb::MemberAddResponse, ClientError> {
         let send = async |channel, request| ClusterClient::new(channel).member_add(request).await;
-        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Mutation, request, send).await
     }
 
     /// Removes a member, for ever.
@@ -61,7 +61,7 @@ impl<'a> Cluster<'a> {
     ) -> Result<pb::MemberRemoveResponse, ClientError> {
         let send =
             async |channel, request| ClusterClient::new(channel).member_remove(request).await;
-        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Mutation, request, send).await
     }
 
     /// Says where a member is reached by the others.
@@ -74,7 +74,7 @@ impl<'a> Cluster<'a> {
     ) -> Result<pb::MemberUpdateResponse, ClientError> {
         let send =
             async |channel, request| ClusterClient::new(channel).member_update(request).await;
-        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Mutation, request, send).await
     }
 
     /// Gives a learner its vote.
@@ -87,6 +87,6 @@ impl<'a> Cluster<'a> {
     ) -> Result<pb::MemberPromoteResponse, ClientError> {
         let send =
             async |channel, request| ClusterClient::new(channel).member_promote(request).await;
-        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Mutation, request, send).await
     }
 }

@@ -6,7 +6,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Request, Streaming};
 
 use super::login::StreamLogin;
-use super::need::Need;
+use super::need::NeededRight;
 use super::retry::Kind;
 use super::stubs::{ElectionsClient, SessionsClient};
 use super::{Client, ClientError};
@@ -116,7 +116,7 @@ impl<'a> Elections<'a> {
         let send = async |channel, request| ElectionsClient::new(channel).candidates(request).await;
         self.client
             .call_for(
-                Need::Observe(name.clone()),
+                NeededRight::Observe(name.clone()),
                 Kind::Repeatable,
                 pb::CandidatesRequest { name },
                 send,
@@ -134,7 +134,7 @@ impl<'a> Elections<'a> {
     ) -> Result<Streaming<pb::ObserveResponse>, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).observe(request).await;
         self.client
-            .call_for(Need::Observe(request.name.clone()), Kind::Repeatable, request, send)
+            .call_for(NeededRight::Observe(request.name.clone()), Kind::Repeatable, request, send)
             .await
     }
 
@@ -146,7 +146,7 @@ impl<'a> Elections<'a> {
         let send = async |channel, request| ElectionsClient::new(channel).history(request).await;
         self.client
             .call_for(
-                Need::Observe(name.clone()),
+                NeededRight::Observe(name.clone()),
                 Kind::Repeatable,
                 pb::HistoryRequest { name },
                 send,
@@ -197,7 +197,7 @@ impl<'a> Elections<'a> {
     ) -> Result<pb::TransferResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).transfer(request).await;
         self.client
-            .call_for(Need::Rule(request.name.clone()), Kind::Repeatable, request, send)
+            .call_for(NeededRight::Rule(request.name.clone()), Kind::Repeatable, request, send)
             .await
     }
 
@@ -208,7 +208,7 @@ impl<'a> Elections<'a> {
     pub async fn evict(&self, request: pb::EvictRequest) -> Result<pb::EvictResponse, ClientError> {
         let kind = if request.token == 0 { Kind::Mutation } else { Kind::Repeatable };
         let send = async |channel, request| ElectionsClient::new(channel).evict(request).await;
-        self.client.call_for(Need::Rule(request.name.clone()), kind, request, send).await
+        self.client.call_for(NeededRight::Rule(request.name.clone()), kind, request, send).await
     }
 
     /// Freezes a name: no candidate leads until it is resumed.
@@ -218,7 +218,12 @@ impl<'a> Elections<'a> {
     pub async fn freeze(&self, name: String) -> Result<pb::FreezeResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).freeze(request).await;
         self.client
-            .call_for(Need::Rule(name.clone()), Kind::Repeatable, pb::FreezeRequest { name }, send)
+            .call_for(
+                NeededRight::Rule(name.clone()),
+                Kind::Repeatable,
+                pb::FreezeRequest { name },
+                send,
+            )
             .await
     }
 
@@ -229,7 +234,12 @@ impl<'a> Elections<'a> {
     pub async fn resume(&self, name: String) -> Result<pb::ResumeResponse, ClientError> {
         let send = async |channel, request| ElectionsClient::new(channel).resume(request).await;
         self.client
-            .call_for(Need::Rule(name.clone()), Kind::Mutation, pb::ResumeRequest { name }, send)
+            .call_for(
+                NeededRight::Rule(name.clone()),
+                Kind::Mutation,
+                pb::ResumeRequest { name },
+                send,
+            )
             .await
     }
 }

@@ -11,6 +11,10 @@ use super::ClientError;
 
 /// The port that is meant when none is written.
 const PORT_DEFAULT: u16 = 2379;
+/// The most addresses of a list.
+const ENDPOINTS_MAX: usize = 1000;
+/// How much of a list that is refused is repeated.
+const WRITTEN_MAX: usize = 200;
 
 /// The address of one member: `127.0.0.1:2379`, `https://node-1:2379`, `[::1]:2379`, `node-1`, `unix:///run/tenure.sock`.
 ///
@@ -40,6 +44,13 @@ impl Endpoint {
     /// # Errors
     /// [`ClientError::Endpoint`] names the first part that is not an address.
     pub fn list(list: &str) -> Result<Vec<Endpoint>, ClientError> {
+        let refuse = |rule| ClientError::Endpoint {
+            written: list.chars().take(WRITTEN_MAX).collect(),
+            rule,
+        };
+        if list.split(',').count() > ENDPOINTS_MAX {
+            return Err(refuse("at most 1000 addresses make a list"));
+        }
         let endpoints: Vec<Endpoint> = list
             .split(',')
             .map(str::trim)
@@ -47,10 +58,7 @@ impl Endpoint {
             .map(str::parse)
             .collect::<Result<_, _>>()?;
         if endpoints.is_empty() {
-            return Err(ClientError::Endpoint {
-                written: list.to_owned(),
-                rule: "at least one address is needed",
-            });
+            return Err(refuse("at least one address is needed"));
         }
         Ok(endpoints)
     }

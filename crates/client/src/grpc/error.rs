@@ -6,7 +6,7 @@ use tenure_api::Failure;
 use tonic::{Code, ConnectError, Status};
 
 use super::login::{StreamLogin, is_stale};
-use super::need::{Denial, Need};
+use super::need::{Denial, NeededRight};
 use crate::RefusalKind;
 
 /// Why a request was not answered with a result.
@@ -50,7 +50,7 @@ pub enum ClientError {
         /// The user, if the client logged in by name.
         user: Option<String>,
         /// What it lacks.
-        need: Need,
+        need: NeededRight,
         /// The member's text, to the letter.
         text: String,
     },
@@ -153,7 +153,7 @@ impl ClientError {
     }
 
     /// The same, with what the user lacks, if that is why.
-    pub(super) fn denied(self, user: Option<&str>, need: Need) -> ClientError {
+    pub(super) fn denied(self, user: Option<&str>, need: NeededRight) -> ClientError {
         match self {
             ClientError::Refused { code: Code::PermissionDenied, text } => {
                 ClientError::Denied { user: user.map(str::to_owned), need, text }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tenure_api::wire::etcdserverpb as pb;
 use tonic::transport::Channel;
 
-use super::need::Need;
+use super::need::NeededRight;
 use super::retry::Kind;
 use super::stubs::KvClient;
 use super::{Client, ClientError};
@@ -28,7 +28,7 @@ impl<'a> Kv<'a> {
         let send = async |channel, request| stub(channel).range(request).await;
         self.client
             .call_for(
-                Need::Read(request.key.clone(), request.range_end.clone()),
+                NeededRight::Read(request.key.clone(), request.range_end.clone()),
                 Kind::Repeatable,
                 request,
                 send,
@@ -43,7 +43,7 @@ impl<'a> Kv<'a> {
     pub async fn put(&self, request: pb::PutRequest) -> Result<pb::PutResponse, ClientError> {
         let send = async |channel, request| stub(channel).put(request).await;
         let plain = !request.prev_kv && request.lease == 0;
-        let need = Need::write(plain, request.key.clone(), Bytes::new());
+        let need = NeededRight::write(plain, request.key.clone(), Bytes::new());
         self.client.call_for(need, Kind::Mutation, request, send).await
     }
 
@@ -56,7 +56,8 @@ impl<'a> Kv<'a> {
         request: pb::DeleteRangeRequest,
     ) -> Result<pb::DeleteRangeResponse, ClientError> {
         let send = async |channel, request| stub(channel).delete_range(request).await;
-        let need = Need::write(!request.prev_kv, request.key.clone(), request.range_end.clone());
+        let need =
+            NeededRight::write(!request.prev_kv, request.key.clone(), request.range_end.clone());
         self.client.call_for(need, Kind::Mutation, request, send).await
     }
 
@@ -67,7 +68,7 @@ impl<'a> Kv<'a> {
     pub async fn txn(&self, request: pb::TxnRequest) -> Result<pb::TxnResponse, ClientError> {
         let kind = if is_read_only(&request) { Kind::Repeatable } else { Kind::Mutation };
         let send = async |channel, request| stub(channel).txn(request).await;
-        self.client.call_for(Need::Several, kind, request, send).await
+        self.client.call_for(NeededRight::Several, kind, request, send).await
     }
 
     /// Forgets history before a revision.
@@ -79,7 +80,7 @@ impl<'a> Kv<'a> {
         request: pb::CompactionRequest,
     ) -> Result<pb::CompactionResponse, ClientError> {
         let send = async |channel, request| stub(channel).compact(request).await;
-        self.client.call_for(Need::Root, Kind::Mutation, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Mutation, request, send).await
     }
 }
 

@@ -3,7 +3,7 @@
 use tenure_api::wire::etcdserverpb as pb;
 use tonic::Streaming;
 
-use super::need::Need;
+use super::need::NeededRight;
 use super::retry::Kind;
 use super::stubs::MaintenanceClient;
 use super::{Client, ClientError};
@@ -38,7 +38,7 @@ impl<'a> Maintenance<'a> {
         request: pb::HashKvRequest,
     ) -> Result<pb::HashKvResponse, ClientError> {
         let send = async |channel, request| MaintenanceClient::new(channel).hash_kv(request).await;
-        self.client.call_for(Need::Root, Kind::Repeatable, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Repeatable, request, send).await
     }
 
     /// Makes another member the raft leader. Only the present one can do it.
@@ -51,7 +51,7 @@ impl<'a> Maintenance<'a> {
     ) -> Result<pb::MoveLeaderResponse, ClientError> {
         let send =
             async |channel, request| MaintenanceClient::new(channel).move_leader(request).await;
-        self.client.call_for(Need::Root, Kind::Repeatable, request, send).await
+        self.client.call_for(NeededRight::Root, Kind::Repeatable, request, send).await
     }
 
     /// A member's state, in pieces; the last one is the SHA-256 of all before it. Only the opening is
@@ -65,7 +65,9 @@ impl<'a> Maintenance<'a> {
             // etcd sends larger pieces than most messages may be.
             stub.max_decoding_message_size(usize::MAX).snapshot(request).await
         };
-        self.client.call_for(Need::Root, Kind::Repeatable, pb::SnapshotRequest {}, send).await
+        self.client
+            .call_for(NeededRight::Root, Kind::Repeatable, pb::SnapshotRequest {}, send)
+            .await
     }
 
     /// Lists, raises or lowers alarms. Lowering one that is not raised changes nothing, so it may be
@@ -86,6 +88,8 @@ impl<'a> Maintenance<'a> {
     pub async fn defragment(&self) -> Result<pb::DefragmentResponse, ClientError> {
         let send =
             async |channel, request| MaintenanceClient::new(channel).defragment(request).await;
-        self.client.call_for(Need::Root, Kind::Repeatable, pb::DefragmentRequest {}, send).await
+        self.client
+            .call_for(NeededRight::Root, Kind::Repeatable, pb::DefragmentRequest {}, send)
+            .await
     }
 }

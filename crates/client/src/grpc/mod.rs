@@ -49,7 +49,7 @@ pub use lease::{Lease, Renewals};
 pub use login::{Credentials, Password};
 pub(crate) use login::{StreamLogin, is_stale};
 pub use maintenance::Maintenance;
-pub use need::Need;
+pub use need::NeededRight;
 pub use resume::Resumed;
 pub use tonic::Code;
 pub use watch::Watch;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// What a user lacked, as people grant it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Need {
+pub enum NeededRight {
     /// To read keys: a first one, and the one after the last as the API writes it.
     Read(Bytes, Bytes),
     /// To write keys.
@@ -24,22 +24,22 @@ pub enum Need {
     Several,
 }
 
-impl Need {
+impl NeededRight {
     /// Of a write that may need more than that: the value before, keys on the same lease.
-    pub(super) fn write(plain: bool, key: Bytes, range_end: Bytes) -> Need {
-        if plain { Need::Write(key, range_end) } else { Need::Several }
+    pub(super) fn write(plain: bool, key: Bytes, range_end: Bytes) -> NeededRight {
+        if plain { NeededRight::Write(key, range_end) } else { NeededRight::Several }
     }
 
     /// What may not be done: `write "nightly/…"`.
     fn deed(&self) -> String {
         match self {
-            Need::Read(key, end) => format!("read {}", shown(key, end)),
-            Need::Write(key, end) => format!("write {}", shown(key, end)),
-            Need::Observe(name) => format!("observe {name:?}"),
-            Need::Campaign(name) => format!("campaign for {name:?}"),
-            Need::Rule(name) => format!("rule {name:?}"),
-            Need::Root => "do this without role root".to_owned(),
-            Need::Several => "read or write all of these keys".to_owned(),
+            NeededRight::Read(key, end) => format!("read {}", shown(key, end)),
+            NeededRight::Write(key, end) => format!("write {}", shown(key, end)),
+            NeededRight::Observe(name) => format!("observe {name:?}"),
+            NeededRight::Campaign(name) => format!("campaign for {name:?}"),
+            NeededRight::Rule(name) => format!("rule {name:?}"),
+            NeededRight::Root => "do this without role root".to_owned(),
+            NeededRight::Several => "read or write all of these keys".to_owned(),
         }
     }
 
@@ -60,13 +60,17 @@ impl Need {
             }
         };
         match self {
-            Need::Read(key, end) => keys("read", key, end),
-            Need::Write(key, end) => keys("write", key, end),
-            Need::Observe(name) => format!("tenure role grant-permission ROLE observe {name}/"),
-            Need::Campaign(name) => format!("tenure role grant-permission ROLE campaign {name}/"),
-            Need::Rule(name) => format!("tenure role grant-permission ROLE rule {name}/"),
-            Need::Root => "tenure user grant-role USER root".to_owned(),
-            Need::Several => "tenure role grant-permission ROLE readwrite KEY".to_owned(),
+            NeededRight::Read(key, end) => keys("read", key, end),
+            NeededRight::Write(key, end) => keys("write", key, end),
+            NeededRight::Observe(name) => {
+                format!("tenure role grant-permission ROLE observe {name}/")
+            }
+            NeededRight::Campaign(name) => {
+                format!("tenure role grant-permission ROLE campaign {name}/")
+            }
+            NeededRight::Rule(name) => format!("tenure role grant-permission ROLE rule {name}/"),
+            NeededRight::Root => "tenure user grant-role USER root".to_owned(),
+            NeededRight::Several => "tenure role grant-permission ROLE readwrite KEY".to_owned(),
         }
     }
 }
@@ -74,7 +78,7 @@ impl Need {
 /// Why a user may not, and what would allow it; without a name for a client that does not know its user.
 pub(super) struct Denial<'a> {
     pub(super) user: Option<&'a str>,
-    pub(super) need: &'a Need,
+    pub(super) need: &'a NeededRight,
 }
 
 impl fmt::Display for Denial<'_> {
@@ -114,15 +118,17 @@ mod tests {
 
     #[test]
     fn denial_names_the_user_the_right_and_the_cure() {
-        let said = |need: Need| Denial { user: Some("ops"), need: &need }.to_string();
+        let said = |need: NeededRight| Denial { user: Some("ops"), need: &need }.to_string();
         assert_eq!(
-            said(Need::Write("nightly/".into(), "nightly0".into())),
+            said(NeededRight::Write("nightly/".into(), "nightly0".into())),
             "permission denied: user \"ops\" may not write \"nightly/…\"; grant it with: \
              tenure role grant-permission ROLE write \"nightly/\" --prefix"
         );
-        assert!(said(Need::Read("k".into(), Bytes::new())).ends_with("ROLE read \"k\""));
-        assert!(said(Need::Read("a".into(), "\0".into())).ends_with("read \"a\" --from-key"));
-        assert!(said(Need::Read("a".into(), "c".into())).contains("read \"a\" up to \"c\""));
-        assert!(said(Need::Campaign("jobs".into())).ends_with("ROLE campaign jobs/"));
+        assert!(said(NeededRight::Read("k".into(), Bytes::new())).ends_with("ROLE read \"k\""));
+        assert!(
+            said(NeededRight::Read("a".into(), "\0".into())).ends_with("read \"a\" --from-key")
+        );
+        assert!(said(NeededRight::Read("a".into(), "c".into())).contains("read \"a\" up to \"c\""));
+        assert!(said(NeededRight::Campaign("jobs".into())).ends_with("ROLE campaign jobs/"));
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::login::is_stale;
-use super::need::Need;
+use super::need::NeededRight;
 use super::watch::Stream;
 use super::{Client, ClientError};
 
@@ -115,7 +115,7 @@ impl Resumed {
             text if is_stale(text) => Code::Unauthenticated,
             _ => return None,
         };
-        let need = Need::Read(self.create.key.clone(), self.create.range_end.clone());
+        let need = NeededRight::Read(self.create.key.clone(), self.create.range_end.clone());
         answer.canceled.then(|| self.client.denied(ClientError::Refused { code, text }, need))
     }
 

@@ -40,6 +40,7 @@ const ALONE: &[(Act, &[&str])] = &[
     ]),
     (Act::LeadAndResign, &["tenure_lock_held_seconds"]),
     (Act::LeadAfterFrost, &["tenure_election_vacant_seconds_total"]),
+    (Act::AddRole, &["etcd_debugging_auth_revision"]),
     (Act::Compact, &["etcd_debugging_mvcc_compact_revision", "etcd_debugging_mvcc_db_compaction_last"]),
     (Act::Hash, &["etcd_mvcc_hash_rev_duration_seconds"]),
     (Act::Health, &["etcd_server_health_success"]),
@@ -92,6 +93,7 @@ enum Act {
     Lead,
     LeadAndResign,
     LeadAfterFrost,
+    AddRole,
     Compact,
     Hash,
     Health,
@@ -174,6 +176,10 @@ async fn act(act: Act, cluster: &mut Cluster) -> Held {
             }
             operator.resume(v1::ResumeRequest { name: name() }).await.unwrap();
             session.granted("cold").await;
+        }
+        Act::AddRole => {
+            let request = pb::AuthRoleAddRequest { name: "ops".into() };
+            client.auth().role_add(request).await.unwrap();
         }
         Act::Compact => {
             let revision = client.kv().range(get("k")).await.unwrap().header.unwrap().revision;

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// Names that two public types share, and why.
-const SHARED: [(&str, &str); 6] = [
+const SHARED: [(&str, &str); 7] = [
+    ("Auth", "the client's half of the service, and all users and roles of the replica"),
     ("Candidate", "what the library shows of a candidate, and the replicated record of it"),
     ("Election", "the library's handle of an election, and the replicated record of it"),
     ("Elections", "the client's half of the service, and all elections of the replica"),

@@ -42,7 +42,7 @@ impl World {
         // Nothing was traced of this life yet.
         (member.traced, member.timer) = (TracedState::default(), None);
         // A member that starts again is upgraded to the newest build once in a while.
-        if self.mixed && self.fate.chance(300) {
+        if self.mixed && self.fate.chance(self.upgrades) {
             member.config.command_version = COMMAND_VERSION;
         }
         member.config.clock_start_ms = member.clock.wall(now).as_millis() as u64;

@@ -171,10 +171,17 @@ impl Scenario {
         });
         world.inputs_max = inputs_max;
         world.mixed = self.mixed;
-        for member in world.members.values_mut().filter(|_| self.mixed) {
-            let version = dice.between(1, COMMAND_VERSION.into()) as u32;
+        for (at, member) in world.members.values_mut().filter(|_| self.mixed).enumerate() {
+            // There are users only where all members know them: one member may be a release behind, until it starts again.
+            let oldest = match at {
+                _ if self.users == 0 => 1,
+                0 => COMMAND_VERSION - 1,
+                _ => COMMAND_VERSION,
+            };
+            let version = dice.between(oldest.into(), COMMAND_VERSION.into()) as u32;
             member.config.command_version = version;
         }
+        world.upgrades = if self.users > 0 { 1000 } else { 300 };
         if let Some(distance) = &self.distance {
             world.move_apart(distance, &mut dice);
         }

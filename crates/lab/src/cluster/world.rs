@@ -7,7 +7,7 @@ use std::{
 
 use tenure_api::{Member, Principal};
 use tenure_replica::{
-    Input, Moment, Notice, Operation, ReplicaConfig, Request, RequestId, Role,
+    Input, Moment, Notice, Operation, RaftRole, ReplicaConfig, Request, RequestId,
     election::listeners::ListenerInput,
     watch::{WatchInput, WatchStream},
 };
@@ -58,6 +58,8 @@ pub struct World {
     pub inputs_max: usize,
     /// Whether members that start again may be newer than before.
     pub mixed: bool,
+    /// How often a member of such a cluster is upgraded when it starts again, per mille.
+    pub upgrades: u64,
     /// Multiplies the pauses of clients.
     pub leisure: u32,
     /// The principal of clients that do not name one.
@@ -123,6 +125,7 @@ impl World {
             rough: false,
             inputs_max: usize::MAX,
             mixed: false,
+            upgrades: 300,
             leisure: 1,
             by: Principal::Anonymous,
             resting: false,
@@ -348,7 +351,7 @@ impl World {
             .iter()
             .filter_map(|(number, member)| {
                 let status = member.process.as_ref()?.replica.status();
-                (status.role == Role::Leader).then_some((status.term, *number))
+                (status.role == RaftRole::Leader).then_some((status.term, *number))
             })
             .max()
             .map(|(_, number)| number)
@@ -364,7 +367,7 @@ impl World {
         let running: Vec<_> = self.members.keys().copied().filter(runs).collect();
         let leads = |number: &&MemberNumber| {
             let process = self.members[number].process.as_ref();
-            process.is_some_and(|process| process.replica.status().role == Role::Leader)
+            process.is_some_and(|process| process.replica.status().role == RaftRole::Leader)
         };
         let links = &self.net.links;
         let reaches = |leader: MemberNumber| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tenure_api::Term;
-use tenure_replica::{Role, Status};
+use tenure_replica::{RaftRole, Status};
 
 use super::must;
 use crate::{
@@ -31,7 +31,7 @@ impl LeaderCompleteness {
         truth: &Truth,
         counts: &mut RunCounts,
     ) {
-        if status.role != Role::Leader || self.seen.get(&member) == Some(&status.term) {
+        if status.role != RaftRole::Leader || self.seen.get(&member) == Some(&status.term) {
             return;
         }
         self.seen.insert(member, status.term);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tenure_api::Term;
-use tenure_replica::{Role, Status};
+use tenure_replica::{RaftRole, Status};
 
 use super::must;
 use crate::{cluster::member::MemberNumber, engine::RunCounts};
@@ -17,7 +17,7 @@ pub struct OneLeader {
 
 impl OneLeader {
     pub fn check(&mut self, member: MemberNumber, status: &Status, counts: &mut RunCounts) {
-        if status.role != Role::Leader {
+        if status.role != RaftRole::Leader {
             return;
         }
         counts.count(NAME);

@@ -2,7 +2,7 @@
 //! member. A removed member never leads again.
 
 use tenure_api::MemberId;
-use tenure_replica::{Replica, Role, State, Status, command::MemberChange};
+use tenure_replica::{RaftRole, Replica, State, Status, command::MemberChange};
 
 use super::must;
 use crate::{
@@ -70,7 +70,7 @@ pub fn check(number: MemberNumber, replica: &Replica, status: &Status, counts: &
 
 /// A removed member never leads again.
 pub fn check_leader(number: MemberNumber, status: &Status, truth: &Truth) {
-    if status.role == Role::Leader {
+    if status.role == RaftRole::Leader {
         let removed = truth.removed.get(&id(number));
         must!(
             removed.is_none_or(|removed| status.term <= *removed),

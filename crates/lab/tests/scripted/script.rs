@@ -23,7 +23,7 @@ use tenure_api::{
     op::PutLease,
 };
 use tenure_replica::{
-    Consistency, Notice, Operation, Outcome, Read, Reply, Role,
+    Consistency, Notice, Operation, Outcome, RaftRole, Read, Reply,
     command::{Command as Write, MemberChange},
     watch::{Interest, WatchCreate, WatchInput, WatchNews, WatchStream},
 };
@@ -92,7 +92,7 @@ impl ScriptedCluster {
             };
             let status = process.replica.status();
             let role = match (status.role, status.leader) {
-                (Role::Leader, _) => "leads".into(),
+                (RaftRole::Leader, _) => "leads".into(),
                 (_, Some(leader)) => format!("follows m{leader}"),
                 (_, None) => "knows no leader".into(),
             };

@@ -3,7 +3,7 @@
 use tenure_api::MemberId;
 
 use super::{
-    Consensus, Role,
+    Consensus, RaftRole,
     translate::{end_of_change, joint_change},
 };
 use crate::{Moment, command::MemberChange, log::LogIndex};
@@ -70,13 +70,17 @@ impl Consensus {
     /// Appends the first half of a change, with the entry that we want to find in the log. False if
     /// raft does not take it now.
     pub(crate) fn propose_change(&mut self, change: &MemberChange, entry: Vec<u8>) -> bool {
-        debug_assert!(self.role() == Role::Leader && !self.may_be_changing() && !self.is_joint());
+        debug_assert!(
+            self.role() == RaftRole::Leader && !self.may_be_changing() && !self.is_joint()
+        );
         self.node.propose_conf_change(entry, joint_change(change)).is_ok()
     }
 
     /// Appends the second half. False if raft does not take it now.
     pub(crate) fn propose_end_of_change(&mut self) -> bool {
-        debug_assert!(self.role() == Role::Leader && !self.may_be_changing() && self.is_joint());
+        debug_assert!(
+            self.role() == RaftRole::Leader && !self.may_be_changing() && self.is_joint()
+        );
         self.node.propose_conf_change(vec![], end_of_change()).is_ok()
     }
 

@@ -56,7 +56,7 @@ pub(crate) struct Setup {
 
 /// What this member is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum RaftRole {
     /// Follows the raft leader, if it knows one.
     Follower,
     /// Asks whether an election could be won, or for votes.
@@ -151,7 +151,7 @@ impl Consensus {
         if !self.may_campaign() {
             return;
         }
-        let campaigned = self.node.tick() && self.role() != Role::Leader;
+        let campaigned = self.node.tick() && self.role() != RaftRole::Leader;
         self.campaigns += u64::from(campaigned);
         self.set_timeout();
     }
@@ -183,7 +183,7 @@ impl Consensus {
             return Ok(());
         }
         // raft-rs would pass it on to the raft leader in its sender's name, which no member may do.
-        if message.kind == RaftKind::ReadIndex && self.role() != Role::Leader {
+        if message.kind == RaftKind::ReadIndex && self.role() != RaftRole::Leader {
             return Ok(());
         }
         let asks = matches!(message.kind, RaftKind::RequestVote | RaftKind::RequestPreVote);
@@ -221,7 +221,7 @@ impl Consensus {
     /// Appends to the log. False if raft does not take it now (no leader any more, a hand-over is
     /// under way, too much uncommitted): keep it and try again.
     pub(crate) fn propose(&mut self, data: Vec<u8>) -> bool {
-        debug_assert!(self.role() == Role::Leader, "a follower would forward on its own");
+        debug_assert!(self.role() == RaftRole::Leader, "a follower would forward on its own");
         self.node.propose(vec![], data).is_ok()
     }
 
@@ -237,7 +237,7 @@ impl Consensus {
     /// too many do: then it is as good as lost, and begins again.
     fn set_floor(&mut self, round: Bytes) -> bool {
         let floor = self.vouches.given_to_any(self.term());
-        let has_floor = self.role() == Role::Leader && floor > self.committed();
+        let has_floor = self.role() == RaftRole::Leader && floor > self.committed();
         if !has_floor || canary!(ReadUncounted) {
             return true;
         }
@@ -355,7 +355,8 @@ impl Consensus {
         if needs_disk {
             progress.persist = Some(persist);
         }
-        let durable = if canary!(EarlyPersist) && self.role() == Role::Leader { number } else { 0 };
+        let durable =
+            if canary!(EarlyPersist) && self.role() == RaftRole::Leader { number } else { 0 };
         progress.messages.extend(self.settle(durable));
         self.set_timeout();
         Some(progress)
@@ -399,11 +400,11 @@ impl Consensus {
         settled.messages
     }
 
-    pub(crate) fn role(&self) -> Role {
+    pub(crate) fn role(&self) -> RaftRole {
         match self.node.raft.state {
-            StateRole::Follower => Role::Follower,
-            StateRole::PreCandidate | StateRole::Candidate => Role::Candidate,
-            StateRole::Leader => Role::Leader,
+            StateRole::Follower => RaftRole::Follower,
+            StateRole::PreCandidate | StateRole::Candidate => RaftRole::Candidate,
+            StateRole::Leader => RaftRole::Leader,
         }
     }
 
@@ -459,7 +460,7 @@ impl Consensus {
 
     /// How far the other members are, if this is the raft leader.
     pub(crate) fn peer_progress(&self) -> Vec<PeerProgress> {
-        if self.role() != Role::Leader {
+        if self.role() != RaftRole::Leader {
             return vec![];
         }
         let others = self.node.raft.prs().iter().filter(|(id, _)| **id != self.setup.me.0);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tenure_api::{MemberId, Term};
 
-use super::{Consensus, Role, Setup};
+use super::{Consensus, RaftRole, Setup};
 use crate::{
     log::{HardState, LogIndex, SnapshotMark},
     message::{RaftKind, RaftMessage},
@@ -43,7 +43,7 @@ impl Table {
         let mut table = Table { members, said: vec![] };
         table.first().campaign();
         table.settle();
-        assert_eq!(table.first().role(), Role::Leader);
+        assert_eq!(table.first().role(), RaftRole::Leader);
         table.said.clear();
         table
     }

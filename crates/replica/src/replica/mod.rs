@@ -44,7 +44,7 @@ use crate::{
     log::{Entry, HardState, LogIndex, SnapshotMark},
     message::{Message, RaftKind, RaftMessage},
     proposals::Proposals,
-    raft::{Consensus, Role, Setup},
+    raft::{Consensus, RaftRole, Setup},
     reads::Reads,
     state::State,
     watch::{WatchInput, WatchRefusal, Watchers},
@@ -315,7 +315,7 @@ impl Replica {
     }
 
     fn is_leader(&self) -> bool {
-        self.raft.role() == Role::Leader
+        self.raft.role() == RaftRole::Leader
     }
 
     fn notice(&mut self, notice: Notice) {

@@ -185,7 +185,7 @@ impl Replica {
         let round = self.reads.start_round(now, lost_after);
         self.counts.read_rounds_lost += u64::from(is_asking && round.is_some());
         if canary!(ReadUnasked)
-            && self.raft.role() == crate::Role::Leader
+            && self.raft.role() == crate::RaftRole::Leader
             && let Some(context) = &round
         {
             self.reads.confirm(context, self.applied.0);
@@ -362,7 +362,7 @@ fn is_about_the_cluster(op: &Operation) -> bool {
         op,
         Operation::MoveLeader(_)
             | Operation::Write(Command::RaiseAlarm(_) | Command::LowerAlarm(_))
-            | Operation::Read(Read::Members | Read::Alarms, _)
+            | Operation::Read(Read::Members | Read::Alarms | Read::Judged(_), _)
             | Operation::Read(Read::Freshness, Consistency::Serializable)
     )
 }

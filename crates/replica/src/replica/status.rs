@@ -6,7 +6,7 @@ use super::{Counts, Replica};
 use crate::{
     Moment,
     log::{LogIndex, SnapshotMark},
-    raft::Role,
+    raft::RaftRole,
     state::State,
 };
 
@@ -16,7 +16,7 @@ pub struct Status {
     /// Its id.
     pub me: MemberId,
     /// Follower, candidate or leader.
-    pub role: Role,
+    pub role: RaftRole,
     /// The raft leader it knows.
     pub leader: Option<MemberId>,
     /// There has been none for an election timeout. One that died is replaced sooner: who needs one waits until then.

@@ -67,8 +67,14 @@ impl Config {
     }
 }
 
+/// The most entries of `--initial-cluster`.
+const MEMBERS_NAMED_MAX: usize = 1000;
+
 /// `name=url,name=url` as names with their URLs, in order of appearance.
 pub(super) fn parse_cluster(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
+    if text.split(',').count() > MEMBERS_NAMED_MAX {
+        return Err(format!("names more than {MEMBERS_NAMED_MAX} members"));
+    }
     let mut members: Vec<(String, Vec<String>)> = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let Some((name, url)) = part.split_once('=') else {

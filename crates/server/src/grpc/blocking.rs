@@ -135,6 +135,23 @@ mod tests {
         }
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn password_that_is_one_past_what_may_wait_is_refused() {
+        let passwords = BlockingPool::passwords();
+        let turns = passwords.at_once.acquire_many(PASSWORDS_MAX as u32).await.unwrap();
+        let mut waiting = JoinSet::new();
+        for _ in 0..PASSWORDS_MAX + PASSWORDS_WAITING_MAX {
+            let passwords = passwords.clone();
+            waiting.spawn(async move { passwords.run(|| ()).await });
+        }
+        while passwords.all.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(passwords.run(|| ()).await, Err(Failure::TooManyRequests));
+        drop(turns);
+        assert!(waiting.join_all().await.iter().all(Result::is_ok));
+    }
+
     #[tokio::test]
     async fn who_goes_away_leaves_the_line_and_work_that_fails_gives_its_turn_back() {
         let blocking = BlockingPool::new(1, 1, How::Readily);

@@ -1,7 +1,7 @@
 //! `etcd_server_*`: the raft leader, and how proposals fare.
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge};
-use tenure_replica::Role;
+use tenure_replica::RaftRole;
 use tonic::Status;
 
 use super::make::{Maker, raise};
@@ -102,7 +102,7 @@ impl ServerMetrics {
 
     pub(super) fn read(&self, status: &tenure_replica::Status) {
         self.has_leader.set(status.leader.is_some().into());
-        self.is_leader.set((status.role == Role::Leader).into());
+        self.is_leader.set((status.role == RaftRole::Leader).into());
         self.is_learner.set(status.is_learner.into());
         self.committed.set(status.committed as i64);
         self.applied.set(status.applied as i64);

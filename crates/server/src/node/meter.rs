@@ -7,7 +7,7 @@ use std::{
 };
 
 use tenure_api::{MemberId, Revision};
-use tenure_replica::{Message, Moment, Notice, RaftKind, Role, Status};
+use tenure_replica::{Message, Moment, Notice, RaftKind, RaftRole, Status};
 use tracing::warn;
 
 use crate::metrics::{Metrics, TermSeen};
@@ -143,7 +143,7 @@ impl Meter {
             let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             self.metrics.mvcc.compacted_at.set(since_1970.map_or(0, |time| time.as_secs() as i64));
         }
-        if status.role != Role::Leader {
+        if status.role != RaftRole::Leader {
             self.heartbeats.clear();
         }
     }

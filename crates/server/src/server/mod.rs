@@ -15,7 +15,7 @@ use std::{
 
 use axum::Router;
 use tenure_api::{ClusterId, MemberId};
-use tenure_replica::{Moment, Replica, Retention, Role, Status};
+use tenure_replica::{Moment, RaftRole, Replica, Retention, Status};
 use tenure_tls::{ServerTls, TlsError};
 use tokio::{
     sync::{mpsc, watch},
@@ -363,13 +363,13 @@ impl Server {
     /// A leader that just left would leave a vacancy; it hands over first and stops then.
     async fn hand_over(&self) {
         let alone = self.node.status().voters == 1;
-        if alone || self.node.status().role != Role::Leader {
+        if alone || self.node.status().role != RaftRole::Leader {
             return;
         }
         info!("handing over before stopping");
         self.node.hand_over();
         let follows = |status: &std::sync::Arc<Status>| {
-            status.role != Role::Leader && status.leader.is_some()
+            status.role != RaftRole::Leader && status.leader.is_some()
         };
         let handed = self.node.status_when(follows);
         if tokio::time::timeout(2 * self.election_timeout, handed).await.is_err() {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use tenure_api::{MemberId, Term};
-use tenure_replica::{Effects, Input, Message, Moment, Notice, RaftKind, Role};
+use tenure_replica::{Effects, Input, Message, Moment, Notice, RaftKind, RaftRole};
 
 use super::{super::Setup, host::StageMember};
 use crate::stage::{
@@ -84,7 +84,7 @@ impl RaftStageMessage {
 struct RaftProcess {
     host: StageMember,
     hears_of_ends: bool,
-    role: Role,
+    role: RaftRole,
     term: Term,
     leader: Option<MemberId>,
     /// When its followers last answered it.
@@ -119,11 +119,15 @@ impl RaftProcess {
     }
 
     /// Follows the changes of its leadership.
-    fn check(&mut self, (role, term): (Role, Term), context: &mut Context<'_, RaftStageMessage>) {
+    fn check(
+        &mut self,
+        (role, term): (RaftRole, Term),
+        context: &mut Context<'_, RaftStageMessage>,
+    ) {
         if (self.role, self.term) == (role, term) {
             return;
         }
-        if role == Role::Leader {
+        if role == RaftRole::Leader {
             context.step_down();
             let (now, patience) = (context.now(), self.host.config().election_timeout);
             let lately = self.answered.values().filter(|at| now.since(**at) < patience).count();
@@ -132,10 +136,10 @@ impl RaftProcess {
                 context.broke(IN_TOUCH, how);
             }
         }
-        if role == Role::Follower && self.role == Role::Candidate {
+        if role == RaftRole::Follower && self.role == RaftRole::Candidate {
             context.detect();
         }
-        if self.role == Role::Leader {
+        if self.role == RaftRole::Leader {
             context.kept(IN_TOUCH);
             context.lead(Some(self.term.0));
         }
@@ -145,7 +149,7 @@ impl RaftProcess {
 impl Actor<RaftStageMessage> for RaftProcess {
     fn start(&mut self, context: &mut Context<'_, RaftStageMessage>) {
         self.host.start(context);
-        (self.role, self.term, self.leader) = (Role::Follower, Term(0), None);
+        (self.role, self.term, self.leader) = (RaftRole::Follower, Term(0), None);
         self.answered.clear();
         self.resumed = None;
         self.call(vec![Input::Wake], context);
@@ -184,9 +188,9 @@ impl Actor<RaftStageMessage> for RaftProcess {
 
     fn view(&self) -> ProcessView {
         let role = match self.role {
-            Role::Follower => ProcessRole::Follower,
-            Role::Candidate => ProcessRole::Candidate,
-            Role::Leader => ProcessRole::Leader,
+            RaftRole::Follower => ProcessRole::Follower,
+            RaftRole::Candidate => ProcessRole::Candidate,
+            RaftRole::Leader => ProcessRole::Leader,
         };
         ProcessView::new(role)
             .term(self.term.0)
@@ -208,7 +212,7 @@ pub(super) fn build(setup: &Setup, preset: &'static Preset) -> Box<dyn Algorithm
         stage.add_contender(RaftProcess {
             host,
             hears_of_ends: preset.hears_of_ends,
-            role: Role::Follower,
+            role: RaftRole::Follower,
             term: Term(0),
             leader: None,
             answered: BTreeMap::new(),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tenure_api::Principal;
 use tenure_replica::{
-    Input, Operation, Request, RequestId, Role,
+    Input, Operation, RaftRole, Request, RequestId,
     command::{Command, ElectionCommand},
     election::listeners::{Listener, ListenerInput},
 };
@@ -182,9 +182,9 @@ impl Actor<TenureMessage> for TenureServer {
             return ProcessView::new(ProcessRole::Server);
         };
         let raft = match status.role {
-            Role::Follower => "follows",
-            Role::Candidate => "asks for votes",
-            Role::Leader => "leads the log",
+            RaftRole::Follower => "follows",
+            RaftRole::Candidate => "asks for votes",
+            RaftRole::Leader => "leads the log",
         };
         ProcessView::new(ProcessRole::Server).term(status.term.0).fact("raft", raft)
     }

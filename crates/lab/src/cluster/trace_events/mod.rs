@@ -3,7 +3,7 @@
 //! Nothing here is done unless the trace is read. `docs/explanation/lab.md` lists the events and their fields.
 
 use serde_json::{Value, json};
-use tenure_replica::{Message, Moment, RaftTimer, Role, State};
+use tenure_replica::{Message, Moment, RaftRole, RaftTimer, State};
 
 mod requests;
 mod snapshots;
@@ -163,11 +163,11 @@ fn micros(at: Moment) -> u64 {
     at.since_start().as_micros() as u64
 }
 
-fn role(role: Role) -> &'static str {
+fn role(role: RaftRole) -> &'static str {
     match role {
-        Role::Leader => "leader",
-        Role::Follower => "follower",
-        Role::Candidate => "candidate",
+        RaftRole::Leader => "leader",
+        RaftRole::Follower => "follower",
+        RaftRole::Candidate => "candidate",
     }
 }
 

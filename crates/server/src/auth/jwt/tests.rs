@@ -41,6 +41,16 @@ fn signed(jwt: &Jwt, claims: &Value) -> String {
 }
 
 #[test]
+fn jwt_signatures_that_are_remembered_are_verified_max_at_the_most() {
+    let jwt = Files::new().read("sign-method=HS256,priv-key=@hs").unwrap();
+    for revision in 1..=VERIFIED_MAX as u64 + 1 {
+        let token = jwt.sign("ada", revision).unwrap();
+        assert_eq!(jwt.principal(&token, revision), user(revision, Proof::Claims));
+        assert!(jwt.verified.lock().unwrap().len() <= VERIFIED_MAX);
+    }
+}
+
+#[test]
 fn jwt_of_every_method_is_read_back() {
     let files = Files::new();
     for options in [

@@ -61,7 +61,9 @@ async fn etcd_client_manages_users_and_logs_in() {
     root.role_delete("app").await.unwrap();
     root.user_delete("app").await.unwrap();
     let error = app.get("app/a", None).await.unwrap_err().to_string();
-    assert!(error.contains("invalid auth token"), "{error}");
+    // A member that hears of it while the read waits has taken the token for good, and knows no such user any more.
+    let gone = ["invalid auth token", "permission denied"];
+    assert!(gone.iter().any(|text| error.contains(text)), "{error}");
     root.auth_disable().await.unwrap();
     client.put("free", "1", None).await.unwrap();
 }

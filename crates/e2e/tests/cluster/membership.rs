@@ -195,7 +195,7 @@ async fn member_out_of_reach_does_no_harm() {
     for (args, refusal) in [
         (vec!["member", "promote", id], "can only promote a learner member"),
         (
-            vec!["member", "add", "x", "--peer-urls=unix://127.0.0.1:1"],
+            vec!["member", "add", "x", "--peer-urls=http://127.0.0.1:1,http://127.0.0.1:3"],
             "given member URLs are invalid",
         ),
         (vec!["member", "remove", "abc"], "member not found"),

@@ -65,7 +65,7 @@ async fn lesson_passwords_and_tokens_are_nowhere_on_disk_or_in_logs() {
     }
 }
 
-/// CVE-2020-15115: an empty password logs in nobody, also where one was set.
+/// CVE-2020-15115: an empty password is no login, also where one was set.
 #[tokio::test(flavor = "multi_thread")]
 async fn lesson_an_empty_password_never_logs_in() {
     let side = stage::with_users(stage::tenure(1, &[]).await).await;

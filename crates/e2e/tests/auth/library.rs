@@ -174,7 +174,7 @@ async fn leads(side: Side, engine: impl Fn(Vec<Endpoint>, Options) -> Engine) {
     lead.resign().await.unwrap();
 
     if matches!(side, Side::Etcd(_)) {
-        // 3.5.1 renews leases for everybody.
+        // 3.5.1 renews leases without asking for a user.
         return;
     }
     // A user that is no more loses what it holds: it may not renew it.

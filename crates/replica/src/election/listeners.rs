@@ -110,7 +110,7 @@ pub struct Listeners {
     observing: BTreeMap<Bytes, BTreeSet<Listener>>,
     attached: BTreeMap<LeaseId, Vec<Attached>>,
     subjects: BTreeMap<Listener, Subject>,
-    /// By whom, and what was asked: both are judged again when users or roles change.
+    /// The principal and its request: both are judged again when users or roles change.
     asked: BTreeMap<Listener, (Principal, ListenerInput)>,
     news: Vec<(Listener, ListenerEvent)>,
 }

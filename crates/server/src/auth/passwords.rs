@@ -64,7 +64,7 @@ impl Passwords {
         let check = move || {
             let dummy = dummy.get_or_init(|| make("", cost).unwrap_or_default());
             let text = kept.as_ref().and_then(|kept| std::str::from_utf8(kept.expose()).ok());
-            // What cannot be read is nobody's password, and takes as long as well.
+            // What cannot be read matches no password, and takes as long as well.
             let readable = text.filter(|text| text.parse::<bcrypt::HashParts>().is_ok());
             let fits = bcrypt::verify(&password, readable.unwrap_or(dummy)).unwrap_or(false);
             // An empty password never logs in, and none is longer than what bcrypt reads.

@@ -1,4 +1,4 @@
-//! A lost root: whoever can write to a member's data directory can read all data, and may as well set root's password.
+//! A lost root: a process that can write to a member's data directory can read all data, and may as well set root's password.
 //!
 //! `tenure auth recover` leaves what bcrypt made of a new password in the data directory. When the member starts next, it
 //! logs that as a command, so that all members agree, and removes the file.

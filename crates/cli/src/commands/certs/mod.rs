@@ -1,6 +1,6 @@
 //! Certificates of a cluster's own: an authority, and pairs for members and clients that it has signed.
 //!
-//! All of it are files in one directory. [`store`] knows their names, [`create`] and [`renew`] write them, [`show`] reads them, and
+//! All of it are files in one directory. [`store`] knows their names, [`mod@create`] and [`renew`] write them, [`show`] reads them, and
 //! [`check`] says what will expire and what does not fit. `tenure up --tls` uses the same.
 
 mod check;

@@ -4,7 +4,7 @@
 //! is no longer true. So every member is asked on its own, at its own revision, and compared with what
 //! a majority says; and every believer (sessions, sidecars, status files) is compared with
 //! that. [`ask`] and [`elections`] fill a [`chart`], which is a value; [`findings`] judge it and decide
-//! nothing else; [`report`] writes it down.
+//! nothing else; [`mod@report`] writes it down.
 
 mod ask;
 mod believers;

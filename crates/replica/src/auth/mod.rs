@@ -1,6 +1,6 @@
 //! Users, roles and permissions: who may do what.
 //!
-//! All of it is replicated, and changed by [`AuthCommand`]s only, as everything else is by commands. The rules and their order
+//! All of it is replicated, and changed by `AuthCommand`s only, as everything else is by commands. The rules and their order
 //! are etcd's. What a user may do is the union of what its roles may, as sets of keys ([`Rights`]), worked out when it is
 //! first asked for after a change; a question costs a search in these sets, however many roles there are.
 //!

@@ -2,10 +2,10 @@
 //!
 //! One JSON object a line for each request that concerns an election, a session, a member, a user, a role, the switch of
 //! users or the log itself; reads, keys and renewals are not in it. It is written by the member that was asked, after the
-//! outcome is known, and never holds a value, a password or a token. [`record`] says what is in a line, [`file`] keeps the
+//! outcome is known, and never holds a value, a password or a token. `record` says what is in a line, [`file`] keeps the
 //! files and rotates them.
 //!
-//! No request waits for it. Lines go to a thread of their own; if that cannot keep up with [`LINES_WAITING_MAX`], lines are
+//! No request waits for it. Lines go to a thread of their own; if that cannot keep up with `LINES_WAITING_MAX`, lines are
 //! left out, and the next line that is written says how many.
 
 mod file;

@@ -1,6 +1,6 @@
 //! Backups: a member's state as a file, and a new cluster from such a file.
 //!
-//! A backup is a file in etcd's format ([`etcd_db`](crate::etcd_db)), with a bucket more for what only tenure knows, and the
+//! A backup is a file in etcd's format (`etcd_db`), with a bucket more for what only tenure knows, and the
 //! SHA-256 of it at the end: etcd's tools restore it as their own. `stream` makes it and hands it to a client, `file` reads
 //! it and believes nothing, `restore` makes a data directory of it. `first_format` reads what earlier builds saved.
 //! `survivor` does to one member's own data what a restore does to a

@@ -6,7 +6,7 @@
 //! comes to the same state, which all of them take for a snapshot at the first entry of the log. What
 //! they came to is part of the cluster's id: one that imported something else, or nothing, is a stranger.
 //!
-//! The file is read by [`etcd_db`](crate::etcd_db).
+//! The file is read by `etcd_db`.
 
 mod error;
 #[cfg(test)]
